@@ -1,0 +1,55 @@
+# The verbs of this repository. Each makes the environment it needs; CI runs the same ones.
+
+PYTHON ?= python3
+JOBS   ?= auto
+BIN    := .venv/bin
+READY  := .venv/.ready
+LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
+          --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench proof docs lock clean
+
+help: ## this list
+	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r verb text; do \
+		printf '  make %-8s %s\n' "$$verb" "$$text"; done
+
+demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
+	@$(BIN)/relight demo
+
+test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
+	@tools/system-packages
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+check: $(READY) ## format, lint, types, layering
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports --no-cache
+
+format: $(READY) ## let ruff rewrite what `make check` would complain about
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: $(READY) ## our workload beside the raw floor, in one run
+	@$(BIN)/python -m bench
+
+proof: $(READY) ## the suite with the full figures instead of samples; takes hours
+	@tools/system-packages
+	@RELIGHT_PROOF=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 0
+
+docs: $(READY) ## write the generated reference
+	@$(BIN)/python tools/reference.py
+
+lock: $(READY) ## pin the requirements again, with hashes; UPGRADE=1 takes newer versions
+	@$(LOCK) pyproject.toml -o requirements/base.txt
+	@$(LOCK) pyproject.toml requirements/dev.in -c requirements/base.txt -o requirements/dev.txt
+	@$(LOCK) requirements/uv.in -o requirements/uv.txt
+
+clean: ## remove what was built; the environment stays (rm -rf .venv to start over)
+	@rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(READY): pyproject.toml requirements/dev.txt requirements/uv.txt tools/environment.py
+	@$(PYTHON) tools/environment.py
+	@touch $@

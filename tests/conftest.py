@@ -1,0 +1,81 @@
+"""What every test may rely on: a home of its own, a size for its samples, programs there or a loud failure.
+
+Three sizes of a run, told apart by the environment: the suite (minutes), RELIGHT_PROOF=1 (the full figures,
+hours) and RELIGHT_TEETH (one test against a planted bug; the value is the directory of the patched source).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import hypothesis
+import pytest
+
+pytest_plugins = ["tests.figures"]
+
+ROOT = Path(__file__).resolve().parent.parent
+PROOF = bool(os.environ.get("RELIGHT_PROOF"))
+TEETH = os.environ.get("RELIGHT_TEETH", "")
+
+hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("proof", deadline=None, print_blob=True, max_examples=5_000)
+hypothesis.settings.load_profile("proof" if PROOF else "suite")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """A run against a planted bug must really import the planted bug."""
+    if not TEETH:
+        return
+    import relight
+
+    origin = Path(relight.__file__ or "").resolve()
+    if not origin.is_relative_to(Path(TEETH).resolve()):
+        raise pytest.UsageError(f"relight came from {origin}, not from the patched copy in {TEETH}")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test reads or writes the home, the store or the settings of whoever runs it."""
+    home = tmp_path_factory.mktemp("home")
+    ours = {"RELIGHT_TEETH", "RELIGHT_PROOF"}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in [name for name in os.environ if name.startswith("RELIGHT_") and name not in ours]:
+            patch.delenv(name)
+        patch.setenv("HOME", str(home))
+        for name in ("XDG_DATA_HOME", "XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME"):
+            patch.delenv(name, raising=False)
+        yield home
+
+
+@pytest.fixture(scope="session")
+def sample() -> Callable[..., int]:
+    """How many to try: `sample(500, proof=10_000, teeth=50)`; else the suite's own number."""
+
+    def choose(suite: int, *, proof: int | None = None, teeth: int | None = None) -> int:
+        if TEETH and teeth is not None:
+            return teeth
+        if PROOF and proof is not None:
+            return proof
+        return suite
+
+    return choose
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[[str], str]:
+    """The path of a system program; where it is missing the test fails with the command that installs it."""
+
+    def find(name: str) -> str:
+        path = shutil.which(name)
+        if path is None:
+            hint = subprocess.run(
+                [ROOT / "tools" / "system-packages", "--hint"], capture_output=True, text=True, check=False
+            ).stderr.strip()
+            pytest.fail(f"{name} is missing: {hint or 'name it in tools/system-packages'}", pytrace=False)
+        return path
+
+    return find
