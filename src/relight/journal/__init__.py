@@ -1,0 +1,1 @@
+"""Decisions: functions from values to values. No I/O, no clock, no database."""

@@ -1,0 +1,124 @@
+"""The commit plan: from a head and a draft to the step and the head that follow, or a refusal.
+
+Every store calls `plan_commit` inside its own transaction, on the head it has just read there, and writes what comes
+back: one step row and one head row. So the rules (epoch, transitions, numbering, digest) exist once, for every store.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from relight.errors import Conflict
+from relight.journal import leasing
+from relight.journal.chain import step_digest
+from relight.model.call import OpenEffect
+from relight.model.lease import Instant
+from relight.model.session import Head
+from relight.model.status import ENDED, StatusChange, allowed
+from relight.model.step import Committed, Draft, Step, View
+
+
+def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Committed:
+    """Decide one commit. Raises LeaseHeld, LeaseLost or Conflict, and then nothing may be written."""
+    if draft.claim is not None:
+        owned = leasing.take(head, draft.claim, now)
+    else:
+        leasing.check_writer(head, draft)
+        owned = head
+    seq = head.seq + 1
+    at_us = max(at_us, head.updated_us)
+    view = draft.view or _view_after(head, draft, seq, at_us)
+    step = _sealed(head, draft, view, seq, at_us)
+    after = msgspec.structs.replace(
+        owned,
+        seq=seq,
+        head=seq if draft.kind != "rewind" else view.head,
+        digest=step.digest,
+        since=seq if draft.kind == "reset" else view.since,
+        message_count=view.message_count,
+        turns=view.turns,
+        open=view.open,
+        usage=head.usage + draft.usage if draft.usage is not None else head.usage,
+        size_bytes=head.size_bytes + len(draft.body),
+        said=draft.said if draft.said is not None else head.said,
+        updated_us=at_us,
+        lease=None if draft.release else leasing.renewed(owned.lease, now),
+    )
+    if draft.attempt is not None:
+        after = msgspec.structs.replace(after, attempt=draft.attempt.number, resumed_from=draft.attempt.resumed_from)
+    if draft.status is not None:
+        after = _with_status(after, draft.status, at_us)
+    return Committed(step=step, head=after)
+
+
+def plan_renewal(head: Head, *, owner: str, epoch: int, now: Instant) -> Head:
+    """A heartbeat: the same head with a later deadline, or LeaseLost."""
+    leasing.check_writer(head, _heartbeat(owner, epoch))
+    return msgspec.structs.replace(head, lease=leasing.renewed(head.lease, now))
+
+
+def plan_release(head: Head, *, owner: str, epoch: int) -> Head:
+    """The lease given back without a step; the epoch stays, so that nobody can write under it by accident."""
+    leasing.check_writer(head, _heartbeat(owner, epoch))
+    return msgspec.structs.replace(head, lease=None)
+
+
+def _heartbeat(owner: str, epoch: int) -> Draft:
+    return Draft(kind="mark", body=b"", key=b"", owner=owner, epoch=epoch)
+
+
+def _view_after(head: Head, draft: Draft, seq: int, at_us: int) -> View:
+    opened = tuple(
+        OpenEffect(
+            id=intent.id,
+            name=intent.name,
+            effect=intent.effect,
+            asked_seq=intent.asked_seq,
+            intent_seq=seq,
+            started_us=at_us,
+        )
+        for intent in draft.opened
+    )
+    closed = set(draft.closed)
+    still = tuple(effect for effect in head.open if (effect.asked_seq, effect.id) not in closed)
+    return View(
+        head=head.head,
+        since=head.since,
+        message_count=head.message_count + draft.messages_added,
+        turns=head.turns + draft.turns_added,
+        open=still + opened,
+    )
+
+
+def _sealed(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> Step:
+    step = Step(
+        session=head.session,
+        seq=seq,
+        kind=draft.kind,
+        at_us=at_us,
+        attempt=draft.attempt.number if draft.attempt is not None else head.attempt,
+        base=view.head,
+        since=seq if draft.kind == "reset" else view.since,
+        message_count=view.message_count,
+        turns=view.turns,
+        open=view.open,
+        label=draft.label,
+        key=draft.key,
+        digest=b"",
+        body=draft.body,
+    )
+    return msgspec.structs.replace(step, digest=step_digest(head.digest, step))
+
+
+def _with_status(head: Head, change: StatusChange, at_us: int) -> Head:
+    if change.status != head.status and not allowed(head.status, change.status):
+        raise Conflict(f"{head.session}: cannot go from {head.status} to {change.status}")
+    return msgspec.structs.replace(
+        head,
+        status=change.status,
+        reason=change.reason,
+        failure=change.failure,
+        question=change.question,
+        wake_us=change.wake_us,
+        ended_us=at_us if change.status in ENDED else None,
+    )

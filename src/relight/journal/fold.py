@@ -1,0 +1,349 @@
+"""Folding: from steps to what a session is now: messages, calls, state, effects, answers.
+
+Only visible steps are folded (lineage.py says which), from the last reset on. Results that relight recorded itself
+are kept as outcomes and given the provider's own form here, in its grouping and in the order of the calls, whatever
+order they ended in. The fold does not repair: an open call stays open until somebody closes it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from relight.journal.formats.format import CallSite, Format
+from relight.journal.formats.registry import FORMATS, detect
+from relight.model.call import Call, Intent, OpenEffect, Outcome
+from relight.model.checkpoint import at
+from relight.model.step import Carried, Changes, Step
+
+UNSET: Final = msgspec.UNSET
+
+
+class Slot:
+    """One call and what is known of it; changes while its session is folded."""
+
+    __slots__ = (
+        "answered",
+        "asked_seq",
+        "ended_us",
+        "intent",
+        "intent_seq",
+        "outcome",
+        "result_seq",
+        "session",
+        "site",
+        "started_us",
+    )
+
+    def __init__(self, site: CallSite, session: str, asked_seq: int) -> None:
+        self.site = site
+        self.session = session
+        self.asked_seq = asked_seq
+        self.intent: Intent | None = None
+        self.intent_seq: int | None = None
+        self.started_us: int | None = None
+        self.outcome: Outcome | None = None
+        self.result_seq: int | None = None
+        self.ended_us: int | None = None
+        self.answered = False
+        """by a message that the caller appended itself"""
+
+    @property
+    def is_open(self) -> bool:
+        return self.outcome is None and not self.answered
+
+    @property
+    def key(self) -> str:
+        return f"{self.session}:{self.asked_seq}:{self.site.id}"
+
+
+class _Group:
+    """The calls of one reply, and the stretch of messages that holds their recorded results."""
+
+    __slots__ = ("length", "slots", "start")
+
+    def __init__(self, start: int) -> None:
+        self.start = start
+        self.length = 0
+        self.slots: list[Slot] = []
+
+
+class Effect(msgspec.Struct, frozen=True, kw_only=True):
+    """A `once` effect: begun, and perhaps ended."""
+
+    intent: Intent
+    intent_seq: int
+    outcome: Outcome | None = None
+
+
+class Fold:
+    """What the visible steps add up to. `apply` them in order."""
+
+    def __init__(self, provider: str | None = None) -> None:
+        self.messages: list[dict[str, Any]] = []
+        self.state: dict[str, Any] = {}
+        self.once: dict[str, Effect] = {}
+        self.answers: dict[str, Any] = {}
+        self.tools: dict[str, str] = {}
+        self.partial: Any = None
+        self.result: Any = None
+        self.turns = 0
+        self.seq = 0
+        self._provider = provider
+        self._format: Format | None = None
+        self._slots: dict[tuple[int, str], Slot] = {}
+        self._groups: list[_Group] = []
+        """groups with an open call; the last one may still grow where a reply spans messages"""
+
+    # -- what it adds up to -----------------------------------------------------------------------------------
+
+    @property
+    def format(self) -> Format:
+        """The format of the conversation, as far as it can be told."""
+        return self._format or detect((), self._provider)
+
+    def open_slots(self) -> list[Slot]:
+        """Calls without a result, in the order they were asked for."""
+        return [slot for group in self._groups for slot in group.slots if slot.is_open]
+
+    def slot(self, asked_seq: int, call_id: str) -> Slot | None:
+        """The call of this id asked for at that step."""
+        return self._slots.get((asked_seq, call_id))
+
+    def slots(self) -> list[Slot]:
+        """All calls in view, in order."""
+        return list(self._slots.values())
+
+    def calls(self, *, doubtful: bool) -> list[Call]:
+        """All calls as users see them; `doubtful` says whether a started one without result is in doubt."""
+        return [as_call(slot, doubtful=doubtful) for slot in self._slots.values()]
+
+    def carried(self, messages: Iterable[dict[str, Any]]) -> Carried:
+        """What a reset to these messages must take along."""
+        ids = {site.id for message in messages for site in self.format.calls(message)}
+        calls = [slot.intent for slot in self.open_slots() if slot.intent is not None and slot.site.id in ids]
+        return Carried(
+            state=dict(self.state),
+            once={key: effect.outcome.content for key, effect in self.once.items() if effect.outcome is not None},
+            open=calls + [effect.intent for effect in self.once.values() if effect.outcome is None],
+            answers=dict(self.answers),
+            tools=dict(self.tools),
+            partial=self.partial,
+        )
+
+    def growth(self, changes: Changes) -> tuple[int, int]:
+        """How many messages and turns these changes would add."""
+        format, messages = self._format, 0
+        touched: dict[int, int] = {}
+        for outcome in changes.outcomes:
+            index = self._group_index(outcome)
+            if index is not None and outcome.status != "void":
+                touched[index] = touched.get(index, 0) + 1
+        for index, added in touched.items():
+            group = self._groups[index]
+            messages += (1 if group.length == 0 else 0) if self.format.shares else added
+        turns = 0
+        previous = self.messages[-1] if self.messages and not touched else None
+        for message in changes.messages:
+            format = format or _recognised(message)
+            turns += _is_turn(format or self.format, previous, message)
+            previous = message
+        return messages + len(changes.messages), turns
+
+    # -- applying ---------------------------------------------------------------------------------------------
+
+    def apply(self, step: Step, changes: Changes) -> None:
+        """Add one visible step."""
+        if step.kind == "reset":
+            self._reset(changes.carried or Carried())
+        for outcome in changes.outcomes:
+            self._close(outcome, step)
+        for message in changes.messages:
+            self._add(message, step)
+        if changes.carried is not None:
+            self._reopen(changes.carried, step)
+        for intent in changes.intents:
+            self._begin(intent, step)
+        if changes.state:
+            self.state.update(changes.state)
+        for key in changes.unset:
+            self.state.pop(key, None)
+        if changes.tools:
+            self.tools = changes.tools
+        if changes.partial:
+            self.partial = changes.partial[0]
+        if changes.answer:
+            self.answers[changes.answer[0]] = changes.answer[1]
+        if changes.status is not None:
+            self.result = changes.status.result
+        self.seq = step.seq
+
+    def _reset(self, carried: Carried) -> None:
+        self.messages, self.turns = [], 0
+        self._slots, self._groups = {}, []
+        self.state = dict(carried.state)
+        self.answers = dict(carried.answers)
+        self.tools = dict(carried.tools)
+        self.partial = carried.partial
+
+    def _reopen(self, carried: Carried, step: Step) -> None:
+        """Effects that a reset took along: finished ones by key, doubtful ones with the step they were begun at."""
+        self.once = {
+            key: Effect(
+                intent=Intent(id=key, name=key, effect="once"),
+                intent_seq=step.seq,
+                outcome=Outcome(id=key, content=content),
+            )
+            for key, content in carried.once.items()
+        }
+        by_id = {slot.site.id: slot for slot in self.open_slots()}
+        for intent in carried.open:
+            slot = by_id.get(intent.id) if intent.is_call else None
+            if slot is not None:
+                del self._slots[slot.asked_seq, slot.site.id]
+                slot.asked_seq = intent.asked_seq
+                self._slots[slot.asked_seq, slot.site.id] = slot
+            self._begin(intent, step)
+
+    def _add(self, message: dict[str, Any], step: Step) -> None:
+        if self._format is None:
+            self._format = _recognised(message)
+        format = self.format
+        assistant = format.is_assistant(message)
+        if assistant:
+            if _is_turn(format, self.messages[-1] if self.messages else None, message):
+                self.turns += 1
+            self._ask(format, message, step)
+        elif self._groups:
+            for call_id in format.answers(message):
+                self._answer(call_id, step)
+        self.messages.append(message)
+        if assistant and self._groups and self._groups[-1].start == len(self.messages) - 1:
+            self._groups[-1].start += 1
+
+    def _ask(self, format: Format, message: dict[str, Any], step: Step) -> None:
+        sites = format.calls(message)
+        if not sites:
+            return
+        group = self._groups[-1] if self._groups else None
+        if group is None or not format.spans or group.start != len(self.messages) or group.length:
+            group = _Group(len(self.messages))
+            self._groups.append(group)
+        for site in sites:
+            if (step.seq, site.id) not in self._slots:
+                slot = Slot(site, step.session, step.seq)
+                self._slots[step.seq, site.id] = slot
+                group.slots.append(slot)
+
+    def _answer(self, call_id: str, step: Step) -> None:
+        slot = next((slot for slot in self.open_slots() if slot.site.id == call_id), None)
+        if slot is not None:
+            slot.answered, slot.result_seq, slot.ended_us = True, step.seq, step.at_us
+            self._drop_closed_groups()
+
+    def _begin(self, intent: Intent, step: Step) -> None:
+        if not intent.is_call:
+            self.once[intent.id] = Effect(intent=intent, intent_seq=step.seq)
+            return
+        slot = self._slots.get((intent.asked_seq, intent.id))
+        if slot is not None:
+            slot.intent, slot.intent_seq, slot.started_us = intent, step.seq, step.at_us
+
+    def _close(self, outcome: Outcome, step: Step) -> None:
+        if outcome.asked_seq == 0:
+            self._close_once(outcome)
+            return
+        index = self._group_index(outcome)
+        slot = self._slots.get((outcome.asked_seq, outcome.id))
+        if index is None or slot is None:
+            return
+        if outcome.status == "void":
+            slot.intent = slot.intent_seq = slot.started_us = None
+            return
+        slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us
+        self._place(index)
+        self._drop_closed_groups()
+
+    def _close_once(self, outcome: Outcome) -> None:
+        effect = self.once.get(outcome.id)
+        if outcome.status == "void":
+            self.once.pop(outcome.id, None)
+        elif effect is not None:
+            self.once[outcome.id] = msgspec.structs.replace(effect, outcome=outcome)
+
+    def _group_index(self, outcome: Outcome) -> int | None:
+        slot = self._slots.get((outcome.asked_seq, outcome.id))
+        if slot is None or not slot.is_open:
+            return None
+        return next((index for index, group in enumerate(self._groups) if slot in group.slots), None)
+
+    def _place(self, index: int) -> None:
+        """Write a group's recorded results into its stretch of messages, in the order of the calls."""
+        group = self._groups[index]
+        results = [
+            slot.site.result(
+                slot.outcome.content, "unknown" if slot.outcome.status == "unknown" else slot.outcome.status
+            )
+            for slot in group.slots
+            if slot.outcome is not None and slot.outcome.status != "void"
+        ]
+        rendered = self.format.render(results)
+        self.messages[group.start : group.start + group.length] = rendered
+        grown = len(rendered) - group.length
+        group.length = len(rendered)
+        for later in self._groups[index + 1 :]:
+            later.start += grown
+
+    def _drop_closed_groups(self) -> None:
+        self._groups = [group for group in self._groups if any(slot.is_open for slot in group.slots)]
+
+
+def as_call(slot: Slot, *, doubtful: bool) -> Call:
+    """A slot as users see it."""
+    outcome = slot.outcome
+    return Call(
+        id=slot.site.id,
+        name=slot.site.name,
+        arguments=slot.site.parsed(),
+        result=outcome.content if outcome is not None else None,
+        success=None if slot.is_open else (outcome is None or outcome.status == "ok"),
+        effect=slot.intent.effect if slot.intent is not None else None,
+        in_doubt=doubtful and slot.is_open and slot.intent is not None,
+        intent_seq=slot.intent_seq,
+        result_seq=slot.result_seq,
+        started_at=at(slot.started_us) if slot.started_us is not None else None,
+        ended_at=at(slot.ended_us) if slot.ended_us is not None else None,
+        asked_seq=slot.asked_seq,
+        key=slot.key,
+    )
+
+
+def open_effects(fold: Fold, step_seq: int, at_us: int) -> tuple[OpenEffect, ...]:
+    """Started effects without an outcome, as a head records them."""
+    begun = [(slot.intent, slot.intent_seq, slot.started_us) for slot in fold.open_slots()]
+    begun += [(effect.intent, effect.intent_seq, None) for effect in fold.once.values() if effect.outcome is None]
+    return tuple(
+        OpenEffect(
+            id=intent.id,
+            name=intent.name,
+            effect=intent.effect,
+            asked_seq=intent.asked_seq,
+            intent_seq=seq if seq is not None else step_seq,
+            started_us=us if us is not None else at_us,
+        )
+        for intent, seq, us in begun
+        if intent is not None
+    )
+
+
+def _recognised(message: dict[str, Any]) -> Format | None:
+    return next((format for format in FORMATS if format.recognises(message)), None)
+
+
+def _is_turn(format: Format, previous: dict[str, Any] | None, message: dict[str, Any]) -> bool:
+    """Does a new reply begin here? Where replies span messages, only the first of a run counts."""
+    if not format.is_assistant(message):
+        return False
+    return not (format.spans and previous is not None and format.is_assistant(previous))

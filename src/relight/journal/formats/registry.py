@@ -1,0 +1,43 @@
+"""The table of formats, and the decision which one a conversation is written in.
+
+The first message that tells decides; a plain `{"role": "user", "content": "text"}` is the same everywhere and
+tells nothing. Only where no message tells does the provider's name count, and without one it is Chat
+Completions, which most providers speak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from relight.journal.formats.anthropic import ANTHROPIC
+from relight.journal.formats.format import Format, ProviderDict
+from relight.journal.formats.openai_chat import OPENAI_CHAT
+from relight.journal.formats.openai_responses import OPENAI_RESPONSES
+
+FORMATS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES)
+_BY_NAME: Final = {format.name: format for format in FORMATS}
+_HINTS: Final[tuple[tuple[str, Format], ...]] = (
+    ("anthropic", ANTHROPIC),
+    ("claude", ANTHROPIC),
+    ("responses", OPENAI_RESPONSES),
+    ("codex", OPENAI_RESPONSES),
+)
+
+
+def by_name(name: str) -> Format:
+    """The format of this name; LookupError names the known ones."""
+    try:
+        return _BY_NAME[name]
+    except KeyError:
+        raise LookupError(f"no format {name!r}; there are {', '.join(_BY_NAME)}") from None
+
+
+def detect(messages: Iterable[ProviderDict], provider: str | None = None) -> Format:
+    """The format that the messages are written in. `provider` only breaks a tie."""
+    for message in messages:
+        for format in FORMATS:
+            if format.recognises(message):
+                return format
+    hint = (provider or "").lower()
+    return next((format for word, format in _HINTS if word in hint), OPENAI_CHAT)

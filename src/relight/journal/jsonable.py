@@ -1,0 +1,79 @@
+"""Is this value JSON? The check every message, state value and result passes before it is encoded.
+
+Accepted: dict with text keys, list, tuple (kept as a list), text (lone surrogates too), bool, int of any size, finite
+float, None. Everything else is refused with its path, because a value that changes on the way through the store would
+surprise its owner much later. Iterative, so that no nesting can exhaust the stack.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+from relight.errors import InvalidMessage
+from relight.model.policy import LIMITS
+
+_LEAVES: Final = frozenset({str, int, bool, type(None)})
+_SHOWN: Final = 120
+_MAX_INT_BITS: Final = 8 * 1024 * 1024
+
+
+def check_json(value: Any, *, root: str = "$", depth: int = LIMITS.depth) -> None:
+    """Raise InvalidMessage with the path of the first thing that is not JSON."""
+    stack: list[tuple[Any, Any, int]] = [(value, None, 0)]
+    while stack:
+        item, trail, level = stack.pop()
+        kind = type(item)
+        if kind in _LEAVES:
+            if kind is int and item.bit_length() > _MAX_INT_BITS:
+                raise _refused("an integer of over a million bytes", trail, root)
+            continue
+        if kind is float:
+            if not math.isfinite(item):
+                raise _refused(f"{item} is not JSON", trail, root)
+            continue
+        if level >= depth:
+            raise _refused(f"nested deeper than {depth}", trail, root)
+        if kind is dict:
+            for key, inner in item.items():
+                if type(key) is not str:
+                    raise _refused(f"a key of type {type(key).__name__}; keys are text", trail, root)
+                if type(inner) not in _LEAVES or type(inner) is int:
+                    stack.append((inner, (trail, key), level + 1))
+        elif kind is list or kind is tuple:
+            for index, inner in enumerate(item):
+                if type(inner) not in _LEAVES or type(inner) is int:
+                    stack.append((inner, (trail, index), level + 1))
+        else:
+            _check_odd(item, trail, root)
+
+
+def _check_odd(item: Any, trail: Any, root: str) -> None:
+    """Subclasses are refused too: what comes back would be of another type."""
+    name = type(item).__name__
+    hints = []
+    if hasattr(item, "model_dump"):
+        hints.append("pass the provider's own dict: message.model_dump(mode='json', exclude_unset=True)")
+    elif isinstance(item, bytes | bytearray | memoryview):
+        hints.append("encode it as text first: base64.b64encode(data).decode()")
+    elif isinstance(item, set | frozenset):
+        hints.append("pass sorted(...)")
+    elif isinstance(item, dict | list | str | int | float):
+        hints.append(f"pass a plain value instead of the subclass {name}")
+    raise _refused(f"a {name} is not JSON", trail, root, hints)
+
+
+def _refused(why: str, trail: Any, root: str, hints: list[str] | None = None) -> InvalidMessage:
+    parts: list[str] = []
+    while trail is not None and len(parts) < LIMITS.depth + 1:
+        trail, key = trail
+        parts.append(f"[{key}]" if isinstance(key, int) else f".{_printable(key)}")
+    path = root + "".join(reversed(parts))
+    if len(path) > _SHOWN:
+        path = path[: _SHOWN // 2] + "…" + path[-_SHOWN // 2 :]
+    return InvalidMessage(why, path=path, hints=hints or ())
+
+
+def _printable(key: str) -> str:
+    text = key if len(key) <= 40 else key[:40] + "…"
+    return text if text.isidentifier() else ascii(text)

@@ -1,0 +1,74 @@
+"""The resume plan: may a session go on, from where, and what will its model be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+from relight.model.call import OUTCOME_UNKNOWN, Call
+from relight.model.checkpoint import at
+from relight.model.info import Reason, ResumePlan, SessionInfo
+from relight.model.session import Head
+from relight.model.status import LIVE
+
+
+def plan_resume(
+    info: SessionInfo,
+    head: Head,
+    *,
+    seq: int | None,
+    message_count: int,
+    calls: Sequence[Call],
+    damage: Reason | None = None,
+) -> ResumePlan:
+    """Decide a resume of the head, or of the checkpoint `seq`."""
+    forks = seq is not None and seq != head.head
+    reasons = [damage] if damage is not None else []
+    if not forks:
+        reasons += _against(info)
+    doubtful = [call for call in calls if call.in_doubt]
+    told = OUTCOME_UNKNOWN if any(call.effect == "once" for call in doubtful) else None
+    return ResumePlan(
+        ok=not any(reason.blocks for reason in reasons),
+        session=info.id,
+        name=info.name,
+        checkpoint=f"{info.id}@{seq if seq is not None else head.head}",
+        status=info.status,
+        stopped_at=at(head.updated_us) if info.status not in LIVE and head.seq else None,
+        why_stopped=info.reason,
+        forks=forks,
+        message_count=message_count,
+        in_doubt=doubtful,
+        told=told,
+        command=info.command,
+        reasons=reasons,
+        plan=plan_hash(head, seq),
+    )
+
+
+def plan_hash(head: Head, seq: int | None) -> str:
+    """Changes whenever the session moved in a way that could change the plan."""
+    text = f"{head.session}:{head.seq}:{head.epoch}:{head.head}:{seq}"
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _against(info: SessionInfo) -> list[Reason]:
+    name = info.title
+    if info.status == "archived":
+        return [
+            Reason(code="archived", text="not restorable (status=archived)", cure=f"relight fork {name}@{info.head}")
+        ]
+    if info.status in LIVE:
+        owner = info.evidence[0] if info.evidence else "somebody"
+        return [Reason(code="lease_held", text=f"it is running: {owner}", cure=f"relight tail {name} -f")]
+    reasons = []
+    if info.command is None:
+        text = "relight does not know how to start it: run your program again"
+        reasons.append(Reason(code="no_command", text=text, blocks=False))
+    if info.status == "completed":
+        text = "it is completed; it goes on with a new prompt"
+        reasons.append(Reason(code="completed", text=text, cure=f"relight resume {name} PROMPT", blocks=False))
+    if info.status == "waiting" and info.question:
+        cure = f"relight send {name} ANSWER"
+        reasons.append(Reason(code="waiting", text=f"it asks: {info.question}", cure=cure, blocks=False))
+    return reasons

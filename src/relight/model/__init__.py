@@ -1,0 +1,1 @@
+"""Values. No I/O, no clock, no decisions."""

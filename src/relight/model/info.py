@@ -1,0 +1,113 @@
+"""A session as every door shows it: the JSON of `relight list --json`, of the API and of the page."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any, Literal
+
+import msgspec
+
+from relight.model.call import Call
+from relight.model.status import Failure, Status
+from relight.model.usage import Usage
+
+AttentionKind = Literal["waiting", "in_doubt", "stuck", "corrupt", "failed", "terminated", "quiet", "halted"]
+
+
+class Attention(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a person should look."""
+
+    kind: AttentionKind
+    since: datetime
+    text: str
+    cure: str
+    """a command that can be pasted"""
+
+
+class Doing(msgspec.Struct, frozen=True, kw_only=True):
+    """What runs right now."""
+
+    tool: str
+    since: datetime
+
+
+class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything a list or a header needs; derived, never stored."""
+
+    id: str
+    name: str | None
+    key: str | None
+    agent: str | None
+    provider: str | None
+    model: str | None
+    task: str | None
+    labels: dict[str, str]
+    metadata: dict[str, Any]
+    status: Status
+    reason: str | None
+    failure: Failure | None
+    resumed_from: int | None
+    head: int
+    seq: int
+    attempt: int
+    parent: str | None
+    workspace: dict[str, str]
+    runtime: str | None
+    handle: str | None
+    created_at: datetime
+    updated_at: datetime
+    usage: Usage
+    attention: Attention | None
+    doing: Doing | None
+    last_step_at: datetime | None
+    saved_at: datetime | None
+    wake_at: datetime | None
+    cost: float | None
+    cost_rate: float | None
+    cost_tree: float | None
+    evidence: list[str]
+    message_count: int
+    turns: int
+    in_doubt: int
+    question: str | None
+    said: str | None
+    directory: str | None
+    command: list[str] | None
+    size_bytes: int
+
+    @property
+    def title(self) -> str:
+        """How a person calls it: its name, else the beginning of its id."""
+        return self.name or self.id[:8]
+
+
+class Reason(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that stands against a resume, or that its user should know."""
+
+    code: str
+    text: str
+    cure: str | None = None
+    blocks: bool = True
+
+
+class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a resume would do; the same object for `can-resume`, the dialog and `resume` itself."""
+
+    ok: bool
+    session: str
+    name: str | None
+    checkpoint: str
+    """where it would go on"""
+    status: Status
+    stopped_at: datetime | None
+    why_stopped: str | None
+    forks: bool
+    """the checkpoint lies below the head, so a new session would be made"""
+    message_count: int
+    in_doubt: list[Call]
+    told: str | None
+    """what the model will be told about calls in doubt"""
+    command: list[str] | None
+    reasons: list[Reason]
+    plan: str
+    """a hash of what this was decided on; another one means that the state moved"""

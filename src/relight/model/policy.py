@@ -1,0 +1,53 @@
+"""Policies: numbers a user may set, with the defaults relight stands by."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from relight.model.status import FINISHED, Status
+
+DAY: Final = 86_400.0
+
+
+class Retention(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sweep may remove. An unfinished session, one that could still be resumed, never goes by default."""
+
+    finished_days: float = 7.0
+    """so long after its end a session may go"""
+    statuses: frozenset[Status] = FINISHED
+    """which sessions count as finished"""
+    max_sessions: int = 1000
+    """most sessions one sweep removes; the next one goes on"""
+
+
+class Retry(msgspec.Struct, frozen=True, kw_only=True):
+    """How often and how slowly something transient is tried again."""
+
+    attempts: int = 6
+    first_seconds: float = 1.0
+    max_seconds: float = 60.0
+
+    def delay_seconds(self, failures: int, jitter: float) -> float:
+        """Before the next try after `failures` failures; `jitter` in [0, 1) spreads a herd."""
+        ceiling = min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 30))
+        return ceiling * (0.5 + 0.5 * jitter)
+
+
+class LoopGuard(msgspec.Struct, frozen=True, kw_only=True):
+    """When a loop of model and tools is going nowhere."""
+
+    repeats: int = 5
+    """the same calls with the same results, this many times in a row; 0 switches it off"""
+
+
+class Limits(msgspec.Struct, frozen=True, kw_only=True):
+    """Bounds on what one step may hold; a store may have smaller ones."""
+
+    message_bytes: int = 64 * 1024 * 1024
+    step_bytes: int = 256 * 1024 * 1024
+    depth: int = 200
+
+
+LIMITS: Final = Limits()

@@ -1,0 +1,91 @@
+"""A session in two values: `Identity`, which hardly ever changes, and `Head`, which moves with every step.
+
+They are apart because every step rewrites the head, and a long task or a large metadata value must not be rewritten
+with it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from relight.model.call import OpenEffect
+from relight.model.lease import Lease
+from relight.model.status import Failure, Status
+from relight.model.usage import Usage
+
+GENESIS = b"\0" * 32
+"""the digest before the first step"""
+
+
+class Parent(msgspec.Struct, frozen=True, kw_only=True):
+    """The checkpoint a fork was made from."""
+
+    session: str
+    seq: int
+
+    def __str__(self) -> str:
+        return f"{self.session}@{self.seq}"
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a session is."""
+
+    id: str
+    name: str | None = None
+    """unique among unarchived sessions; given up when another session begins under it"""
+    key: str | None = None
+    """any text: the id of a job or of a framework's thread; searchable, never a path"""
+    agent: str | None = None
+    provider: str | None = None
+    model: str | None = None
+    task: str | None = None
+    labels: dict[str, str] = {}
+    metadata: dict[str, Any] = {}
+    parent: Parent | None = None
+    command: list[str] | None = None
+    """what to start again, for sessions begun by `relight run`"""
+    directory: str | None = None
+    """where the command runs"""
+    runtime: str | None = None
+    workspace: dict[str, str] = {}
+    """root name to path"""
+    created_us: int
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Where a session stands. The store rewrites it in the same transaction as the step it follows from."""
+
+    session: str
+    seq: int = 0
+    """the newest step"""
+    head: int = 0
+    """the checkpoint the session stands on; below `seq` right after a rewind"""
+    digest: bytes = GENESIS
+    """of the newest step"""
+    since: int = 0
+    """the reset that folding starts at; 0 for the beginning"""
+    message_count: int = 0
+    turns: int = 0
+    open: tuple[OpenEffect, ...] = ()
+    """intents without outcome in the head's view"""
+    status: Status = "queued"
+    reason: str | None = None
+    failure: Failure | None = None
+    question: str | None = None
+    wake_us: int | None = None
+    attempt: int = 0
+    resumed_from: int | None = None
+    """the head the newest attempt started from"""
+    usage: Usage = Usage()
+    size_bytes: int = 0
+    """stored bytes of all own steps"""
+    said: str | None = None
+    """the first line of the agent's last text"""
+    updated_us: int = 0
+    """when the newest step was committed"""
+    ended_us: int | None = None
+    epoch: int = 0
+    """raised by every claim; a write under an older one is refused"""
+    lease: Lease | None = None

@@ -1,0 +1,61 @@
+"""A session's status: the words, and the one table of transitions that may happen.
+
+Every status change goes through `allowed`. Adjectives such as quiet, unseen or in doubt are not statuses: they are
+derived (journal/attention.py) and never stored.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal, get_args
+
+import msgspec
+
+Status = Literal["queued", "spawning", "working", "waiting", "completed", "failed", "halted", "terminated", "archived"]
+STATUSES: Final[tuple[Status, ...]] = get_args(Status)
+
+TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
+    "queued": frozenset({"spawning", "working", "terminated", "archived"}),
+    "spawning": frozenset({"working", "queued", "failed", "terminated"}),
+    "working": frozenset({"waiting", "queued", "completed", "failed", "halted", "terminated"}),
+    "waiting": frozenset({"queued", "spawning", "working", "failed", "terminated"}),
+    "completed": frozenset({"queued", "spawning", "working", "archived"}),
+    "failed": frozenset({"queued", "spawning", "working", "archived"}),
+    "halted": frozenset({"queued", "spawning", "working", "archived"}),
+    "terminated": frozenset({"queued", "spawning", "working", "archived"}),
+    "archived": frozenset(),
+}
+ENDED: Final[frozenset[Status]] = frozenset({"completed", "failed", "halted", "terminated", "archived"})
+FINISHED: Final[frozenset[Status]] = frozenset({"completed", "archived"})
+"""nothing more is expected; a failed, halted or terminated session has ended and may still go on"""
+LIVE: Final[frozenset[Status]] = frozenset({"spawning", "working"})
+
+
+def allowed(before: Status, after: Status) -> bool:
+    """May a session go from `before` to `after`? Only to another status: staying is not a transition."""
+    return after in TRANSITIONS[before]
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why something ended badly, in a form a program can act on."""
+
+    kind: str = msgspec.field(name="class")
+    """rate_limit, auth, context_limit, agent_exit, lost, exception, ..."""
+    text: str = ""
+    """what the failing side said, cut to a line"""
+    fields: dict[str, str | int | float | bool | None] = {}
+    """whatever the class carries: reset_at, exit_code, signal, type"""
+
+
+class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A status with what stands beside it."""
+
+    status: Status
+    reason: str | None = None
+    """one line for a person"""
+    failure: Failure | None = None
+    result: object = None
+    """the value given to `complete`; JSON"""
+    question: str | None = None
+    """what a waiting session asks"""
+    wake_us: int | None = None
+    """when a queued session may be woken, microseconds since 1970"""

@@ -1,0 +1,151 @@
+"""The smallest recorded unit. A step is its changes, sealed into the journal under (session, seq).
+
+`Changes` is what is stored; `Draft` is what a writer wants to commit; `Step` is what was committed. A step is also a
+checkpoint, and its public projection is the event: nothing is stored twice.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from relight.model.call import Intent, OpenEffect, Outcome
+from relight.model.lease import Owner
+from relight.model.session import Head
+from relight.model.status import StatusChange
+from relight.model.usage import Usage
+
+StepKind = Literal["message", "intent", "result", "state", "mark", "status", "attempt", "rewind", "reset"]
+
+
+class AttemptStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One continuous life of a process within a session begins."""
+
+    number: int
+    resumed_from: int = 0
+    reason: str | None = None
+    """why it was needed: the death or the verdict before it"""
+    owner: str = ""
+    rung: str | None = None
+    """native, bootstrap, fresh; for coding agents"""
+
+
+class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a reset takes along, because folding will start at it and must not forget effects."""
+
+    state: dict[str, Any] = {}
+    once: dict[str, Any] = {}
+    """results of finished `once` effects by key"""
+    open: list[Intent] = []
+    """effects in doubt: `once` keys, and calls that stand in the new messages too"""
+    answers: dict[str, Any] = {}
+    """answers of `wait` by question"""
+    tools: dict[str, str] = {}
+    partial: Any = None
+
+
+class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that one step commits; one transaction, or nothing."""
+
+    messages: list[Any] = []
+    """the provider's own dicts, verbatim"""
+    state: dict[str, Any] = {}
+    """keys set"""
+    unset: list[str] = []
+    """keys removed"""
+    intents: list[Intent] = []
+    outcomes: list[Outcome] = []
+    usage: Usage | None = None
+    status: StatusChange | None = None
+    attempt: AttemptStart | None = None
+    snapshot: dict[str, str] = {}
+    """root name to snapshot id"""
+    partial: list[Any] = []
+    """at most one: the newest partial result"""
+    tools: dict[str, str] = {}
+    """fingerprint of the tools in use from here on: name to effect and signature"""
+    answer: list[Any] = []
+    """[question, answer] of a `wait`"""
+    note: dict[str, Any] = {}
+    """marks for people: what was cleared, which tools changed, who did it"""
+    carried: Carried | None = None
+    """only in a reset"""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The part of a head that depends on which steps are visible; a rewind or reset replaces it."""
+
+    head: int
+    since: int
+    message_count: int
+    turns: int
+    open: tuple[OpenEffect, ...] = ()
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """Take the lease with this commit."""
+
+    owner: Owner
+    seconds: float
+    expected_epoch: int
+    """the epoch that the evidence below was gathered under; another one is a conflict"""
+    owner_gone: bool = False
+    """the present owner was seen to be dead, or a person said to take it"""
+
+
+class Draft(msgspec.Struct, frozen=True, kw_only=True):
+    """A step before it is committed. It has no seq: that is decided inside the store's transaction."""
+
+    kind: StepKind
+    body: bytes
+    """encoded `Changes`"""
+    key: bytes
+    """the writer's own, 8 random bytes: how an unknown outcome is resolved"""
+    epoch: int = 0
+    """the writer's; ignored with a claim"""
+    owner: str = ""
+    claim: Claim | None = None
+    release: bool = False
+    """give the lease back with this commit"""
+    label: str | None = None
+    messages_added: int = 0
+    turns_added: int = 0
+    opened: tuple[Intent, ...] = ()
+    closed: tuple[tuple[int, str], ...] = ()
+    """(asked_seq, id) of effects that have an outcome now"""
+    view: View | None = None
+    """rewind and reset: what the view becomes"""
+    status: StatusChange | None = None
+    attempt: AttemptStart | None = None
+    usage: Usage | None = None
+    said: str | None = None
+    snapshot: dict[str, str] = {}
+
+
+class Step(msgspec.Struct, frozen=True, kw_only=True):
+    """A committed step, body still encoded. Everything here but `digest` is covered by the digest."""
+
+    session: str
+    seq: int
+    kind: StepKind
+    at_us: int
+    attempt: int
+    base: int
+    """the step it builds on: the head before it, or a rewind's target"""
+    since: int
+    message_count: int
+    turns: int
+    open: tuple[OpenEffect, ...] = ()
+    label: str | None = None
+    """given when it was committed; labels given later stand beside the journal"""
+    key: bytes
+    digest: bytes
+    body: bytes
+
+
+class Committed(msgspec.Struct, frozen=True, kw_only=True):
+    """What a store answers to a commit: the word that comes after the row."""
+
+    step: Step
+    head: Head

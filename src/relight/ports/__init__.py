@@ -1,0 +1,1 @@
+"""Promises: the seams behind which stores, clocks, processes and workspaces live. Protocols only."""

@@ -1,0 +1,175 @@
+"""The store: where the journal lives. What every store promises, and `relight.testing` proves.
+
+1. `commit` is one transaction: it reads the head, asks `plan_commit`, writes step and head, and only then answers.
+   When it raises, nothing was written; `StoreUnavailable` may mean that the outcome is unknown, and then
+   `find_commit` resolves it by the writer's own key.
+2. Steps of a session are numbered without gap; (session, seq) is unique for ever, deleted sessions included.
+3. Reading changes nothing.
+4. After `delete` no byte of the session is left, in a log either.
+
+A store decides nothing: what may be written is decided by journal/, who may write by the lease inside the head.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Protocol
+
+import msgspec
+
+from relight.model.lease import Instant
+from relight.model.session import Head, Identity
+from relight.model.status import Status
+from relight.model.step import Committed, Draft, Step, StepKind
+
+
+class Record(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as stored. A head that fails its seal is None, and the session is corrupt."""
+
+    identity: Identity
+    head: Head | None
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Which sessions to list: newest created first, by pages."""
+
+    agent: str | None = None
+    provider: str | None = None
+    statuses: frozenset[Status] | None = None
+    """stored statuses; a dead `working` is still `working` here"""
+    key: str | None = None
+    labels: dict[str, str] = {}
+    text: str | None = None
+    """somewhere in name, key, task, id, labels"""
+    created_since_us: int | None = None
+    parent: str | None = None
+    """forks of this session"""
+    before: tuple[int, str] | None = None
+    """cursor: (created_us, id) of the last one seen"""
+    limit: int = 100
+
+
+class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A step without its body, with the newest label given to it."""
+
+    seq: int
+    kind: StepKind
+    at_us: int
+    base: int
+    label: str | None
+    turns: int
+    message_count: int
+    snapshot: str | None
+    size_bytes: int
+
+
+class Damage(msgspec.Struct, frozen=True, kw_only=True):
+    """Something the store itself found broken; the chain is checked by the engine."""
+
+    what: str
+
+
+class Store(Protocol):
+    """One journal of many sessions. Thread-safe; several processes may use the same one where it says so."""
+
+    @property
+    def url(self) -> str:
+        """The address that opens it again."""
+        ...
+
+    @property
+    def durability(self) -> str:
+        """What an acknowledged step survives: power-loss, process-crash or none."""
+        ...
+
+    def create(self, identity: Identity, head: Head) -> None:
+        """Begin a session. Conflict where the id exists or the name is taken by an unarchived session."""
+        ...
+
+    def update(self, identity: Identity) -> None:
+        """Replace what a session is (name given up, labels). NotFound, or Conflict where the name is taken."""
+        ...
+
+    def find(self, session: str) -> Record | None:
+        """By full id."""
+        ...
+
+    def find_named(self, name: str) -> Record | None:
+        """By exact name, among the sessions that hold one."""
+        ...
+
+    def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
+        """By the beginning of the id; at most `limit`."""
+        ...
+
+    def list_sessions(self, query: Query) -> list[Record]:
+        """A page of sessions, newest created first."""
+        ...
+
+    def count_sessions(self) -> dict[Status, int]:
+        """How many sessions there are, by stored status."""
+        ...
+
+    def commit(self, session: str, draft: Draft) -> Committed:
+        """One durable step, or an error and nothing. NotFound where the session is gone."""
+        ...
+
+    def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
+        """The step a writer committed under its own key after seq `after`, if it did."""
+        ...
+
+    def renew(self, session: str, *, owner: str, epoch: int) -> None:
+        """Heartbeat. LeaseLost where the epoch has passed."""
+        ...
+
+    def release(self, session: str, *, owner: str, epoch: int) -> None:
+        """Give the lease back without a step. LeaseLost where the epoch has passed."""
+        ...
+
+    def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
+        """Own steps with after < seq <= upto, in order. Rows that are missing are simply not there."""
+        ...
+
+    def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
+        """The same steps without bodies."""
+        ...
+
+    def label(self, session: str, seq: int, label: str, at_us: int) -> None:
+        """Name a checkpoint. The newest checkpoint a label was given to wins."""
+        ...
+
+    def unlabel(self, session: str, seq: int) -> int:
+        """Remove a checkpoint's labels; how many there were."""
+        ...
+
+    def find_label(self, session: str, label: str) -> int | None:
+        """The seq the label was last given to."""
+        ...
+
+    def rebuild_head(self, head: Head) -> None:
+        """Replace a head that failed its seal. Only where the present one cannot be read."""
+        ...
+
+    def delete(self, sessions: Sequence[str]) -> None:
+        """Remove sessions with everything that is theirs. Conflict where a fork outside the list needs one."""
+        ...
+
+    def instant(self) -> Instant:
+        """Now, on the timeline of this store's leases."""
+        ...
+
+    def size_bytes(self) -> int:
+        """What it takes on disk or in memory."""
+        ...
+
+    def check(self) -> list[Damage]:
+        """The store's own integrity check; slow, complete."""
+        ...
+
+    def changed(self) -> object:
+        """A token that differs once something was committed; a cheap hint for tailing."""
+        ...
+
+    def close(self) -> None:
+        """Give everything back. Idempotent."""
+        ...

@@ -1,0 +1,1 @@
+"""Stores: interchangeable homes of the journal. None imports another."""

@@ -1,0 +1,236 @@
+"""The memory store: the specification in code. Not durable, and complete in every other way.
+
+Where another store and this one differ, one of them is wrong. Records are kept sealed and steps as values, so that
+a reader can never change what a writer wrote.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+
+from relight.errors import Conflict, NotFound
+from relight.journal.chain import seal, unseal_head, unseal_identity
+from relight.journal.commit import plan_commit, plan_release, plan_renewal
+from relight.journal.search import searchable
+from relight.model.lease import Instant
+from relight.model.session import Head, Identity
+from relight.model.status import Status
+from relight.model.step import Committed, Draft, Step
+from relight.ports import faults
+from relight.ports.clock import Clock
+from relight.ports.store import CheckpointRow, Damage, Query, Record
+
+
+class MemoryStore:
+    """One dictionary a table, one lock around them all."""
+
+    durability = "none"
+
+    def __init__(self, clock: Clock, url: str = "memory:") -> None:
+        self.url = url
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._identities: dict[str, bytes] = {}
+        self._heads: dict[str, bytes] = {}
+        self._steps: dict[str, list[Step]] = {}
+        self._labels: dict[str, list[tuple[int, str, int]]] = {}
+        self._commits = 0
+
+    # -- sessions ---------------------------------------------------------------------------------------------
+
+    def create(self, identity: Identity, head: Head) -> None:
+        with self._lock:
+            if identity.id in self._identities:
+                raise Conflict(f"{identity.id}: the session exists")
+            self._check_name_free(identity)
+            self._identities[identity.id] = seal(identity)
+            self._heads[identity.id] = seal(head)
+            self._steps[identity.id] = []
+            self._labels[identity.id] = []
+            self._commits += 1
+
+    def update(self, identity: Identity) -> None:
+        with self._lock:
+            self._known(identity.id)
+            self._check_name_free(identity)
+            self._identities[identity.id] = seal(identity)
+            self._commits += 1
+
+    def _check_name_free(self, identity: Identity) -> None:
+        holder = self.find_named(identity.name) if identity.name is not None else None
+        if holder is not None and holder.identity.id != identity.id:
+            raise Conflict(f"{identity.name}: the name is taken by {holder.identity.id}")
+
+    def find(self, session: str) -> Record | None:
+        with self._lock:
+            if session not in self._identities:
+                return None
+            return Record(identity=unseal_identity(self._identities[session]), head=unseal_head(self._heads[session]))
+
+    def find_named(self, name: str) -> Record | None:
+        return next((record for record in self._records() if record.identity.name == name), None)
+
+    def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
+        with self._lock:
+            ids = sorted(session for session in self._identities if session.startswith(prefix))[:limit]
+            return [record for record in map(self.find, ids) if record is not None]
+
+    def list_sessions(self, query: Query) -> list[Record]:
+        fitting = [record for record in self._records() if _fits(record, query)]
+        fitting.sort(key=_age, reverse=True)
+        return fitting[: query.limit]
+
+    def count_sessions(self) -> dict[Status, int]:
+        counts: dict[Status, int] = {}
+        for record in self._records():
+            if record.head is not None:
+                counts[record.head.status] = counts.get(record.head.status, 0) + 1
+        return counts
+
+    def _records(self) -> list[Record]:
+        with self._lock:
+            return [record for record in map(self.find, list(self._identities)) if record is not None]
+
+    def _known(self, session: str) -> Head:
+        if session not in self._heads:
+            raise NotFound(session)
+        return unseal_head(self._heads[session])
+
+    # -- the journal ------------------------------------------------------------------------------------------
+
+    def commit(self, session: str, draft: Draft) -> Committed:
+        faults.point("commit.enter")
+        with self._lock:
+            head = self._known(session)
+            faults.point("commit.begun")
+            committed = plan_commit(head, draft, at_us=self._clock.now_us(), now=self.instant())
+            faults.point("commit.written")
+            self._steps[session].append(committed.step)
+            self._heads[session] = seal(committed.head)
+            if draft.label is not None:
+                self._labels[session].append((committed.step.seq, draft.label, committed.step.at_us))
+            self._commits += 1
+        faults.point("commit.committed")
+        return committed
+
+    def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
+        with self._lock:
+            head = self._known(session)
+            found = [step for step in self.steps(session, after=after) if step.key == key]
+            return Committed(step=found[0], head=head) if found else None
+
+    def renew(self, session: str, *, owner: str, epoch: int) -> None:
+        with self._lock:
+            head = plan_renewal(self._known(session), owner=owner, epoch=epoch, now=self.instant())
+            self._heads[session] = seal(head)
+
+    def release(self, session: str, *, owner: str, epoch: int) -> None:
+        with self._lock:
+            self._heads[session] = seal(plan_release(self._known(session), owner=owner, epoch=epoch))
+            self._commits += 1
+
+    def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
+        with self._lock:
+            own = list(self._steps.get(session, ()))
+        return (step for step in own if step.seq > after and (upto is None or step.seq <= upto))
+
+    def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
+        with self._lock:
+            labels = {seq: label for seq, label, _ in self._labels.get(session, ())}
+            return [_row(step, labels.get(step.seq)) for step in self.steps(session, after=after, upto=upto)]
+
+    # -- labels -----------------------------------------------------------------------------------------------
+
+    def label(self, session: str, seq: int, label: str, at_us: int) -> None:
+        with self._lock:
+            self._known(session)
+            self._labels[session].append((seq, label, at_us))
+            self._commits += 1
+
+    def unlabel(self, session: str, seq: int) -> int:
+        with self._lock:
+            self._known(session)
+            kept = [entry for entry in self._labels[session] if entry[0] != seq]
+            removed = len(self._labels[session]) - len(kept)
+            self._labels[session] = kept
+            return removed
+
+    def find_label(self, session: str, label: str) -> int | None:
+        with self._lock:
+            seqs = [seq for seq, given, _ in self._labels.get(session, ()) if given == label]
+            return seqs[-1] if seqs else None
+
+    # -- the rest ---------------------------------------------------------------------------------------------
+
+    def rebuild_head(self, head: Head) -> None:
+        with self._lock:
+            self._known(head.session)
+            self._heads[head.session] = seal(head)
+
+    def delete(self, sessions: Sequence[str]) -> None:
+        with self._lock:
+            going = set(sessions)
+            for record in self._records():
+                parent = record.identity.parent
+                if parent is not None and parent.session in going and record.identity.id not in going:
+                    raise Conflict(f"{parent.session}: the fork {record.identity.id} needs it")
+            for session in going:
+                for table in (self._identities, self._heads, self._steps, self._labels):
+                    table.pop(session, None)
+            self._commits += 1
+
+    def instant(self) -> Instant:
+        return self._clock.instant()
+
+    def size_bytes(self) -> int:
+        with self._lock:
+            return sum(len(step.body) for own in self._steps.values() for step in own)
+
+    def check(self) -> list[Damage]:
+        return []
+
+    def changed(self) -> object:
+        return self._commits
+
+    def close(self) -> None:
+        """Nothing to give back: the dictionaries go with the store."""
+
+
+def _age(record: Record) -> tuple[int, str]:
+    return record.identity.created_us, record.identity.id
+
+
+def _fits(record: Record, query: Query) -> bool:
+    identity, head = record.identity, record.head
+    wanted = (
+        (query.agent, identity.agent),
+        (query.provider, identity.provider),
+        (query.key, identity.key),
+        (query.parent, identity.parent.session if identity.parent else None),
+    )
+    if any(want is not None and want != have for want, have in wanted):
+        return False
+    if query.statuses is not None and (head is None or head.status not in query.statuses):
+        return False
+    if any(identity.labels.get(key) != value for key, value in query.labels.items()):
+        return False
+    if query.created_since_us is not None and identity.created_us < query.created_since_us:
+        return False
+    if query.before is not None and _age(record) >= query.before:
+        return False
+    return query.text is None or query.text.casefold() in searchable(identity)
+
+
+def _row(step: Step, label: str | None) -> CheckpointRow:
+    return CheckpointRow(
+        seq=step.seq,
+        kind=step.kind,
+        at_us=step.at_us,
+        base=step.base,
+        label=label,
+        turns=step.turns,
+        message_count=step.message_count,
+        snapshot=None,
+        size_bytes=len(step.body),
+    )
