@@ -15,7 +15,7 @@
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
     │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt
     │  ├─ ToolsChanged · HasForks · Finished
-    │  └─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished
+    │  └─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
     └─ StoreError             the operator looks at the store             exit 5   RL-5xxx
        ├─ StoreUnavailable · StoreFull · StoreReadOnly
        └─ Corrupt · NotAStore · NewerStore
@@ -240,6 +240,17 @@ class Conflict(Refused):
     code = "RL-4004"
 
 
+class SnapshotSwept(Conflict):
+    """Content that a snapshot relies on was swept before a step could name it; a new snapshot helps."""
+
+    code = "RL-4009"
+
+    def __init__(self, session: str, pool: str) -> None:
+        super().__init__(f"{session}: content of its snapshot was swept meanwhile (pool {pool}); take a new one")
+        self.session = session
+        self.pool = pool
+
+
 class InDoubt(Refused):
     """An effect started and is not known to have ended; running it again could do it twice."""
 
@@ -366,6 +377,22 @@ class RestoreUnfinished(Refused):
         self.path = path
         self.restore = restore
         self.target = target
+
+
+class OverQuota(Refused):
+    """Capturing the files would pass a number of the policy; nothing was captured."""
+
+    code = "RL-4105"
+
+    def __init__(self, where: str, what: str, would_bytes: int, bound_bytes: int) -> None:
+        super().__init__(
+            f"{where}: {what} {would_bytes:,} bytes, and the policy's bound is {bound_bytes:,}; nothing was captured",
+            hints=["see what could go: relight sweep --dry-run", "name what need not be kept in .relightignore"],
+        )
+        self.where = where
+        self.what = what
+        self.would_bytes = would_bytes
+        self.bound_bytes = bound_bytes
 
 
 # -- the operator looks at the store --------------------------------------------------------------------------

@@ -12,19 +12,20 @@ from typing import Final
 
 import msgspec
 
-from relight.journal.codec import Undecodable, decode_head, decode_identity, encode_record
+from relight.journal.codec import Undecodable, decode_head, decode_identity, encode_record, encoded
 from relight.model.session import Head, Identity
 from relight.model.step import Step
 
 SEAL_BYTES: Final = 16
+_DIGESTS_TRIED: Final = 3
+"""for one link, after damage"""
 _STEP_DOMAIN: Final = b"relight step 1\n"
 _SEAL_DOMAIN: Final = b"relight row 1\n"
-_columns = msgspec.msgpack.Encoder()
 
 
 def step_digest(before: bytes, step: Step) -> bytes:
     """What `step.digest` must be, given the digest of the step before it."""
-    columns = _columns.encode(
+    columns = encoded(
         (
             step.session,
             step.seq,
@@ -40,9 +41,7 @@ def step_digest(before: bytes, step: Step) -> bytes:
             step.key,
         )
     )
-    hasher = sha256(_STEP_DOMAIN + before + len(columns).to_bytes(4, "big") + columns)
-    hasher.update(step.body)
-    return hasher.digest()
+    return sha256(b"".join((_STEP_DOMAIN, before, len(columns).to_bytes(4, "big"), columns, step.body))).digest()
 
 
 class Break(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,16 +55,24 @@ def broken_links(steps: Iterable[Step], *, after: int, digest: bytes | None) -> 
     """Walk steps that should follow `after` without a gap; yield every one that fails.
 
     `digest` is that of step `after`; None where it is not known, and then the first step's link cannot be checked and
-    is taken on trust. A damaged step is judged alone: the next one is compared with the digest that was stored.
+    is taken on trust. A damaged step is judged alone: the next one may follow from the digest that was stored, or,
+    where that is what was damaged, from the one that should have been.
     """
     expected = after + 1
+    before: tuple[bytes, ...] = () if digest is None else (digest,)
     for step in steps:
-        while expected < step.seq:
-            yield Break(seq=expected, what="the step is missing")
-            expected, digest = expected + 1, None
-        if digest is not None and step_digest(digest, step) != step.digest:
-            yield Break(seq=step.seq, what="the step fails its digest")
-        expected, digest = step.seq + 1, step.digest
+        for missing in range(expected, step.seq):
+            yield Break(seq=missing, what="the step is missing")
+            before = ()
+        if before and step_digest(before[0], step) != step.digest:
+            computed = tuple(step_digest(one, step) for one in before)
+            if step.digest not in computed:
+                yield Break(seq=step.seq, what="the step fails its digest")
+                before = (step.digest, *computed[:_DIGESTS_TRIED]) if step.digest else ()
+                expected = step.seq + 1
+                continue
+        before = (step.digest,)
+        expected = step.seq + 1
 
 
 def seal(record: Head | Identity) -> bytes:

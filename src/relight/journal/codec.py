@@ -1,8 +1,9 @@
 """The stored form: `Changes` to bytes and back. Data only: no type name, no code, nothing that imports.
 
-A body is one version byte, one packing byte, then MessagePack, compressed where that pays. What MessagePack cannot
-hold and JSON can (lone surrogates, integers beyond 64 bits) goes into extension types, out of band, so that no text a
-user stores can be mistaken for them. Decompression is bounded by the size the writer declared, and that by our cap.
+A body is one version byte, one packing byte, then MessagePack, compressed where that pays, its size before it. What
+MessagePack cannot hold and JSON can (lone surrogates, integers beyond 64 bits) goes into extension types, out of band,
+so that no text a user stores can be mistaken for them. Decompression is bounded by the size the writer declared, and
+that by our cap.
 
 Reading an older version goes through its upcasters one by one; a newer version is refused by its number.
 """
@@ -15,8 +16,9 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from relight.errors import InvalidMessage
+from relight.journal.compression import Damaged, compress, decompress
 from relight.journal.jsonable import check_json
-from relight.journal.zstandard import ZstdCompressor, ZstdDecompressor, ZstdError, get_frame_info
+from relight.model.call import OpenEffect
 from relight.model.policy import LIMITS
 from relight.model.session import Head, Identity
 from relight.model.step import Changes
@@ -27,11 +29,14 @@ UPCASTERS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
 
 _PLAIN: Final = 0
 _ZSTD: Final = 1
+_PLAIN_HEAD: Final = bytes((VERSION, _PLAIN))
+_ZSTD_HEAD: Final = bytes((VERSION, _ZSTD))
 _WORTH_BYTES: Final = 200
+_FREE_BYTES: Final = 2 * 1024 * 1024
+_MOST_RATIO: Final = 16
 _BIG_INT: Final = 1
 _ODD_TEXT: Final = 2
 _ODD_MAP: Final = 3
-_EXT_DEPTH: Final = LIMITS.depth
 
 _T = TypeVar("_T")
 
@@ -40,8 +45,6 @@ class Undecodable(Exception):
     """Bytes that no writer of ours produced. Internal: the reader turns it into `Corrupt` with a place."""
 
 
-_compressor = ZstdCompressor(level=3)
-"""one for all threads: it has a lock of its own, and a context costs more to make than a step to compress"""
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -59,8 +62,8 @@ def decode_changes(body: bytes) -> Changes:
 
 
 def encode_record(record: Head | Identity) -> bytes:
-    """Bytes of a session's head or identity; rows that carry them are sealed (chain.py)."""
-    return _pack(_encode(record), LIMITS.step_bytes)
+    """Bytes of a session's head or identity, plain: a head is small and rewritten with every step."""
+    return _PLAIN_HEAD + _encode(record)
 
 
 def decode_head(body: bytes) -> Head:
@@ -79,24 +82,39 @@ def isolated(value: _T, *, cap: int = LIMITS.message_bytes) -> _T:
     data = _encode(value)
     if len(data) > cap:
         raise InvalidMessage(f"{len(data):,} bytes encoded; the most is {cap:,}")
-    return _decode(data, _any_decoder)  # type: ignore[no-any-return]
+    copy: _T = _decode(data, _any_decoder)
+    return copy
 
 
 def encoded(value: Any) -> bytes:
-    """The bytes of a checked value, for comparing."""
+    """The bytes of a checked value, for comparing and for digests."""
     return _encode(value)
 
 
-# -- packing ---------------------------------------------------------------------------------------------------
+def decode_open(data: bytes) -> tuple[OpenEffect, ...]:
+    """Open effects behind the bytes that `encoded` made of them, or Undecodable."""
+    return _decode(data, _open_decoder)
+
+
+# -- packing ------------------------------------------------------------------------------------------------------
 
 
 def _pack(data: bytes, cap: int) -> bytes:
-    if len(data) > cap:
-        raise InvalidMessage(f"a step of {len(data):,} bytes; the most is {cap:,}")
-    if len(data) < _WORTH_BYTES:
-        return bytes((VERSION, _PLAIN)) + data
-    packed = _compressor.compress(data, mode=ZstdCompressor.FLUSH_FRAME)
-    return bytes((VERSION, _ZSTD)) + packed
+    size = len(data)
+    if size > cap:
+        raise InvalidMessage(f"a step of {size:,} bytes; the most is {cap:,}")
+    if size < _WORTH_BYTES:
+        return _PLAIN_HEAD + data
+    packed = compress(data)
+    if size > _most_from(packed):
+        return _PLAIN_HEAD + data
+    return b"".join((_ZSTD_HEAD, size.to_bytes(4, "big"), packed))
+
+
+def _most_from(packed: bytes) -> int:
+    """How much may come out of compressed data. What shrinks more is stored as it is, so that a reader may refuse a
+    few bytes that claim to be very many: each of them could become an object."""
+    return max(_FREE_BYTES, _MOST_RATIO * len(packed))
 
 
 def _unpack(body: bytes, cap: int) -> tuple[int, bytes]:
@@ -107,19 +125,13 @@ def _unpack(body: bytes, cap: int) -> tuple[int, bytes]:
         raise Undecodable(f"stored form {version} is newer than {VERSION}")
     if packing == _PLAIN:
         return version, body[2:]
-    if packing != _ZSTD:
-        raise Undecodable(f"unknown packing {packing}")
+    size = int.from_bytes(body[2:6], "big")
+    if packing != _ZSTD or len(body) < 6 or size > min(cap, _most_from(body)):
+        raise Undecodable("unknown packing, or an impossible size")
     try:
-        size = get_frame_info(memoryview(body)[2:]).decompressed_size
-        if size is None or size > cap:
-            raise Undecodable("declares an impossible size")
-        unpacker = ZstdDecompressor()
-        data = unpacker.decompress(memoryview(body)[2:], max_length=size + 1)
-    except ZstdError as error:
+        return version, decompress(body[6:], size)
+    except Damaged as error:
         raise Undecodable(str(error)) from None
-    if len(data) != size or not unpacker.eof:
-        raise Undecodable("compressed data ends early")
-    return version, data
 
 
 def _upcast(version: int, data: Any) -> Any:
@@ -186,10 +198,21 @@ _any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Any, ext_ho
 _changes_decoder = msgspec.msgpack.Decoder(Changes, ext_hook=_unescape)
 _head_decoder = msgspec.msgpack.Decoder(Head, ext_hook=_unescape)
 _identity_decoder = msgspec.msgpack.Decoder(Identity, ext_hook=_unescape)
+_open_decoder = msgspec.msgpack.Decoder(tuple[OpenEffect, ...], ext_hook=_unescape)
 
 
 def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
     try:
         return decoder.decode(data)
+    except msgspec.ValidationError:
+        return _decode_odd(data, decoder)
+    except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
+        raise Undecodable(str(error)) from None
+
+
+def _decode_odd(data: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
+    """A typed field (a reason, an id, a count) may hold an extension too, which only the untyped decoder reads."""
+    try:
+        return msgspec.convert(_any_decoder.decode(data), decoder.type)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:
         raise Undecodable(str(error)) from None

@@ -6,6 +6,8 @@ back: one step row and one head row. So the rules (epoch, transitions, numbering
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from relight.errors import Conflict
@@ -29,25 +31,26 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
     at_us = max(at_us, head.updated_us)
     view = draft.view or _view_after(head, draft, seq, at_us)
     step = _sealed(head, draft, view, seq, at_us)
-    after = msgspec.structs.replace(
-        owned,
+    status = _status_after(head, draft.status, at_us)
+    after = Head(
+        session=head.session,
         seq=seq,
         head=seq if draft.kind != "rewind" else view.head,
         digest=step.digest,
-        since=seq if draft.kind == "reset" else view.since,
+        since=step.since,
         message_count=view.message_count,
         turns=view.turns,
         open=view.open,
-        usage=head.usage + draft.usage if draft.usage is not None else head.usage,
+        attempt=step.attempt,
+        resumed_from=head.resumed_from if draft.attempt is None else draft.attempt.resumed_from,
+        usage=head.usage if draft.usage is None else head.usage + draft.usage,
         size_bytes=head.size_bytes + len(draft.body),
-        said=draft.said if draft.said is not None else head.said,
+        said=head.said if draft.said is None else draft.said,
         updated_us=at_us,
+        epoch=owned.epoch,
         lease=None if draft.release else leasing.renewed(owned.lease, now),
+        **status,
     )
-    if draft.attempt is not None:
-        after = msgspec.structs.replace(after, attempt=draft.attempt.number, resumed_from=draft.attempt.resumed_from)
-    if draft.status is not None:
-        after = _with_status(after, draft.status, at_us)
     return Committed(step=step, head=after)
 
 
@@ -68,6 +71,16 @@ def _heartbeat(owner: str, epoch: int) -> Draft:
 
 
 def _view_after(head: Head, draft: Draft, seq: int, at_us: int) -> View:
+    return View(
+        head=head.head,
+        since=head.since,
+        message_count=head.message_count + draft.messages_added,
+        turns=head.turns + draft.turns_added,
+        open=_open_after(head, draft, seq, at_us) if head.open or draft.opened else (),
+    )
+
+
+def _open_after(head: Head, draft: Draft, seq: int, at_us: int) -> tuple[OpenEffect, ...]:
     opened = tuple(
         OpenEffect(
             id=intent.id,
@@ -80,14 +93,7 @@ def _view_after(head: Head, draft: Draft, seq: int, at_us: int) -> View:
         for intent in draft.opened
     )
     closed = set(draft.closed)
-    still = tuple(effect for effect in head.open if (effect.asked_seq, effect.id) not in closed)
-    return View(
-        head=head.head,
-        since=head.since,
-        message_count=head.message_count + draft.messages_added,
-        turns=head.turns + draft.turns_added,
-        open=still + opened,
-    )
+    return tuple(effect for effect in head.open if (effect.asked_seq, effect.id) not in closed) + opened
 
 
 def _sealed(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> Step:
@@ -110,15 +116,24 @@ def _sealed(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> Step:
     return msgspec.structs.replace(step, digest=step_digest(head.digest, step))
 
 
-def _with_status(head: Head, change: StatusChange, at_us: int) -> Head:
+def _status_after(head: Head, change: StatusChange | None, at_us: int) -> dict[str, Any]:
+    """The fields of a head that stand beside its status."""
+    if change is None:
+        return {
+            "status": head.status,
+            "reason": head.reason,
+            "failure": head.failure,
+            "question": head.question,
+            "wake_us": head.wake_us,
+            "ended_us": head.ended_us,
+        }
     if change.status != head.status and not allowed(head.status, change.status):
         raise Conflict(f"{head.session}: cannot go from {head.status} to {change.status}")
-    return msgspec.structs.replace(
-        head,
-        status=change.status,
-        reason=change.reason,
-        failure=change.failure,
-        question=change.question,
-        wake_us=change.wake_us,
-        ended_us=at_us if change.status in ENDED else None,
-    )
+    return {
+        "status": change.status,
+        "reason": change.reason,
+        "failure": change.failure,
+        "question": change.question,
+        "wake_us": change.wake_us,
+        "ended_us": at_us if change.status in ENDED else None,
+    }

@@ -8,6 +8,7 @@ order they ended in. The fold does not repair: an open call stays open until som
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import deepcopy
 from typing import Any, Final
 
 import msgspec
@@ -18,16 +19,30 @@ from relight.model.call import Call, Intent, OpenEffect, Outcome
 from relight.model.checkpoint import at
 from relight.model.step import Carried, Changes, Step
 
-UNSET: Final = msgspec.UNSET
+_TRIAL: Final = Step(
+    session="",
+    seq=0,
+    kind="message",
+    at_us=0,
+    attempt=0,
+    base=0,
+    since=0,
+    message_count=0,
+    turns=0,
+    key=b"",
+    digest=b"",
+    body=b"",
+)
+"""a step that is never stored, for seeing what a change would do"""
 
 
 class Slot:
     """One call and what is known of it; changes while its session is folded."""
 
     __slots__ = (
-        "answered",
         "asked_seq",
         "ended_us",
+        "fragment",
         "intent",
         "intent_seq",
         "outcome",
@@ -47,12 +62,12 @@ class Slot:
         self.outcome: Outcome | None = None
         self.result_seq: int | None = None
         self.ended_us: int | None = None
-        self.answered = False
-        """by a message that the caller appended itself"""
+        self.fragment: dict[str, Any] | None = None
+        """the result in a message that the caller appended itself"""
 
     @property
     def is_open(self) -> bool:
-        return self.outcome is None and not self.answered
+        return self.outcome is None and self.fragment is None
 
     @property
     def key(self) -> str:
@@ -62,12 +77,16 @@ class Slot:
 class _Group:
     """The calls of one reply, and the stretch of messages that holds their recorded results."""
 
-    __slots__ = ("length", "slots", "start")
+    __slots__ = ("carriers", "length", "loose", "slots", "start")
 
     def __init__(self, start: int) -> None:
         self.start = start
         self.length = 0
         self.slots: list[Slot] = []
+        self.loose: list[dict[str, Any]] = []
+        """messages of the caller's own with results, where the caller put them"""
+        self.carriers: list[dict[str, Any]] = []
+        """the same once they were taken into the stretch, because recorded results stand beside theirs"""
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -123,7 +142,11 @@ class Fold:
     def carried(self, messages: Iterable[dict[str, Any]]) -> Carried:
         """What a reset to these messages must take along."""
         ids = {site.id for message in messages for site in self.format.calls(message)}
-        calls = [slot.intent for slot in self.open_slots() if slot.intent is not None and slot.site.id in ids]
+        calls = [
+            msgspec.structs.replace(slot.intent, session=slot.session)
+            for slot in self.open_slots()
+            if slot.intent is not None and slot.site.id in ids
+        ]
         return Carried(
             state=dict(self.state),
             once={key: effect.outcome.content for key, effect in self.once.items() if effect.outcome is not None},
@@ -135,6 +158,10 @@ class Fold:
 
     def growth(self, changes: Changes) -> tuple[int, int]:
         """How many messages and turns these changes would add."""
+        if self._merges(changes):
+            trial = deepcopy(self)
+            trial.apply(_TRIAL, changes)
+            return len(trial.messages) - len(self.messages), trial.turns - self.turns
         format, messages = self._format, 0
         touched: dict[int, int] = {}
         for outcome in changes.outcomes:
@@ -151,6 +178,20 @@ class Fold:
             turns += _is_turn(format or self.format, previous, message)
             previous = message
         return messages + len(changes.messages), turns
+
+    def _merges(self, changes: Changes) -> bool:
+        """Would results recorded by us and results of the caller's own come to share a message? Rare."""
+        if not self._groups or not self.format.shares:
+            return False
+        if not changes.outcomes and not any(group.length for group in self._groups):
+            return False
+        closed = {index for outcome in changes.outcomes if (index := self._group_index(outcome)) is not None}
+        answered = self.answered_by(changes.messages)
+        return any(
+            (index in closed and (group.loose or group.carriers or any(slot in group.slots for slot in answered)))
+            or (group.length and any(slot in group.slots for slot in answered))
+            for index, group in enumerate(self._groups)
+        )
 
     # -- applying ---------------------------------------------------------------------------------------------
 
@@ -170,7 +211,7 @@ class Fold:
             self.state.update(changes.state)
         for key in changes.unset:
             self.state.pop(key, None)
-        if changes.tools:
+        if changes.tools is not None:
             self.tools = changes.tools
         if changes.partial:
             self.partial = changes.partial[0]
@@ -203,7 +244,7 @@ class Fold:
             slot = by_id.get(intent.id) if intent.is_call else None
             if slot is not None:
                 del self._slots[slot.asked_seq, slot.site.id]
-                slot.asked_seq = intent.asked_seq
+                slot.asked_seq, slot.session = intent.asked_seq, intent.session or slot.session
                 self._slots[slot.asked_seq, slot.site.id] = slot
             self._begin(intent, step)
 
@@ -216,12 +257,11 @@ class Fold:
             if _is_turn(format, self.messages[-1] if self.messages else None, message):
                 self.turns += 1
             self._ask(format, message, step)
-        elif self._groups:
-            for call_id in format.answers(message):
-                self._answer(call_id, step)
         self.messages.append(message)
         if assistant and self._groups and self._groups[-1].start == len(self.messages) - 1:
             self._groups[-1].start += 1
+        elif self._groups and not assistant:
+            self._answer(format, message, step)
 
     def _ask(self, format: Format, message: dict[str, Any], step: Step) -> None:
         sites = format.calls(message)
@@ -237,11 +277,27 @@ class Fold:
                 self._slots[step.seq, site.id] = slot
                 group.slots.append(slot)
 
-    def _answer(self, call_id: str, step: Step) -> None:
-        slot = next((slot for slot in self.open_slots() if slot.site.id == call_id), None)
-        if slot is not None:
-            slot.answered, slot.result_seq, slot.ended_us = True, step.seq, step.at_us
-            self._drop_closed_groups()
+    def answered_by(self, messages: Iterable[dict[str, Any]]) -> list[Slot]:
+        """The open calls that these messages of the caller's answer."""
+        if not self._groups:
+            return []
+        ids = [call_id for message in messages for call_id in self.format.answers(message)]
+        return [slot for slot in self.open_slots() if slot.site.id in ids]
+
+    def _answer(self, format: Format, message: dict[str, Any], step: Step) -> None:
+        """A message of the caller's own with results. Where some are recorded already, they become one stretch."""
+        touched = None
+        for call_id, fragment in format.split(message)[0]:
+            slot = next((slot for slot in self.open_slots() if slot.site.id == call_id), None)
+            if slot is not None:
+                slot.fragment, slot.result_seq, slot.ended_us = fragment, step.seq, step.at_us
+                touched = next(group for group in self._groups if slot in group.slots)
+        if touched is None:
+            return
+        touched.loose.append(message)
+        if touched.length:
+            self._place(self._groups.index(touched))
+        self._drop_closed_groups()
 
     def _begin(self, intent: Intent, step: Step) -> None:
         if not intent.is_call:
@@ -280,21 +336,39 @@ class Fold:
         return next((index for index, group in enumerate(self._groups) if slot in group.slots), None)
 
     def _place(self, index: int) -> None:
-        """Write a group's recorded results into its stretch of messages, in the order of the calls."""
+        """Write a group's results into its stretch of messages, in the order of the calls."""
         group = self._groups[index]
-        results = [
-            slot.site.result(
-                slot.outcome.content, "unknown" if slot.outcome.status == "unknown" else slot.outcome.status
-            )
-            for slot in group.slots
-            if slot.outcome is not None and slot.outcome.status != "void"
-        ]
-        rendered = self.format.render(results)
+        while group.loose:
+            self._take_in(group, group.loose.pop(0))
+        rendered = self._rendered(group)
         self.messages[group.start : group.start + group.length] = rendered
         grown = len(rendered) - group.length
         group.length = len(rendered)
         for later in self._groups[index + 1 :]:
             later.start += grown
+
+    def _take_in(self, group: _Group, message: dict[str, Any]) -> None:
+        """A message of the caller's leaves its place, to be part of the stretch."""
+        at = next(i for i in range(group.start, len(self.messages)) if self.messages[i] is message)
+        del self.messages[at]
+        for later in self._groups:
+            if later.start > at:
+                later.start -= 1
+        group.carriers.append(message)
+
+    def _rendered(self, group: _Group) -> list[dict[str, Any]]:
+        format = self.format
+        fragments = [
+            format.fragment(slot.site.result(slot.outcome.content, slot.outcome.status))
+            if slot.outcome is not None and slot.outcome.status != "void"
+            else slot.fragment
+            for slot in group.slots
+        ]
+        present = [fragment for fragment in fragments if fragment is not None]
+        carriers: list[dict[str, Any] | None] = [*group.carriers] or [None]
+        carrier, *others = carriers
+        rests = [rest for other in others if other is not None and (rest := format.split(other)[1]) is not None]
+        return [*format.join(present, carrier), *rests] if present else []
 
     def _drop_closed_groups(self) -> None:
         self._groups = [group for group in self._groups if any(slot.is_open for slot in group.slots)]

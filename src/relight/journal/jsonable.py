@@ -48,6 +48,13 @@ def check_json(value: Any, *, root: str = "$", depth: int = LIMITS.depth) -> Non
             _check_odd(item, trail, root)
 
 
+def check_text(value: Any, what: str) -> str:
+    """The value where it is text; else InvalidMessage that says which field is not."""
+    if type(value) is not str:
+        raise InvalidMessage(f"a {type(value).__name__} is not text", path=what)
+    return value
+
+
 def _check_odd(item: Any, trail: Any, root: str) -> None:
     """Subclasses are refused too: what comes back would be of another type."""
     name = type(item).__name__

@@ -7,7 +7,7 @@ from hashlib import sha256
 
 from relight.model.call import OUTCOME_UNKNOWN, Call
 from relight.model.checkpoint import at
-from relight.model.info import Reason, ResumePlan, SessionInfo
+from relight.model.info import FilesState, Reason, ResumePlan, SessionInfo
 from relight.model.session import Head
 from relight.model.status import LIVE
 
@@ -20,12 +20,15 @@ def plan_resume(
     message_count: int,
     calls: Sequence[Call],
     damage: Reason | None = None,
+    files: FilesState | None = None,
 ) -> ResumePlan:
     """Decide a resume of the head, or of the checkpoint `seq`."""
     forks = seq is not None and seq != head.head
     reasons = [damage] if damage is not None else []
     if not forks:
         reasons += _against(info)
+    if files is not None and files.missing:
+        reasons.append(_missing(info, files))
     doubtful = [call for call in calls if call.in_doubt]
     told = OUTCOME_UNKNOWN if any(call.effect == "once" for call in doubtful) else None
     return ResumePlan(
@@ -43,6 +46,7 @@ def plan_resume(
         command=info.command,
         reasons=reasons,
         plan=plan_hash(head, seq),
+        files=files,
     )
 
 
@@ -50,6 +54,11 @@ def plan_hash(head: Head, seq: int | None) -> str:
     """Changes whenever the session moved in a way that could change the plan."""
     text = f"{head.session}:{head.seq}:{head.epoch}:{head.head}:{seq}"
     return sha256(text.encode()).hexdigest()[:16]
+
+
+def _missing(info: SessionInfo, files: FilesState) -> Reason:
+    cure = f"relight resume {info.title} --restore" if files.captured_at is not None else None
+    return Reason(code="workspace_missing", text=f"workspace missing: {files.missing[0]}", cure=cure)
 
 
 def _against(info: SessionInfo) -> list[Reason]:

@@ -20,7 +20,7 @@ OUTCOME_UNKNOWN: Final = "outcome unknown: it may or may not have taken effect; 
 NOT_RUN: Final = "not run: the conversation went on before this call was started"
 
 
-class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Committed before an effect begins."""
 
     id: str
@@ -29,6 +29,8 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     effect: Effect
     asked_seq: int = 0
     """the step that asked for it; 0 for `once`"""
+    session: str = ""
+    """the session that asked for it, where a reset carries it on, perhaps in a fork"""
 
     @property
     def is_call(self) -> bool:
@@ -36,7 +38,7 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.asked_seq > 0
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Committed when an effect has ended, or when somebody decided what to believe about it."""
 
     id: str
@@ -49,7 +51,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """written by relight, not by the tool"""
 
 
-class OpenEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class OpenEffect(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """An intent without an outcome, as the session row knows it."""
 
     id: str
@@ -60,7 +62,7 @@ class OpenEffect(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_us: int
 
 
-class Call(msgspec.Struct, frozen=True, kw_only=True):
+class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One tool call as users see it: intent and result folded into one row."""
 
     id: str

@@ -9,7 +9,7 @@ import msgspec
 from relight.model.step import StepKind
 
 
-class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What `append` and `checkpoint` return and `checkpoints` lists."""
 
     id: str

@@ -81,6 +81,46 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
         return self.name or self.id[:8]
 
 
+class Differing(msgspec.Struct, frozen=True, kw_only=True):
+    """A path that is another on disk than in a checkpoint."""
+
+    root: str
+    path: str
+    what: Literal["added", "changed", "deleted"]
+    """on disk, since the checkpoint"""
+    later: bool
+    """after the session's last capture: somebody else did it"""
+
+
+class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A path that is not captured, and why."""
+
+    root: str
+    path: str
+    reason: str
+    size_bytes: int = 0
+
+
+class FilesState(msgspec.Struct, frozen=True, kw_only=True):
+    """A checkpoint's files, as far as somebody asked: what is None was not looked at."""
+
+    workspace: dict[str, str]
+    """root name to path"""
+    missing: list[str]
+    """directories that are not there"""
+    captured_at: int | None = None
+    """the step whose capture the checkpoint holds; None: nothing was captured yet"""
+    trouble: str | None = None
+    """why something was not captured, or cannot be said"""
+    differ: list[Differing] | None = None
+    since: int | None = None
+    """the first capture"""
+    changed: int | None = None
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    left_out: list[LeftOut] | None = None
+
+
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that stands against a resume, or that its user should know."""
 
@@ -111,3 +151,5 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     reasons: list[Reason]
     plan: str
     """a hash of what this was decided on; another one means that the state moved"""
+    files: FilesState | None = None
+    """None: the session has no workspace"""

@@ -10,14 +10,14 @@ from __future__ import annotations
 import msgspec
 
 
-class Instant(msgspec.Struct, frozen=True, kw_only=True):
+class Instant(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A moment on one timeline, in microseconds."""
 
     timeline: str
     us: int
 
 
-class Owner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Who holds a lease, with what it takes to see whether that process still exists."""
 
     id: str
@@ -35,7 +35,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return f"pid {self.pid} on {self.host}" if self.pid else self.id
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
+class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Held until `deadline`; expiry makes a session claimable and nothing more."""
 
     owner: Owner

@@ -20,6 +20,8 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """which sessions count as finished"""
     max_sessions: int = 1000
     """most sessions one sweep removes; the next one goes on"""
+    grace_seconds: float = 3600.0
+    """captured files that no step names yet are kept for so long after they were written"""
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):

@@ -33,6 +33,8 @@ class Ref(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse_ref(text: str) -> Ref:
     """Split a reference. What cannot name anything is NotFound, so that hostile ids are only unknown ones."""
+    if not isinstance(text, str):
+        raise NotFound(repr(text)[:100])
     session, at, tail = text.partition("@")
     if not _SESSION.match(session):
         raise NotFound(text[:100])

@@ -19,7 +19,7 @@ GENESIS = b"\0" * 32
 """the digest before the first step"""
 
 
-class Parent(msgspec.Struct, frozen=True, kw_only=True):
+class Parent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The checkpoint a fork was made from."""
 
     session: str
@@ -29,7 +29,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.session}@{self.seq}"
 
 
-class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """What a session is."""
 
     id: str
@@ -51,10 +51,14 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     runtime: str | None = None
     workspace: dict[str, str] = {}
     """root name to path"""
+    pools: dict[str, str] = {}
+    """root name to the pool its content lies in; a fork shares its parent's"""
+    snapshot: str | float = "step"
+    """when files are captured: step, turn, manual, or at most every so many seconds"""
     created_us: int
 
 
-class Head(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Where a session stands. The store rewrites it in the same transaction as the step it follows from."""
 
     session: str

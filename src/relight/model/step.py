@@ -6,6 +6,7 @@ checkpoint, and its public projection is the event: nothing is stored twice.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -13,13 +14,14 @@ import msgspec
 from relight.model.call import Intent, OpenEffect, Outcome
 from relight.model.lease import Owner
 from relight.model.session import Head
+from relight.model.snapshot import Snapshot
 from relight.model.status import StatusChange
 from relight.model.usage import Usage
 
 StepKind = Literal["message", "intent", "result", "state", "mark", "status", "attempt", "rewind", "reset"]
 
 
-class AttemptStart(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class AttemptStart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """One continuous life of a process within a session begins."""
 
     number: int
@@ -46,34 +48,34 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that one step commits; one transaction, or nothing."""
+    """All that one step commits; one transaction, or nothing. Defaults are shared values: most steps change little."""
 
-    messages: list[Any] = []
+    messages: Sequence[Any] = ()
     """the provider's own dicts, verbatim"""
-    state: dict[str, Any] = {}
+    state: dict[str, Any] | None = None
     """keys set"""
-    unset: list[str] = []
+    unset: Sequence[str] = ()
     """keys removed"""
-    intents: list[Intent] = []
-    outcomes: list[Outcome] = []
+    intents: Sequence[Intent] = ()
+    outcomes: Sequence[Outcome] = ()
     usage: Usage | None = None
     status: StatusChange | None = None
     attempt: AttemptStart | None = None
-    snapshot: dict[str, str] = {}
+    snapshot: dict[str, str] | None = None
     """root name to snapshot id"""
-    partial: list[Any] = []
+    partial: Sequence[Any] = ()
     """at most one: the newest partial result"""
-    tools: dict[str, str] = {}
+    tools: dict[str, str] | None = None
     """fingerprint of the tools in use from here on: name to effect and signature"""
-    answer: list[Any] = []
+    answer: Sequence[Any] = ()
     """[question, answer] of a `wait`"""
-    note: dict[str, Any] = {}
+    note: dict[str, Any] | None = None
     """marks for people: what was cleared, which tools changed, who did it"""
     carried: Carried | None = None
     """only in a reset"""
 
 
-class View(msgspec.Struct, frozen=True, kw_only=True):
+class View(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The part of a head that depends on which steps are visible; a rewind or reset replaces it."""
 
     head: int
@@ -83,7 +85,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     open: tuple[OpenEffect, ...] = ()
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Take the lease with this commit."""
 
     owner: Owner
@@ -94,7 +96,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     """the present owner was seen to be dead, or a person said to take it"""
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A step before it is committed. It has no seq: that is decided inside the store's transaction."""
 
     kind: StepKind
@@ -120,10 +122,11 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     attempt: AttemptStart | None = None
     usage: Usage | None = None
     said: str | None = None
-    snapshot: dict[str, str] = {}
+    snapshots: tuple[Snapshot, ...] = ()
+    """taken with this step; the segments they lie in must still have their rows"""
 
 
-class Step(msgspec.Struct, frozen=True, kw_only=True):
+class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A committed step, body still encoded. Everything here but `digest` is covered by the digest."""
 
     session: str
@@ -144,7 +147,7 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes
 
 
-class Committed(msgspec.Struct, frozen=True, kw_only=True):
+class Committed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a store answers to a commit: the word that comes after the row."""
 
     step: Step

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
+
+from relight.errors import UsageError
 
 _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
     "input_tokens": ("input_tokens", "prompt_tokens"),
@@ -15,7 +18,7 @@ _SPELLINGS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
     """Tokens and money of one reply, or of a whole session."""
 
     input_tokens: int = 0
@@ -38,11 +41,22 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 def usage_from(given: Usage | Mapping[str, Any] | None) -> Usage | None:
     """Read usage as a provider spells it; fields nobody knows are ignored."""
-    if given is None or isinstance(given, Usage):
-        return given
+    if given is None:
+        return None
+    if isinstance(given, Usage):
+        return _checked(given)
     counts = {field: _first_count(given, spellings) for field, spellings in _SPELLINGS.items()}
     cost = given.get("cost", given.get("cost_usd"))
-    return Usage(**counts, cost=float(cost) if isinstance(cost, int | float) else None)
+    return Usage(**counts, cost=float(cost) if isinstance(cost, int | float) and math.isfinite(cost) else None)
+
+
+def _checked(usage: Usage) -> Usage:
+    """A struct takes whatever it is given; what is stored must be what it says."""
+    if not all(type(getattr(usage, field)) is int for field in _SPELLINGS):
+        raise UsageError("the tokens of a Usage are whole numbers")
+    if usage.cost is not None and (type(usage.cost) not in (int, float) or not math.isfinite(usage.cost)):
+        raise UsageError("the cost of a Usage is a number, or None where nobody said")
+    return usage
 
 
 def _first_count(given: Mapping[str, Any], spellings: tuple[str, ...]) -> int:

@@ -2,7 +2,8 @@
 
 1. `commit` is one transaction: it reads the head, asks `plan_commit`, writes step and head, and only then answers.
    When it raises, nothing was written; `StoreUnavailable` may mean that the outcome is unknown, and then
-   `find_commit` resolves it by the writer's own key.
+   `find_commit` resolves it by the writer's own key. A snapshot whose segments have lost their rows is refused
+   (SnapshotSwept) inside the same transaction, so that a paused writer cannot commit what was swept.
 2. Steps of a session are numbered without gap; (session, seq) is unique for ever, deleted sessions included.
 3. Reading changes nothing.
 4. After `delete` no byte of the session is left, in a log either.
@@ -12,7 +13,8 @@ A store decides nothing: what may be written is decided by journal/, who may wri
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -49,7 +51,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
     limit: int = 100
 
 
-class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
+class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A step without its body, with the newest label given to it."""
 
     seq: int
@@ -59,7 +61,8 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True):
     label: str | None
     turns: int
     message_count: int
-    snapshot: str | None
+    snapshots: dict[str, str]
+    """root name to snapshot id, for those taken with this step"""
     size_bytes: int
 
 
@@ -80,6 +83,11 @@ class Store(Protocol):
     @property
     def durability(self) -> str:
         """What an acknowledged step survives: power-loss, process-crash or none."""
+        ...
+
+    @property
+    def blobs(self) -> Path | None:
+        """The directory beside it for the content of workspaces; None where it has no place of its own."""
         ...
 
     def create(self, identity: Identity, head: Head) -> None:
@@ -134,6 +142,30 @@ class Store(Protocol):
         """The same steps without bodies."""
         ...
 
+    def add_segment(self, pool: str, segment: str) -> None:
+        """Add a segment's row; durable on return. Its file does not exist yet."""
+        ...
+
+    def list_segments(self, pool: str) -> frozenset[str]:
+        """The segments of a pool that have a row."""
+        ...
+
+    def remove_segments(self, pool: str, segments: Iterable[str]) -> None:
+        """Remove rows; durable on return. From then on no step that relies on one of them can be committed."""
+        ...
+
+    def list_snapshots(self, pool: str, *, without: Sequence[str] = ()) -> frozenset[str]:
+        """The snapshots in this pool that some step names, steps of the sessions in `without` not counted."""
+        ...
+
+    def list_pools(self) -> frozenset[str]:
+        """All pools with a segment or a snapshot."""
+        ...
+
+    def drop_snapshots(self, session: str, seq: int) -> int:
+        """Let a checkpoint's snapshots go; how many there were. The step stays."""
+        ...
+
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
         """Name a checkpoint. The newest checkpoint a label was given to wins."""
         ...
@@ -142,16 +174,18 @@ class Store(Protocol):
         """Remove a checkpoint's labels; how many there were."""
         ...
 
-    def find_label(self, session: str, label: str) -> int | None:
-        """The seq the label was last given to."""
+    def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
+        """The seq the label was last given to, among those up to `upto`."""
         ...
 
-    def rebuild_head(self, head: Head) -> None:
-        """Replace a head that failed its seal. Only where the present one cannot be read."""
+    def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
+        """Replace a head that failed its seal, or the one with the digest `instead_of`, which is older than the
+        journal. Conflict where the present one is neither."""
         ...
 
-    def delete(self, sessions: Sequence[str]) -> None:
-        """Remove sessions with everything that is theirs. Conflict where a fork outside the list needs one."""
+    def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
+        """Remove sessions with everything that is theirs. Conflict where a fork outside the list needs one, or where
+        one has another epoch than the one given for it: somebody has claimed it since."""
         ...
 
     def instant(self) -> Instant:

@@ -7,14 +7,17 @@ a reader can never change what a writer wrote.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
-from relight.errors import Conflict, NotFound
+from relight.errors import Conflict, Corrupt, NotFound, SnapshotSwept
 from relight.journal.chain import seal, unseal_head, unseal_identity
+from relight.journal.codec import Undecodable
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
 from relight.journal.search import searchable
 from relight.model.lease import Instant
 from relight.model.session import Head, Identity
+from relight.model.snapshot import Snapshot
 from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports import faults
@@ -26,6 +29,7 @@ class MemoryStore:
     """One dictionary a table, one lock around them all."""
 
     durability = "none"
+    blobs: Path | None = None
 
     def __init__(self, clock: Clock, url: str = "memory:") -> None:
         self.url = url
@@ -35,6 +39,8 @@ class MemoryStore:
         self._heads: dict[str, bytes] = {}
         self._steps: dict[str, list[Step]] = {}
         self._labels: dict[str, list[tuple[int, str, int]]] = {}
+        self._snapshots: dict[str, dict[int, tuple[Snapshot, ...]]] = {}
+        self._segments: dict[str, set[str]] = {}
         self._commits = 0
 
     # -- sessions ---------------------------------------------------------------------------------------------
@@ -66,7 +72,7 @@ class MemoryStore:
         with self._lock:
             if session not in self._identities:
                 return None
-            return Record(identity=unseal_identity(self._identities[session]), head=unseal_head(self._heads[session]))
+            return Record(identity=unseal_identity(self._identities[session]), head=_head(self._heads[session]))
 
     def find_named(self, name: str) -> Record | None:
         return next((record for record in self._records() if record.identity.name == name), None)
@@ -95,7 +101,10 @@ class MemoryStore:
     def _known(self, session: str) -> Head:
         if session not in self._heads:
             raise NotFound(session)
-        return unseal_head(self._heads[session])
+        head = _head(self._heads[session])
+        if head is None:
+            raise Corrupt("its head fails its seal", session=session)
+        return head
 
     # -- the journal ------------------------------------------------------------------------------------------
 
@@ -105,11 +114,14 @@ class MemoryStore:
             head = self._known(session)
             faults.point("commit.begun")
             committed = plan_commit(head, draft, at_us=self._clock.now_us(), now=self.instant())
+            self._check_segments(session, draft.snapshots)
             faults.point("commit.written")
             self._steps[session].append(committed.step)
             self._heads[session] = seal(committed.head)
             if draft.label is not None:
                 self._labels[session].append((committed.step.seq, draft.label, committed.step.at_us))
+            if draft.snapshots:
+                self._snapshots.setdefault(session, {})[committed.step.seq] = draft.snapshots
             self._commits += 1
         faults.point("commit.committed")
         return committed
@@ -138,7 +150,49 @@ class MemoryStore:
     def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
         with self._lock:
             labels = {seq: label for seq, label, _ in self._labels.get(session, ())}
-            return [_row(step, labels.get(step.seq)) for step in self.steps(session, after=after, upto=upto)]
+            taken = self._snapshots.get(session, {})
+            return [
+                _row(step, labels.get(step.seq), taken.get(step.seq, ()))
+                for step in self.steps(session, after=after, upto=upto)
+            ]
+
+    # -- snapshots --------------------------------------------------------------------------------------------
+
+    def _check_segments(self, session: str, snapshots: Sequence[Snapshot]) -> None:
+        for snapshot in snapshots:
+            if not self._segments.get(snapshot.pool, set()).issuperset(snapshot.segments):
+                raise SnapshotSwept(session, snapshot.pool)
+
+    def add_segment(self, pool: str, segment: str) -> None:
+        with self._lock:
+            self._segments.setdefault(pool, set()).add(segment)
+
+    def list_segments(self, pool: str) -> frozenset[str]:
+        with self._lock:
+            return frozenset(self._segments.get(pool, ()))
+
+    def remove_segments(self, pool: str, segments: Iterable[str]) -> None:
+        with self._lock:
+            self._segments.get(pool, set()).difference_update(segments)
+
+    def list_snapshots(self, pool: str, *, without: Sequence[str] = ()) -> frozenset[str]:
+        with self._lock:
+            return frozenset(one.id for one in self._taken(without) if one.pool == pool)
+
+    def list_pools(self) -> frozenset[str]:
+        with self._lock:
+            return frozenset(pool for pool, rows in self._segments.items() if rows) | {
+                one.pool for one in self._taken()
+            }
+
+    def drop_snapshots(self, session: str, seq: int) -> int:
+        with self._lock:
+            self._known(session)
+            return len(self._snapshots.get(session, {}).pop(seq, ()))
+
+    def _taken(self, without: Sequence[str] = ()) -> Iterator[Snapshot]:
+        kept = (steps for session, steps in self._snapshots.items() if session not in without)
+        return (one for steps in kept for several in steps.values() for one in several)
 
     # -- labels -----------------------------------------------------------------------------------------------
 
@@ -156,27 +210,35 @@ class MemoryStore:
             self._labels[session] = kept
             return removed
 
-    def find_label(self, session: str, label: str) -> int | None:
+    def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
         with self._lock:
             seqs = [seq for seq, given, _ in self._labels.get(session, ()) if given == label]
+            seqs = [seq for seq in seqs if upto is None or seq <= upto]
             return seqs[-1] if seqs else None
 
     # -- the rest ---------------------------------------------------------------------------------------------
 
-    def rebuild_head(self, head: Head) -> None:
+    def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
         with self._lock:
-            self._known(head.session)
+            record = self.find(head.session)
+            if record is None:
+                raise NotFound(head.session)
+            if record.head is not None and record.head.digest != instead_of:
+                raise Conflict(f"{head.session}: its head is whole and is not replaced")
             self._heads[head.session] = seal(head)
 
-    def delete(self, sessions: Sequence[str]) -> None:
+    def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
         with self._lock:
             going = set(sessions)
-            for record in self._records():
-                parent = record.identity.parent
-                if parent is not None and parent.session in going and record.identity.id not in going:
-                    raise Conflict(f"{parent.session}: the fork {record.identity.id} needs it")
+            for session, epoch in (epochs or {}).items():
+                if session in self._heads and self._known(session).epoch != epoch:
+                    raise Conflict(f"{session}: somebody claimed it meanwhile")
+            for fork in sorted(self._records(), key=lambda record: record.identity.id):
+                parent = fork.identity.parent
+                if parent is not None and parent.session in going and fork.identity.id not in going:
+                    raise Conflict(f"{parent.session}: the fork {fork.identity.id} needs it")
             for session in going:
-                for table in (self._identities, self._heads, self._steps, self._labels):
+                for table in (self._identities, self._heads, self._steps, self._labels, self._snapshots):
                     table.pop(session, None)
             self._commits += 1
 
@@ -195,6 +257,13 @@ class MemoryStore:
 
     def close(self) -> None:
         """Nothing to give back: the dictionaries go with the store."""
+
+
+def _head(stored: bytes) -> Head | None:
+    try:
+        return unseal_head(stored)
+    except Undecodable:
+        return None
 
 
 def _age(record: Record) -> tuple[int, str]:
@@ -222,7 +291,7 @@ def _fits(record: Record, query: Query) -> bool:
     return query.text is None or query.text.casefold() in searchable(identity)
 
 
-def _row(step: Step, label: str | None) -> CheckpointRow:
+def _row(step: Step, label: str | None, taken: Sequence[Snapshot]) -> CheckpointRow:
     return CheckpointRow(
         seq=step.seq,
         kind=step.kind,
@@ -231,6 +300,6 @@ def _row(step: Step, label: str | None) -> CheckpointRow:
         label=label,
         turns=step.turns,
         message_count=step.message_count,
-        snapshot=None,
+        snapshots={one.root: one.id for one in taken},
         size_bytes=len(step.body),
     )

@@ -52,6 +52,8 @@ def json_text(value: Any) -> str:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:
         return "[nested too deeply]"
+    except ValueError:  # Python spells no integer of more than 4,300 digits, and rightly so
+        return "[holds a number too long to spell out]"
 
 
 def are_blocks(content: Any, kinds: frozenset[str]) -> bool:

@@ -1,0 +1,127 @@
+"""Why did this agent end? One pure function, total over anything an agent may have said.
+
+The order is that of trust: a signal of our own, the agent's structured words, its transcript's tail, sentences, the
+exit code with the kernel's OOM count, and then `unknown`. Exit codes come last because they are nearly useless: 1 is
+every API failure, 0 may be an interrupt. Words of a process that a signal ended are not read as its reason, since it
+may have been quoting.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from relight.journal.failures import claude, codex, others, reset, texts
+from relight.journal.failures.cures import verdict
+from relight.journal.failures.finding import Finding
+from relight.journal.failures.lenient import mapping, one_line, pick
+from relight.model.ending import Ending, FailureClass, Verdict
+
+_SIGKILL: Final = 9
+_SIGNALS: Final[dict[int, FailureClass]] = {1: "terminated", 2: "interrupted", 3: "interrupted", 15: "terminated"}
+_MOST_SIGNAL: Final = 64
+_SPEAKERS: Final = frozenset({"claude", "codex"})
+"""agents whose structured word is complete: an error they could not name is not named better by stderr"""
+_AGENTS: Final = {
+    "claude_code": "claude",
+    "claude-code": "claude",
+    "claude_agent_sdk": "claude",
+    "gemini_cli": "gemini",
+}
+
+
+def classify(ending: Ending) -> Verdict:
+    """Decide the class, the cure and the time to try again."""
+    ending = msgspec.structs.replace(ending, agent=_AGENTS.get(ending.agent, ending.agent))
+    told = _own(ending) or _structured(ending)
+    vague = told is not None and told.kind == "unknown" and ending.agent not in _SPEAKERS
+    finding = (None if vague else told) or _by_words(ending) or told or _by_exit(ending)
+    exit_fields = {"exit_code": ending.exit_code, "signal": _signal(ending)}
+    known = {name: value for name, value in exit_fields.items() if value is not None}
+    return verdict(ending, msgspec.structs.replace(finding, fields={**finding.fields, **known}))
+
+
+def _own(ending: Ending) -> Finding | None:
+    if not ending.own_signal:
+        return None
+    return Finding(kind="paused", source="own_signal", fields={"own_signal": ending.own_signal})
+
+
+def _structured(ending: Ending) -> Finding | None:
+    if ending.agent == "claude":
+        return claude.find(ending)
+    if ending.agent == "codex":
+        return codex.find(ending)
+    return others.find(ending)
+
+
+def _by_words(ending: Ending) -> Finding | None:
+    """What it printed last, if it ended by itself and badly."""
+    if ending.exit_code == 0 or _signal(ending) is not None or ending.exit_code is None:
+        return None
+    text = texts.tail(ending.stdout, ending.stderr)
+    kind = texts.class_of(text) if ending.agent in _SPEAKERS else others.find_in_words(text, ending)
+    return _worded(kind, text, ending) if kind is not None else _retried(ending)
+
+
+def _worded(kind: FailureClass, text: str, ending: Ending) -> Finding:
+    limited = kind in {"usage_limit", "billing"}
+    when = reset.from_text(text, said=ending.now_us, timezone=ending.timezone) if limited else None
+    line = next((line for line in text.splitlines() if texts.class_of(line) == kind), text)
+    status = texts.status_in(text) or others.gemini_status(ending)
+    return Finding(
+        kind=kind,
+        source="text" if texts.class_of(line) == kind else "exit",
+        text=one_line(line),
+        reset_us=when,
+        reset_source=None if when is None else "text",
+        fields={} if status is None else {"status": status},
+    )
+
+
+def _retried(ending: Ending) -> Finding | None:
+    """No last word, but it was trying again: what it tried against is the best guess."""
+    for line in reversed((*ending.transcript, *ending.lines)):
+        if pick(line, "subtype") not in ("api_retry", "api_error"):
+            continue
+        error = mapping(pick(line, "error"))
+        told = pick(line, "error_status") or pick(error, "status")
+        offline = pick(error, "isNetworkDown") is True or pick(error, "connection") is not None
+        text = f"API Error: {told}" if told else str(pick(line, "error") or "")[:200]
+        kind = "network" if offline else texts.class_of(text)
+        return Finding(kind=kind, source="transcript", text=one_line(text)) if kind is not None else None
+    return None
+
+
+def _by_exit(ending: Ending) -> Finding:
+    signal = _signal(ending)
+    if signal == _SIGKILL:
+        return Finding(kind="oom" if ending.oom_kills > 0 else "killed", source="exit")
+    if signal is not None:
+        heap = texts.class_of(texts.tail("", ending.stderr)) == "oom"
+        return Finding(kind="oom" if heap else _SIGNALS.get(signal, "crashed"), source="exit")
+    if ending.exit_code == 0 and not _unfinished(ending):
+        return Finding(kind="ok", source="exit")
+    if ending.exit_code == 0 and ending.agent == "gemini":
+        return Finding(kind="terminated", source="exit")
+    return Finding(kind="unknown", source="none", text=one_line(texts.tail(ending.stdout, ending.stderr)[-300:]))
+
+
+def _unfinished(ending: Ending) -> bool:
+    """Exit 0 without the last line such an agent always prints, or in the midst of a retry (gemini, on SIGTERM)."""
+    if ending.agent == "gemini":
+        return texts.is_retrying(ending.stderr)
+    return ending.agent == "claude" and any(pick(line, "type") == "system" for line in ending.lines)
+
+
+def _signal(ending: Ending) -> int | None:
+    """The signal that ended it: told apart, as a negative code, or as 128 + n of a shell."""
+    if ending.signal:
+        return ending.signal
+    code = ending.exit_code
+    if code is None or others.gemini_status(ending) is not None:
+        return None
+    if -_MOST_SIGNAL <= code < 0:
+        return -code
+    return code - 128 if 128 < code <= 128 + 31 else None

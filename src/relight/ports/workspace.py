@@ -1,0 +1,152 @@
+"""The promises of a workspace, and of the rows that keep its content from being swept away under a writer.
+
+How a step commits files (the order is the promise):
+    1. `snapshot()` captures and makes durable; the Snapshot says in which segments its content may lie
+    2. the store's transaction checks that each of those segments still has its row, and writes the step
+    3. a missing row is a `Conflict`: call `recover()`, take a new snapshot, commit again
+A segment's row is durable before its file exists; sweep removes the row, and only then looks which snapshots are
+committed, copies on what they need, and removes the file. So whatever was committed before the row went is copied, and
+nothing that depends on the row can be committed after: a paused writer cannot commit what was swept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from relight.model.snapshot import (
+    Change,
+    Choice,
+    RestoreOutcome,
+    RestorePlan,
+    RestoreRecord,
+    Skipped,
+    Snapshot,
+    SweepReport,
+)
+
+
+class SegmentIndex(Protocol):
+    """The rows a store keeps: (pool, segment), nothing else. All three are safe from any thread and process."""
+
+    def add_segment(self, pool: str, segment: str) -> None:
+        """Add the row; durable on return. The file does not exist yet."""
+
+    def list_segments(self, pool: str) -> frozenset[str]:
+        """The segments of a pool that have a row."""
+
+    def remove_segments(self, pool: str, segments: Iterable[str]) -> None:
+        """Remove rows; durable on return. Missing ones are no error."""
+
+
+class Workspace(Protocol):
+    """The agent's directory, one root of a session. Calls are serialised inside; any thread may make them."""
+
+    @property
+    def name(self) -> str:
+        """The root's name within its session; every error names it beside the path."""
+
+    def check_usable(self) -> None:
+        """Raise unless the directory exists and is the one that was recorded. Touches nothing."""
+
+    def snapshot(self) -> Snapshot:
+        """Capture, make durable, return. Nothing changed: the same id, nothing written. Never a stale id."""
+
+    def recover(self) -> None:
+        """After a commit met a missing segment row: forget what cannot be relied on any more."""
+
+    def diff(self, before: str, after: str | None = None) -> tuple[Change, ...]:
+        """What changed between two snapshots; None means the disk now."""
+
+    def read(self, snapshot: str, path: bytes) -> bytes:
+        """The content of one file of a snapshot, or a link's target. `NotFound` where it holds none."""
+
+    def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
+        """What the snapshot left out, and why."""
+
+    def plan_restore(
+        self,
+        target: str,
+        *,
+        last: str | None = None,
+        history: Sequence[str] = (),
+        choice: Choice = "stop",
+        exact: bool = False,
+        paths: Sequence[bytes] = (),
+    ) -> RestorePlan:
+        """Take the safety snapshot and say exactly what `restore` would do.
+
+        `last` is the newest snapshot that the session committed (None: the target is), `history` all of them: a path
+        that differs from `last` was changed by somebody else, a path that none holds is never deleted.
+        """
+
+    def restore(self, plan: RestorePlan) -> RestoreOutcome:
+        """Do it. `Conflict` where the disk is not as planned any more; resumable after a kill by planning again."""
+
+    def plan_undo(self, restore: str | None = None, *, choice: Choice = "stop") -> RestorePlan:
+        """The plan that takes a restore back (the newest that is not undone); give it to `restore`."""
+
+    def restores(self) -> tuple[RestoreRecord, ...]:
+        """The undo log, newest first. One in state "begun" was interrupted: restore again, or undo it."""
+
+    def verify(self, snapshot: str) -> tuple[str, ...]:
+        """What of the snapshot's content is missing or damaged; empty when it is whole."""
+
+    def sweep(self, live: Callable[[], Iterable[str]], *, dry_run: bool = False) -> SweepReport:
+        """Remove content that no snapshot in `live()` needs. It is called again after the rows are gone."""
+
+    def close(self) -> None:
+        """Let go of descriptors and watches. Loses nothing that was acknowledged."""
+
+
+class Content(Protocol):
+    """What snapshots hold, whatever became of the directory they were taken of. To read."""
+
+    def diff(self, before: str, after: str) -> tuple[Change, ...]:
+        """What changed between two snapshots."""
+
+    def read(self, snapshot: str, path: bytes) -> bytes:
+        """As `Workspace.read`."""
+
+    def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
+        """As `Workspace.skipped`."""
+
+    def close(self) -> None:
+        """Let go of descriptors."""
+
+
+class Workspaces(Protocol):
+    """Opens workspaces whose content lies beside one store, and keeps that content in order."""
+
+    def pool_of(self, path: str) -> str:
+        """The pool a directory's content goes to, unless another one is named."""
+
+    def open(
+        self, path: str, *, name: str, pool: str, watch: bool = False, adopt: bool = False, look_only: bool = False
+    ) -> Workspace:
+        """A directory as a workspace. `adopt` takes it although another directory was recorded under this path;
+        `look_only` stores nothing, so that its snapshots serve to compare and to plan, and are gone when it closes."""
+
+    def content(self, pool: str) -> Content:
+        """What the snapshots of a pool hold."""
+
+    def prepare(self, path: str, *, name: str) -> None:
+        """Make the directory where it is missing. Conflict where something is in it."""
+
+    def sweep(
+        self,
+        pool: str,
+        live: Callable[[], Iterable[str]],
+        *,
+        dry_run: bool = False,
+        thorough: bool = False,
+        grace_seconds: float = 0.0,
+    ) -> SweepReport:
+        """Remove content that no snapshot in `live()` needs; `dry_run` says what that would free.
+
+        `thorough` leaves not one dead byte, and waits for nobody. `grace_seconds` keeps what was written so recently,
+        though no step names it: a courtesy to writers, who are safe without it (see above).
+        """
+
+    def size_bytes(self) -> int:
+        """What all content takes on disk."""

@@ -1,0 +1,68 @@
+"""The driver's errors become ours, once, here. Nothing of apsw leaves this folder.
+
+What each means for the caller: full and read-only say that nothing was written; corrupt says that bytes are not what
+was written; all else is `StoreUnavailable`, and where it came from COMMIT the outcome is unknown (writer.py says so).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from typing import Final
+
+import apsw
+
+from relight.errors import Corrupt, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+BUSY_SECONDS: Final = 30.0
+"""how long anybody waits for a lock"""
+
+DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
+"""what a statement may raise; the second where a flipped byte has turned a number into text"""
+_DAMAGED: Final = (
+    UnicodeDecodeError,
+    apsw.CorruptError,
+    apsw.NotADBError,
+    apsw.FormatError,
+    apsw.SQLError,
+    apsw.MismatchError,
+)
+_CONSTRAINT: Final = (apsw.ConstraintError, apsw.EmptyError, apsw.RangeError)
+_FORBIDDEN: Final = (apsw.ReadOnlyError, apsw.PermissionsError, apsw.AuthError)
+_FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+_READ_ONLY_ERRNOS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
+
+
+def explained(
+    error: Exception, where: str, *, session: str | None = None, seq: int | None = None, system_errno: int = 0
+) -> StoreError:
+    """Our error for one of the driver's."""
+    said = f"sqlite: {error}"
+    if isinstance(error, _DAMAGED):
+        # Our statements are fixed and checked by tests: one that suddenly does not fit means that the file changed.
+        return Corrupt(f"the store {where} is damaged ({error})", session=session, seq=seq)
+    if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(where, system_errno)):
+        return StoreFull(where)
+    if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
+        return StoreUnavailable(f"{where}: the file was moved or deleted while in use", evidence=[said])
+    if isinstance(error, _FORBIDDEN) or (isinstance(error, apsw.CantOpenError) and system_errno in _READ_ONLY_ERRNOS):
+        return StoreReadOnly(where)
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return StoreUnavailable(
+            f"{where}: another process kept it locked",
+            evidence=[said],
+            hints=[f"see who has it open: fuser {where}"],
+        )
+    return StoreUnavailable(
+        f"{where}: the store could not be used", evidence=[said], hints=["check the disk, then: relight verify"]
+    )
+
+
+def _is_full(where: str, system_errno: int) -> bool:
+    """Not every place in SQLite keeps the system's error: the file system itself knows too."""
+    if system_errno in _FULL_ERRNOS:
+        return True
+    try:
+        return os.statvfs(os.path.dirname(where)).f_bavail == 0
+    except OSError:
+        return False

@@ -1,0 +1,90 @@
+"""Pages of sessions that cost the same with a hundred sessions as with a hundred thousand.
+
+One condition leads: the one whose index yields the sessions newest first, so that a page ends after `limit` rows.
+The order in which they lead: key, fork, label, status, all. Several statuses lead one after another and are merged.
+"""
+
+from __future__ import annotations
+
+from heapq import nlargest
+from itertools import chain
+from typing import Any, Final
+
+import apsw
+import msgspec
+
+from relight.model.status import STATUSES, Status
+from relight.ports.store import Query
+from relight.stores.sqlite.rows import Row, optional_text, read_text, to_search_text, to_text
+from relight.stores.sqlite.statements import SQL
+
+_json: Final = msgspec.json.Encoder()
+
+
+def page(cursor: apsw.Cursor, query: Query) -> list[Row]:
+    """The rows of a page, newest first."""
+    if query.statuses is not None and not _other_leads(query):
+        pages = (_select(cursor, query, leading=status) for status in query.statuses)
+        return nlargest(query.limit, chain.from_iterable(pages), key=lambda row: (row[2], row[1]))
+    return _select(cursor, query, leading=None)
+
+
+def _other_leads(query: Query) -> bool:
+    return query.key is not None or query.parent is not None or bool(query.labels)
+
+
+def _select(cursor: apsw.Cursor, query: Query, *, leading: Status | None) -> list[Row]:
+    statement, conditions = _conditions(query, leading)
+    where = " AND ".join(conditions)
+    return cursor.execute(SQL[statement].replace("{where}", where), _values(query, leading)).fetchall()
+
+
+def _conditions(query: Query, leading: Status | None) -> tuple[str, list[str]]:
+    """The statement and what stands in it, the leading condition first."""
+    statement, before = "list_page", "before_session"
+    labels = range(len(query.labels))
+    if query.key is not None:
+        names = ["lead_key", *(["with_parent"] if query.parent is not None else [])]
+    elif query.parent is not None:
+        names = ["lead_parent"]
+    elif labels:
+        statement, before, names, labels = "list_page_labelled", "before_labelled", ["lead_label"], labels[1:]
+    else:
+        names = ["lead_created" if leading is None else "lead_status"]
+    asked = {
+        before: query.before,
+        "created_since": query.created_since_us,
+        "with_agent": query.agent,
+        "with_provider": query.provider,
+        "with_status": query.statuses if leading is None else None,
+        "with_text": query.text,
+    }
+    names += [name for name, value in asked.items() if value is not None]
+    return statement, [SQL[name] for name in names] + [SQL["with_label"].replace("{n}", str(n)) for n in labels]
+
+
+def _values(query: Query, leading: Status | None) -> dict[str, Any]:
+    before_us, before_id = query.before or (0, "")
+    values: dict[str, Any] = {
+        "key": optional_text(query.key),
+        "parent": optional_text(query.parent),
+        "status": leading,
+        "statuses": _json.encode(sorted(query.statuses or ())).decode(),
+        "agent": optional_text(query.agent),
+        "provider": optional_text(query.provider),
+        "text": to_search_text(query.text.casefold()) if query.text is not None else None,
+        "created_since_us": query.created_since_us,
+        "before_us": before_us,
+        "before_id": to_text(before_id),
+        "limit": max(query.limit, 0),
+    }
+    for n, (key, value) in enumerate(query.labels.items()):
+        values[f"k{n}"], values[f"v{n}"] = to_text(key), to_text(value)
+    return values
+
+
+def counts(cursor: apsw.Cursor) -> dict[Status, int]:
+    """How many sessions have which status. A count under a word that is no status is damage that `check` names."""
+    known: dict[str | None, Status] = {status: status for status in STATUSES}
+    rows = cursor.execute(SQL["read_counts"]).fetchall()
+    return {known[word]: n for status, n in rows if (word := read_text(status)) in known and type(n) is int}

@@ -1,0 +1,100 @@
+"""Bring a database to the schema of this version, and notice one that is not what its version says.
+
+Migrations are numbered files. Each runs in one transaction that also raises `user_version`, reads the version again
+inside it, and is made of statements that can be repeated. So it may run twice, in several processes at once, and on a
+database that has any first part of it already.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final, cast
+
+import apsw
+
+from relight.errors import Corrupt, NewerStore, NotAStore
+from relight.stores.sqlite.rows import label_seal
+from relight.stores.sqlite.statements import HERE, SQL, uncommented
+
+APPLICATION_ID: Final = 0x524C4754
+"""RLGT: what `file` and we know our databases by"""
+_ADD_COLUMN: Final = ("ALTER", "TABLE", "ADD", "COLUMN")
+
+
+def statements_of(path: Path) -> list[str]:
+    """The statements of a migration, in order. A trigger's inner semicolons do not end it."""
+    statements, pending = [], ""
+    for line in uncommented(path.read_text(encoding="utf-8")).splitlines():
+        pending += line + "\n"
+        if apsw.complete(pending):
+            statements.append(pending.strip())
+            pending = ""
+    return statements
+
+
+MIGRATIONS: Final = tuple(sorted((HERE / "migrations").glob("[0-9]*.sql")))
+VERSION: Final = len(MIGRATIONS)
+
+
+def version_of(connection: apsw.Connection, where: str) -> int:
+    """How many migrations it has seen; NotAStore or NewerStore where it is not ours to touch."""
+    application = connection.execute(SQL["application_id"]).get
+    version: int = connection.execute(SQL["user_version"]).get
+    if application != APPLICATION_ID and not (application == 0 and version == 0 and not _schema_of(connection)):
+        raise NotAStore(where, "a database of another application")
+    if version > VERSION:
+        raise NewerStore(where, found=version, known=VERSION)
+    return version
+
+
+def migrate(connection: apsw.Connection) -> None:
+    """Run what is missing. Needs write access only where something is."""
+    connection.create_scalar_function("label_seal", cast(Any, label_seal), 3, deterministic=True)
+    for number, path in enumerate(MIGRATIONS, 1):
+        if connection.execute(SQL["user_version"]).get < number:
+            _run(connection, number, statements_of(path))
+
+
+def _run(connection: apsw.Connection, number: int, statements: list[str]) -> None:
+    connection.execute(SQL["begin"])
+    try:
+        if connection.execute(SQL["user_version"]).get < number:  # another process may have been first
+            for statement in statements:
+                apply(connection, statement)
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            connection.execute(f"PRAGMA user_version = {number}")
+        connection.execute(SQL["commit"])
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute(SQL["rollback"])
+        raise
+
+
+def apply(connection: apsw.Connection, statement: str) -> None:
+    """One statement of a migration. SQLite has no ADD COLUMN IF NOT EXISTS, so we look first."""
+    words = statement.split()
+    if (words[0], words[1], *words[3:5]) == _ADD_COLUMN:
+        present = {name for (name,) in connection.execute(SQL["columns"], (words[2],))}
+        if words[5] in present:
+            return
+    connection.execute(statement)
+
+
+def check_schema(connection: apsw.Connection, where: str) -> None:
+    """Every object of our schema, word for word; a missing one is damage, and never quietly made again."""
+    if _schema_of(connection) != EXPECTED:
+        raise Corrupt(f"the store {where} is damaged (its schema is not that of version {VERSION})")
+
+
+def _schema_of(connection: apsw.Connection) -> list[str]:
+    return [
+        sql.decode("utf-8", "replace") if isinstance(sql, bytes) else "" for (sql,) in connection.execute(SQL["schema"])
+    ]
+
+
+def dump(connection: apsw.Connection) -> str:
+    """The schema as `schema.sql` keeps it."""
+    return "".join(f"{sql};\n\n" for sql in _schema_of(connection)).rstrip("\n") + "\n"
+
+
+EXPECTED: Final = (HERE / "schema.sql").read_text(encoding="utf-8").rstrip(";\n").split(";\n\n")

@@ -1,0 +1,91 @@
+"""Deletion that leaves no byte: rows overwritten, pages written back, the log cut to nothing, leftovers wiped.
+
+Order: one transaction removes every row (secure_delete zeroes what they held); the log is written into the database
+and truncated; then, under the write lock and with an empty log, what secure_delete leaves is wiped (scrub.py), and a
+write that changes nothing makes every other connection forget the pages it remembers, which hold the same leftovers.
+
+Another process that is reading an older state keeps the log from being cut. Then the error says so, and that the
+sessions are gone while some of their bytes are not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import apsw
+
+from relight.errors import Conflict, StoreUnavailable
+from relight.ports.clock import Clock
+from relight.stores.sqlite import files, migrate
+from relight.stores.sqlite.journal import Journal
+from relight.stores.sqlite.rows import id_range, read_text, to_text
+from relight.stores.sqlite.scrub import scrub
+from relight.stores.sqlite.statements import SQL
+
+CUT_TRIES: Final = 20
+CUT_SECONDS: Final = 0.1
+"""to wait for a lock, and between tries"""
+_OF_SESSION: Final = (
+    "delete_head",
+    "delete_snapshots",
+    "delete_all_checkpoint_labels",
+    "delete_session_labels",
+    "delete_session",
+)
+
+
+def check_epochs(cursor: apsw.Cursor, journal: Journal, epochs: Mapping[str, int]) -> None:
+    """Conflict where somebody claimed one of these sessions since they were looked at."""
+    for session, epoch in epochs.items():
+        known = cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone()
+        if known is not None and journal.read_head(cursor, session)[1].epoch != epoch:
+            raise Conflict(f"{session}: somebody claimed it meanwhile")
+
+
+def remove_rows(cursor: apsw.Cursor, sessions: Sequence[str]) -> list[int]:
+    """All rows of these sessions, in the open transaction; their numbers. Conflict where a fork outside needs one."""
+    going = set(sessions)
+    forks = [
+        (read_text(fork) or "", session)
+        for session in going
+        for (fork,) in cursor.execute(SQL["find_forks"], (to_text(session),)).fetchall()
+    ]
+    for fork_id, session in sorted(forks):
+        if fork_id not in going:
+            raise Conflict(f"{session}: the fork {fork_id} needs it")
+    rows = [cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone() for session in going]
+    sids = [int(row[0]) for row in rows if row is not None]
+    for sid in sids:
+        _remove(cursor, sid)
+    return sids
+
+
+def _remove(cursor: apsw.Cursor, sid: int) -> None:
+    cursor.execute(SQL["delete_bodies"], id_range(sid))
+    cursor.execute(SQL["delete_steps"], id_range(sid))
+    for statement in _OF_SESSION:
+        cursor.execute(SQL[statement], (sid,))
+
+
+def wipe(connection: apsw.Connection, clock: Clock, path: Path) -> None:
+    """Make the bytes of deleted rows disappear from the file and its log, on a connection of its own."""
+    connection.set_busy_timeout(round(CUT_SECONDS * 1000))
+    for _ in range(CUT_TRIES):
+        try:
+            connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            connection.execute(SQL["begin"])
+        except (apsw.BusyError, apsw.LockedError):
+            clock.sleep(CUT_SECONDS)
+            continue
+        if not files.size_bytes(files.wal_of(path)):  # else somebody wrote in between: cut it again
+            scrub(connection, str(path))
+            connection.execute(SQL["say_changed"].format(version=migrate.VERSION))
+            connection.execute(SQL["commit"])
+            return
+        connection.execute(SQL["rollback"])
+    raise StoreUnavailable(
+        f"{path}: the sessions are deleted, but a reader keeps some of their bytes in the write-ahead log",
+        hints=[f"end the programs that have it open (fuser {path}-wal), and delete any session to wipe it again"],
+    )

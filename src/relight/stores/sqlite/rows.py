@@ -1,0 +1,292 @@
+"""Values to rows and back. Whatever a flipped byte can make of a row, reading it gives a value or a clear refusal.
+
+A step's columns of a wrong type become neutral values, so that its digest fails and the engine names the step. A
+session's columns are compared with its sealed record, so that a column cannot say what the record does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Any, Final, get_args
+
+from relight.errors import Corrupt
+from relight.journal.chain import seal, unseal_head, unseal_identity
+from relight.journal.codec import Undecodable, decode_open, encoded
+from relight.journal.search import searchable
+from relight.model.call import OpenEffect
+from relight.model.session import Head, Identity
+from relight.model.step import Step, StepKind
+from relight.ports.store import CheckpointRow, Record
+
+SEQ_BITS: Final = 32
+_ROW_SEAL_BYTES: Final = 8
+_ROW_DOMAIN: Final = b"relight small row 1\n"
+_ODD: Final = "\ufdd0"
+"""a character that is none: marks text that UTF-8 cannot hold, stored in hexadecimal"""
+_KINDS: Final[dict[object, StepKind]] = {kind.encode(): kind for kind in get_args(StepKind)}
+_YEAR_10000_US: Final = 253_402_300_800_000_000
+
+Row = tuple[Any, ...]
+
+
+# -- text --------------------------------------------------------------------------------------------------------
+
+
+def to_text(text: str) -> str:
+    """As stored. Lone surrogates are JSON and not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _ODD + text.encode("utf-8", "surrogatepass").hex()
+    return text if not text.startswith(_ODD) else _ODD + text.encode().hex()
+
+
+def from_text(stored: str) -> str:
+    """What was given to `to_text`."""
+    if not stored.startswith(_ODD):
+        return stored
+    try:
+        return bytes.fromhex(stored[1:]).decode("utf-8", "surrogatepass")
+    except ValueError:
+        return stored
+
+
+def read_text(stored: object) -> str | None:
+    """From a column that was read as bytes; what is no text any more becomes some other text."""
+    return from_text(stored.decode("utf-8", "replace")) if type(stored) is bytes else None
+
+
+def optional_text(text: str | None) -> str | None:
+    """The same for what may be missing."""
+    return None if text is None else to_text(text)
+
+
+def to_search_text(text: str) -> str:
+    """For searching: readable, not reversible."""
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+# -- steps -------------------------------------------------------------------------------------------------------
+
+
+def step_id(sid: int, seq: int) -> int:
+    """The row of a step."""
+    return sid << SEQ_BITS | seq
+
+
+def id_range(sid: int, after: int = 0, upto: int | None = None) -> tuple[int, int]:
+    """Rows with after < seq <= upto."""
+    most = (1 << SEQ_BITS) - 1
+    return step_id(sid, min(max(after, 0), most)), step_id(sid, most if upto is None else min(max(upto, 0), most))
+
+
+def step_row(sid: int, step: Step, body_id: int) -> Row:
+    """Bindings of `insert_step`."""
+    return (
+        sid << SEQ_BITS | step.seq,
+        body_id,
+        len(step.body),
+        step.kind,
+        step.at_us,
+        step.attempt,
+        step.base,
+        step.since,
+        step.message_count,
+        step.turns,
+        encoded(step.open) if step.open else None,
+        None if step.label is None else to_text(step.label),
+        step.key,
+        step.digest,
+    )
+
+
+def read_step(session: str, row: Row) -> Step:
+    """The step of a row of `read_steps`."""
+    seq, size, kind, at_us, attempt, base, since, message_count, turns, opened, label, key, digest, body = row
+    known = _KINDS.get(kind)
+    if (
+        known is None
+        or type(body) is not bytes
+        or len(body) != size
+        or type(digest) is not bytes
+        or type(key) is not bytes
+        or not type(at_us) is type(attempt) is type(base) is type(since) is type(message_count) is type(turns) is int
+    ):
+        return damaged_step(session, seq, digest if type(digest) is bytes else b"")
+    return Step(
+        session=session,
+        seq=seq,
+        kind=known,
+        at_us=at_us,
+        attempt=attempt,
+        base=base,
+        since=since,
+        message_count=message_count,
+        turns=turns,
+        open=() if opened is None else _read_open(opened),
+        label=read_text(label),
+        key=key,
+        digest=digest,
+        body=body,
+    )
+
+
+def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
+    """In the place of a row that holds no step: an empty digest fits nothing."""
+    return Step(
+        session=session,
+        seq=seq,
+        kind="mark",
+        at_us=0,
+        attempt=0,
+        base=0,
+        since=0,
+        message_count=0,
+        turns=0,
+        key=b"",
+        digest=digest,
+        body=b"",
+    )
+
+
+def _read_open(stored: object) -> tuple[OpenEffect, ...]:
+    try:
+        return decode_open(stored)  # type: ignore[arg-type]
+    except (Undecodable, TypeError):
+        return ()
+
+
+def read_checkpoints(
+    session: str, rows: Iterable[Row], labels: dict[int, str], snapshots: dict[int, dict[str, str]]
+) -> Iterator[CheckpointRow]:
+    """The lines of a list for rows of `read_checkpoints`; Corrupt where one cannot be a step."""
+    for seq, stored_kind, at_us, base, turns, message_count, size_bytes in rows:
+        kind = _KINDS.get(stored_kind)
+        if (
+            kind is None
+            or not type(at_us) is type(base) is type(turns) is type(message_count) is type(size_bytes) is int
+            or not 0 <= at_us < _YEAR_10000_US
+        ):
+            raise Corrupt("the row of the step cannot be read", session=session, seq=seq)
+        yield CheckpointRow(
+            seq=seq,
+            kind=kind,
+            at_us=at_us,
+            base=base,
+            label=labels.get(seq),
+            turns=turns,
+            message_count=message_count,
+            snapshots=snapshots.get(seq) or {},
+            size_bytes=size_bytes,
+        )
+
+
+# -- rows that no digest covers ------------------------------------------------------------------------------------
+
+
+def row_seal(kind: str, *stored: str | int) -> bytes:
+    """What a row of labels, snapshots or segments must carry; `stored` are its columns."""
+    return sha256(_ROW_DOMAIN + "\n".join((kind, *map(repr, stored))).encode()).digest()[:_ROW_SEAL_BYTES]
+
+
+def label_seal(sid: int, seq: int, stored_label: str) -> bytes:
+    """What a row of `checkpoint_labels` must carry."""
+    return row_seal("label", sid, seq, stored_label)
+
+
+def read_label(sid: int, session: str, row: Row) -> tuple[int, str]:
+    """Seq and label of a row, or Corrupt."""
+    seq, stored, sealed = row
+    label = stored.decode("utf-8", "replace") if type(stored) is bytes else ""
+    if sealed != label_seal(sid, seq, label):
+        raise Corrupt("the label of a checkpoint fails its seal", session=session)
+    return seq, from_text(label)
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------
+
+
+def identity_columns(identity: Identity) -> tuple[str, int, Row]:
+    """id, created_us, and (name, key, agent, provider, parent, searchable): what is kept beside the record."""
+    return (
+        to_text(identity.id),
+        identity.created_us,
+        (
+            optional_text(identity.name),
+            optional_text(identity.key),
+            optional_text(identity.agent),
+            optional_text(identity.provider),
+            optional_text(identity.parent.session) if identity.parent else None,
+            to_search_text(searchable(identity)),
+        ),
+    )
+
+
+def label_columns(identity: Identity) -> list[tuple[str, str]]:
+    """Keys and values of the labels it is listed by."""
+    return [(to_text(key), to_text(value)) for key, value in identity.labels.items()]
+
+
+def session_row(identity: Identity, head: Head) -> Row:
+    """Bindings of `insert_session`."""
+    id_, created_us, others = identity_columns(identity)
+    return (id_, created_us, head.status, *others, seal(identity))
+
+
+def update_row(identity: Identity) -> Row:
+    """Bindings of `update_session`, but for the sid."""
+    id_, created_us, others = identity_columns(identity)
+    return (id_, created_us, *others, seal(identity))
+
+
+def read_record(row: Row) -> Record:
+    """The session of a row, or Corrupt with the id that the row gives."""
+    identity = unsealed_identity(row[-2])
+    if identity is None:
+        raise Corrupt("what the session is cannot be read: its row fails its seal", session=read_text(row[1]))
+    return Record(identity=identity, head=_read_head(row, identity))
+
+
+def listed_record(row: Row) -> Record:
+    """For lists: a session whose identity is damaged is listed too, as what its columns say, without a head."""
+    identity = unsealed_identity(row[-2])
+    if identity is not None:
+        return Record(identity=identity, head=_read_head(row, identity))
+    _, id_, created_us, _, name, key, agent, provider, *_ = row
+    known = Identity(
+        id=read_text(id_) or "?",
+        name=read_text(name),
+        key=read_text(key),
+        agent=read_text(agent),
+        provider=read_text(provider),
+        created_us=created_us if type(created_us) is int else 0,
+    )
+    return Record(identity=known, head=None)
+
+
+def _read_head(row: Row, identity: Identity) -> Head | None:
+    """The sealed head, where it is this session's and every column beside the two records agrees with them."""
+    _, id_, created_us, status, *others, _, record = row
+    head = unsealed_head(record)
+    if head is None or head.session != identity.id or head.status.encode() != status:
+        return None
+    id_text, created, columns = identity_columns(identity)
+    as_read = (id_text.encode(), created, *(None if column is None else column.encode() for column in columns))
+    return head if as_read == (id_, created_us, *others) else None
+
+
+def unsealed_identity(record: object) -> Identity | None:
+    """The identity behind the bytes, or None."""
+    try:
+        return unseal_identity(record)  # type: ignore[arg-type]
+    except (Undecodable, TypeError):
+        return None
+
+
+def unsealed_head(record: object) -> Head | None:
+    """The head behind the bytes, or None."""
+    try:
+        return unseal_head(record)  # type: ignore[arg-type]
+    except (Undecodable, TypeError):
+        return None

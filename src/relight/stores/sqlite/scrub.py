@@ -1,0 +1,60 @@
+"""What secure_delete leaves: copies of deleted cells in the unused middle of b-tree pages.
+
+When SQLite moves cells from one page to a neighbour, the bytes they left behind stay where no cell lies any more, and
+`secure_delete` does not know of them. So after a deletion the unused middle of every b-tree page is made zero in the
+file itself. That is safe only while nobody writes there: the log must be empty and the write lock ours, which the
+caller sees to. Bytes between the cell pointers and the first cell belong to nothing: even a torn write harms nothing.
+
+Files are reached through SQLite's own layer: closing a descriptor of ours would drop the locks SQLite holds.
+"""
+
+from __future__ import annotations
+
+from struct import unpack_from
+from typing import Final
+
+import apsw
+
+from relight.stores.sqlite.statements import SQL
+
+_CHUNK_PAGES: Final = 256
+_FILE_HEADER: Final = 100
+_INTERIOR: Final = frozenset({2, 5})
+_LEAVES: Final = frozenset({10, 13})
+
+
+def scrub(connection: apsw.Connection, where: str) -> int:
+    """Zero what no cell owns, durably; how many pages held something. The write lock is ours and the log is empty."""
+    size = int(connection.execute(SQL["page_size"]).get)
+    trees = {int(page) for (page,) in connection.execute(SQL["tree_pages"])}
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB
+    file = apsw.VFSFile("", where, [flags, 0])
+    try:
+        cleaned = 0
+        for first in range(1, file.xFileSize() // size + 1, _CHUNK_PAGES):
+            chunk = file.xRead(_CHUNK_PAGES * size, (first - 1) * size)
+            for number in range(first, first + len(chunk) // size):
+                page = chunk[(number - first) * size : (number - first + 1) * size]
+                gap = unused(page, _FILE_HEADER if number == 1 else 0) if number in trees else None
+                if gap is not None and page.count(0, *gap) < gap[1] - gap[0]:
+                    file.xWrite(bytes(gap[1] - gap[0]), (number - 1) * size + gap[0])
+                    cleaned += 1
+        if cleaned:
+            file.xSync(apsw.SQLITE_SYNC_FULL)
+        return cleaned
+    finally:
+        file.xClose()
+
+
+def unused(page: bytes, header: int) -> tuple[int, int] | None:
+    """From the last cell pointer to the first cell; None where the page does not look as it should."""
+    kind, _, cells, content, _ = unpack_from(">BHHHB", page, header)
+    if kind not in _INTERIOR | _LEAVES:
+        return None
+    start = header + (12 if kind in _INTERIOR else 8)
+    end = start + 2 * cells
+    content = content or 65_536
+    pointers = unpack_from(f">{cells}H", page, start) if end <= len(page) else ()
+    if not end <= content <= len(page) or any(pointer < content for pointer in pointers):
+        return None
+    return end, content

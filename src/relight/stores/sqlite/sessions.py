@@ -1,0 +1,101 @@
+"""Sessions begin, change and are found: the rows that are rarely written.
+
+Everything here that writes runs inside a transaction of the writer's, so that looking whether a name is free and
+taking it is one act.
+"""
+
+from __future__ import annotations
+
+import apsw
+
+from relight.errors import Conflict, Corrupt, NotFound
+from relight.model.session import Head, Identity
+from relight.ports.store import Record
+from relight.stores.sqlite.database import Database
+from relight.stores.sqlite.health import believed
+from relight.stores.sqlite.journal import Journal
+from relight.stores.sqlite.rows import Row, label_columns, read_record, read_text, session_row, to_text, update_row
+from relight.stores.sqlite.statements import SQL
+from relight.stores.sqlite.told import Told
+
+
+def begin(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head) -> int:
+    """A new session, or Conflict; its number."""
+    if cursor.execute(SQL["find_sid"], (to_text(identity.id),)).fetchone() is not None:
+        raise Conflict(f"{identity.id}: the session exists")
+    _check_name_free(cursor, identity)
+    cursor.execute(SQL["insert_session"], session_row(identity, head))
+    sid = cursor.connection.last_insert_rowid()
+    journal.put_head(cursor, sid, head)
+    _write_labels(cursor, sid, identity)
+    return sid
+
+
+def change(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:
+    """Replace what a session is, or NotFound or Conflict."""
+    sid = journal.sid_of(cursor, identity.id)
+    _check_name_free(cursor, identity)
+    cursor.execute(SQL["update_session"], (*update_row(identity), sid))
+    cursor.execute(SQL["delete_session_labels"], (sid,))
+    _write_labels(cursor, sid, identity)
+
+
+def rebuild(cursor: apsw.Cursor, journal: Journal, told: Told, head: Head, instead_of: bytes | None) -> int:
+    """Another head in the place of one that cannot be read, or of the one with that digest; else Conflict. The columns
+    are made right too."""
+    row = cursor.execute(SQL["find_by_id"], (to_text(head.session),)).fetchone()
+    if row is None:
+        raise NotFound(head.session)
+    record = believed(cursor, told, row[0], read_record(row))
+    if record.head is not None and record.head.digest != instead_of:
+        raise Conflict(f"{head.session}: its head is whole and is not replaced")
+    journal.put_head(cursor, row[0], head)
+    cursor.execute(SQL["set_status"], (head.status, row[0]))
+    change(cursor, journal, record.identity)
+    return int(row[0])
+
+
+def _check_name_free(cursor: apsw.Cursor, identity: Identity) -> None:
+    if identity.name is None:
+        return
+    row = cursor.execute(SQL["find_name_holder"], (to_text(identity.name),)).fetchone()
+    if row is not None and (holder := read_text(row[1])) != identity.id:
+        raise Conflict(f"{identity.name}: the name is taken by {holder}")
+
+
+def _write_labels(cursor: apsw.Cursor, sid: int, identity: Identity) -> None:
+    for k, v in label_columns(identity):
+        cursor.execute(SQL["insert_session_label"], (k, v, identity.created_us, sid))
+
+
+def find(cursor: apsw.Cursor, database: Database, session: str) -> Record | None:
+    """By full id."""
+    row = cursor.execute(SQL["find_by_id"], (to_text(session),)).fetchone()
+    if row is None:
+        database.misses.check(cursor)
+        return None
+    record = read_record(row)
+    if record.identity.id != session:
+        raise Corrupt("another session answers to its id", session=session)
+    return believed(cursor, database.told, row[0], record)
+
+
+def find_named(cursor: apsw.Cursor, database: Database, name: str) -> Record | None:
+    """By exact name."""
+    row = cursor.execute(SQL["find_by_name"], (to_text(name),)).fetchone()
+    if row is None:
+        database.misses.check(cursor)
+        return None
+    record = read_record(row)
+    if record.identity.name != name:
+        raise Corrupt(f"it is found under the name {name!a}, which is not its own", session=record.identity.id)
+    return believed(cursor, database.told, row[0], record)
+
+
+def find_prefixed(cursor: apsw.Cursor, database: Database, prefix: str, limit: int) -> list[Record]:
+    """By the beginning of the id, in its order."""
+    least = to_text(prefix)
+    rows: list[Row] = cursor.execute(SQL["find_by_prefix"], (least, least + "\U0010ffff", limit)).fetchall()
+    if not rows:
+        database.misses.check(cursor)
+    return [believed(cursor, database.told, row[0], read_record(row)) for row in rows]

@@ -1,0 +1,85 @@
+"""Snapshots of workspaces as the store knows them: which step names which, and which segments may be relied on.
+
+A step that names a snapshot checks the rows of its segments inside its own transaction, and sweeping removes a row
+before it removes the file. So a writer that was paused in between cannot commit what was swept. What a segment holds,
+nobody here knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import apsw
+
+from relight.errors import Corrupt, SnapshotSwept
+from relight.model.snapshot import Snapshot
+from relight.stores.sqlite.rows import Row, from_text, read_text, row_seal, to_text
+from relight.stores.sqlite.statements import SQL
+
+
+def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:
+    """Bindings of `insert_snapshot`."""
+    columns = ((sid, seq, to_text(one.root), to_text(one.pool), to_text(one.id)) for one in snapshots)
+    return [(*row, row_seal("snapshot", *row)) for row in columns]
+
+
+def check_segments(cursor: apsw.Cursor, session: str, snapshots: Sequence[Snapshot]) -> None:
+    """SnapshotSwept where a segment that one of them lies in has lost its row."""
+    for one in snapshots:
+        for segment in one.segments:
+            if cursor.execute(SQL["has_segment"], (to_text(one.pool), to_text(segment))).fetchone() is None:
+                raise SnapshotSwept(session, one.pool)
+
+
+def of_session(cursor: apsw.Cursor, sid: int) -> dict[int, dict[str, str]]:
+    """By seq: root name to snapshot id."""
+    found: dict[int, dict[str, str]] = {}
+    for row in cursor.execute(SQL["read_snapshots"], (sid,)):
+        seq, root, _, snapshot = _unsealed(row)
+        found.setdefault(seq, {})[root] = snapshot
+    return found
+
+
+def of_pool(cursor: apsw.Cursor, pool: str, without: Sequence[str] = ()) -> frozenset[str]:
+    """The snapshots in a pool that some step of another session than these names; Corrupt rather than one too few."""
+    found = [cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone() for session in without]
+    gone = {row[0] for row in found if row is not None}
+    rows = cursor.execute(SQL["read_snapshots_of_pool"], (to_text(pool),)).fetchall()
+    return frozenset(_unsealed(row)[3] for row in rows if row[0] not in gone)
+
+
+def _unsealed(row: Row) -> tuple[int, str, str, str]:
+    sid, seq, *texts, sealed = row
+    stored = [text.decode("utf-8", "replace") if isinstance(text, bytes) else "" for text in texts]
+    if sealed != row_seal("snapshot", sid, seq, *stored):
+        raise Corrupt("the row of a snapshot fails its seal")
+    root, pool, snapshot = map(from_text, stored)
+    return seq, root, pool, snapshot
+
+
+def add_segment(cursor: apsw.Cursor, pool: str, segment: str) -> None:
+    """From now on it may be relied on."""
+    row = (to_text(pool), to_text(segment))
+    cursor.execute(SQL["insert_segment"], (*row, row_seal("segment", *row)))
+
+
+def remove_segments(cursor: apsw.Cursor, pool: str, segments: Iterable[str]) -> None:
+    """From now on they may not."""
+    for segment in segments:
+        cursor.execute(SQL["delete_segment"], (to_text(pool), to_text(segment)))
+
+
+def segments(cursor: apsw.Cursor, pool: str) -> frozenset[str]:
+    """Those of a pool; Corrupt rather than one too few."""
+    found = set[str]()
+    for *texts, sealed in cursor.execute(SQL["read_segments"], (to_text(pool),)):
+        stored = [text.decode("utf-8", "replace") if isinstance(text, bytes) else "" for text in texts]
+        if sealed != row_seal("segment", *stored):
+            raise Corrupt("the row of a segment fails its seal")
+        found.add(from_text(stored[1]))
+    return frozenset(found)
+
+
+def pools(cursor: apsw.Cursor) -> frozenset[str]:
+    """All with a segment or a snapshot."""
+    return frozenset(read_text(pool) or "" for (pool,) in cursor.execute(SQL["read_pools"]))

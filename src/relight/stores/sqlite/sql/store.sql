@@ -1,0 +1,110 @@
+-- The statements about the file as a whole: settings, version, health.
+
+-- name: application_id
+-- Whose database is this?
+PRAGMA application_id
+
+-- name: user_version
+-- How many migrations has it seen?
+PRAGMA user_version
+
+-- name: schema
+-- Everything the database is made of.
+SELECT CAST(sql AS BLOB) FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY name
+
+-- name: columns
+-- The columns of a table, for migrations that add one.
+SELECT name FROM pragma_table_xinfo(?)
+
+-- name: set_wal
+-- Readers never wait for the writer, nor it for them.
+PRAGMA journal_mode = WAL
+
+-- name: set_full
+-- A commit is on the disk when it returns.
+PRAGMA synchronous = FULL
+
+-- name: set_secure_delete
+-- What is deleted is overwritten.
+PRAGMA secure_delete = ON
+
+-- name: set_trusted_schema
+-- A schema from somewhere else calls no function of ours.
+PRAGMA trusted_schema = OFF
+
+-- name: set_cell_size_check
+-- A damaged page is noticed when it is read.
+PRAGMA cell_size_check = ON
+
+-- name: set_query_only
+-- A reader cannot write by mistake.
+PRAGMA query_only = ON
+
+-- name: set_journal_size_limit
+-- A log that once grew is cut back.
+PRAGMA journal_size_limit = 67108864
+
+-- name: set_temp_store
+-- What is sorted is sorted in memory: no content in temporary files.
+PRAGMA temp_store = MEMORY
+
+-- name: page_size
+-- The size of a page.
+PRAGMA page_size
+
+-- name: tree_pages
+-- Every page that holds cells.
+SELECT pageno FROM dbstat WHERE pagetype IN ('leaf', 'internal')
+
+-- name: say_changed
+-- A write that changes nothing: from then on every other connection reads its pages again.
+PRAGMA user_version = {version}
+
+-- name: data_version
+-- Differs once another connection has committed.
+PRAGMA data_version
+
+-- name: integrity
+-- Everything: pages, order of keys, indexes against tables.
+PRAGMA integrity_check(100)
+
+-- name: integrity_of
+-- One table that look-ups go through, and its indexes.
+PRAGMA integrity_check({table})
+
+-- name: all_sids
+-- Every session, for the complete check.
+SELECT sid FROM sessions ORDER BY sid
+
+-- name: session_by_sid
+-- One of them, with its head.
+SELECT {session_columns}
+FROM sessions AS s LEFT JOIN heads AS h ON h.sid = s.sid
+WHERE s.sid = ?
+
+-- name: labels_by_sid
+-- The labels it is listed by.
+SELECT CAST(k AS BLOB), CAST(v AS BLOB), created_us FROM session_labels WHERE sid = ?
+
+-- name: homeless
+-- Rows whose session does not exist.
+SELECT 'steps' FROM steps WHERE sid NOT IN (SELECT sid FROM sessions)
+UNION SELECT 'bodies' FROM bodies WHERE id NOT IN (SELECT body FROM steps)
+UNION SELECT 'heads' FROM heads WHERE sid NOT IN (SELECT sid FROM sessions)
+UNION SELECT 'session_labels' FROM session_labels WHERE sid NOT IN (SELECT sid FROM sessions)
+UNION SELECT 'snapshots' FROM snapshots WHERE sid NOT IN (SELECT sid FROM sessions)
+UNION SELECT 'checkpoint_labels' FROM checkpoint_labels WHERE sid NOT IN (SELECT sid FROM sessions)
+
+-- name: miscounted
+-- Statuses whose count is not the number of their sessions.
+SELECT CAST(status AS BLOB) FROM (SELECT status, n FROM status_counts WHERE n <> 0 UNION ALL
+                    SELECT status, -count(*) FROM sessions GROUP BY status)
+GROUP BY status HAVING sum(n) <> 0
+
+-- name: changes
+-- How many changes there were that are no steps.
+SELECT CAST(n AS INTEGER) FROM changes
+
+-- name: last_sid
+-- The greatest number a session was ever given.
+SELECT seq FROM sqlite_sequence WHERE name = 'sessions'

@@ -1,0 +1,207 @@
+"""The store on SQLite: the front that keeps the promises of ports/store.py by asking the rooms behind it.
+
+Writing goes through `writer`, one transaction at a time with its fsync; reading through `readers`, beside it. Seq and
+digest are read inside each transaction, so that any number of processes may use one file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from relight.journal.commit import plan_release, plan_renewal
+from relight.model.lease import Instant
+from relight.model.session import Head, Identity
+from relight.model.status import Status
+from relight.model.step import Committed, Draft, Step
+from relight.ports.clock import Clock
+from relight.ports.store import CheckpointRow, Damage, Query, Record
+from relight.stores.sqlite import files, forks, listing, reading, removal, sessions, snapshots
+from relight.stores.sqlite.database import Database
+from relight.stores.sqlite.driver import BUSY_SECONDS
+from relight.stores.sqlite.health import believed, examine
+from relight.stores.sqlite.readers import Readers
+from relight.stores.sqlite.rows import listed_record
+from relight.stores.sqlite.statements import SQL
+from relight.stores.sqlite.wal import evidence_of
+from relight.stores.sqlite.writer import Writer
+
+
+class SqliteStore:
+    """One file at `path`. Thread-safe, and safe with several processes on the same file."""
+
+    durability: Final = "power-loss"
+
+    def __init__(self, path: str | Path, clock: Clock, *, busy_seconds: float = BUSY_SECONDS) -> None:
+        self._path = Path(path).absolute()
+        self.url = f"sqlite:///{quote(str(self._path))}"
+        self._clock = clock
+        self._database = Database(self._path, busy_seconds=busy_seconds)
+        first = self._database.open()
+        self._readers = Readers(self._database)
+        self._writer = Writer(self._database, clock, first)
+        forks.register(self)
+
+    @property
+    def read_only(self) -> bool:
+        """Can it only be read? Writing then raises StoreReadOnly."""
+        return self._database.read_only
+
+    @property
+    def blobs(self) -> Path:
+        """The directory beside it for the content of workspaces."""
+        return self._path.with_name(self._path.name + ".blobs")
+
+    # -- sessions ---------------------------------------------------------------------------------------------
+
+    def create(self, identity: Identity, head: Head) -> None:
+        with self._writer.transaction(identity.id) as cursor:
+            sid = sessions.begin(cursor, self._writer.journal, identity, head)
+        self._database.told.write([(sid, head.seq)])
+
+    def update(self, identity: Identity) -> None:
+        with self._writer.change(identity.id) as cursor:
+            sessions.change(cursor, self._writer.journal, identity)
+
+    def find(self, session: str) -> Record | None:
+        with self._readers.reading(session) as cursor:
+            return sessions.find(cursor, self._database, session)
+
+    def find_named(self, name: str) -> Record | None:
+        with self._readers.reading() as cursor:
+            return sessions.find_named(cursor, self._database, name)
+
+    def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
+        with self._readers.reading() as cursor:
+            return sessions.find_prefixed(cursor, self._database, prefix, limit)
+
+    def list_sessions(self, query: Query) -> list[Record]:
+        with self._readers.reading() as cursor:
+            rows = listing.page(cursor, query)
+            return [believed(cursor, self._database.told, row[0], listed_record(row)) for row in rows]
+
+    def count_sessions(self) -> dict[Status, int]:
+        with self._readers.reading() as cursor:
+            return listing.counts(cursor)
+
+    # -- the journal ------------------------------------------------------------------------------------------
+
+    def commit(self, session: str, draft: Draft) -> Committed:
+        return self._writer.commit(session, draft)
+
+    def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
+        with self._readers.reading(session) as cursor:
+            return reading.find_commit(cursor, self._database, session, key, after)
+
+    def renew(self, session: str, *, owner: str, epoch: int) -> None:
+        with self._writer.transaction(session) as cursor:
+            sid, head = self._writer.journal.read_head(cursor, session)
+            renewed = plan_renewal(head, owner=owner, epoch=epoch, now=self.instant())
+            self._writer.journal.put_head(cursor, sid, renewed)
+
+    def release(self, session: str, *, owner: str, epoch: int) -> None:
+        with self._writer.transaction(session) as cursor:
+            sid, head = self._writer.journal.read_head(cursor, session)
+            self._writer.journal.put_head(cursor, sid, plan_release(head, owner=owner, epoch=epoch))
+
+    def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
+        return reading.steps(self._readers, session, after, upto)
+
+    def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
+        with self._readers.reading(session) as cursor:
+            return reading.checkpoints(cursor, session, after, upto)
+
+    # -- snapshots --------------------------------------------------------------------------------------------
+
+    def add_segment(self, pool: str, segment: str) -> None:
+        with self._writer.change() as cursor:
+            snapshots.add_segment(cursor, pool, segment)
+
+    def list_segments(self, pool: str) -> frozenset[str]:
+        with self._readers.reading() as cursor:
+            return snapshots.segments(cursor, pool)
+
+    def remove_segments(self, pool: str, segments: Iterable[str]) -> None:
+        with self._writer.change() as cursor:
+            snapshots.remove_segments(cursor, pool, segments)
+
+    def list_snapshots(self, pool: str, *, without: Sequence[str] = ()) -> frozenset[str]:
+        with self._readers.reading() as cursor:
+            return snapshots.of_pool(cursor, pool, without)
+
+    def list_pools(self) -> frozenset[str]:
+        with self._readers.reading() as cursor:
+            return snapshots.pools(cursor)
+
+    def drop_snapshots(self, session: str, seq: int) -> int:
+        with self._writer.change(session) as cursor:
+            sid = self._writer.journal.sid_of(cursor, session)
+            cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq))
+            return cursor.connection.changes()
+
+    # -- labels -----------------------------------------------------------------------------------------------
+
+    def label(self, session: str, seq: int, label: str, at_us: int) -> None:
+        with self._writer.change(session) as cursor:
+            sid = self._writer.journal.sid_of(cursor, session)
+            self._writer.journal.write_label(cursor, sid, seq, label)
+
+    def unlabel(self, session: str, seq: int) -> int:
+        with self._writer.change(session) as cursor:
+            sid = self._writer.journal.sid_of(cursor, session)
+            cursor.execute(SQL["delete_checkpoint_labels"], (sid, seq))
+            return cursor.connection.changes()
+
+    def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
+        with self._readers.reading(session) as cursor:
+            return reading.find_label(cursor, self._database, session, label, upto)
+
+    # -- the rest ---------------------------------------------------------------------------------------------
+
+    def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
+        with self._writer.change(head.session) as cursor:
+            sid = sessions.rebuild(cursor, self._writer.journal, self._database.told, head, instead_of)
+        self._database.told.write([(sid, head.seq)])
+
+    def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
+        with self._writer.change() as cursor:
+            removal.check_epochs(cursor, self._writer.journal, epochs or {})
+            sids = removal.remove_rows(cursor, sessions)
+            self._writer.journal.forget()
+        self._database.told.clear(sids)
+        if sids:
+            with self._database.own_connection() as connection:
+                removal.wipe(connection, self._clock, self._path)
+
+    def instant(self) -> Instant:
+        return self._clock.instant()
+
+    def size_bytes(self) -> int:
+        return files.size_bytes(self._path, files.wal_of(self._path))
+
+    def check(self) -> list[Damage]:
+        with self._readers.reading() as cursor:
+            return list(examine(cursor.connection, self._database.told, evidence_of(self._path)))
+
+    def changed(self) -> object:
+        with self._readers.watching() as connection:
+            return connection.execute(SQL["data_version"]).get
+
+    def close(self) -> None:
+        forks.unregister(self)
+        self.rest()
+        self._database.ended = self._database.ended or "the store was closed"
+        self.wake()
+
+    def rest(self) -> None:
+        """Give every connection back, and let nobody have one until `wake`."""
+        self._writer.rest()
+        self._readers.rest()
+        self._database.told.close()
+
+    def wake(self) -> None:
+        """Go on."""
+        self._readers.wake()
+        self._writer.wake()

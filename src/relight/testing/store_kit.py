@@ -1,0 +1,117 @@
+"""The conformance kit of the store port: every promise of `relight.ports.store`, as plain checks.
+
+    class TestMyStore(StoreKit):
+        def make_store(self, clock):
+            return MyStore(..., clock)
+
+is all that pytest needs. Without pytest:
+
+    report = run(lambda clock: MyStore(..., clock))
+    print(report)
+
+Each check gets a new, empty store on a clock that stands still until it is moved. A store that keeps bytes somewhere
+says where with `bytes_at_rest`, so that deletion can be proved; one whose rows can be damaged from outside offers
+`break_head`, so that repair can be.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from relight.ports.store import Store
+from relight.testing.clock import ManualClock
+from relight.testing.store_checks import deletion, journal, labels, leases, listing, sessions, snapshots, threads
+from relight.testing.store_checks.trial import Check, Hooks, Trial
+
+CHECKS: tuple[Check, ...] = tuple(
+    check
+    for room in (sessions, listing, journal, leases, labels, snapshots, deletion, threads)
+    for check in room.CHECKS
+)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one check."""
+
+    check: str
+    promise: str
+    problem: str | None
+    """None: the promise is kept"""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All outcomes of a run."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def broken(self) -> tuple[Outcome, ...]:
+        """The promises that are not kept."""
+        return tuple(outcome for outcome in self.outcomes if outcome.problem is not None)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.outcomes) - len(self.broken)} of {len(self.outcomes)} promises kept"]
+        lines += [f"  {outcome.check}: {outcome.promise}\n    {outcome.problem}" for outcome in self.broken]
+        return "\n".join(lines)
+
+
+def run(make_store: Callable[[ManualClock], Store], hooks: Hooks | None = None) -> Report:
+    """Run every check; a broken promise ends its check, not the run."""
+    return Report(outcomes=tuple(_outcome(check, make_store, hooks or Hooks()) for check in CHECKS))
+
+
+def _outcome(check: Check, make_store: Callable[[ManualClock], Store], hooks: Hooks) -> Outcome:
+    problem = None
+    try:
+        try_one(check, make_store, hooks)
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return Outcome(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
+
+
+def try_one(check: Check, make_store: Callable[[ManualClock], Store], hooks: Hooks) -> None:
+    """One check on a new store, which is closed afterwards."""
+    clock = ManualClock()
+    store = make_store(clock)
+    try:
+        check(Trial(store, clock, hooks))
+    finally:
+        store.close()
+
+
+class StoreKit(ABC):
+    """For pytest: a subclass whose name begins with `Test` has one test for every check."""
+
+    @abstractmethod
+    def make_store(self, clock: ManualClock) -> Store:
+        """A new, empty store."""
+
+    def bytes_at_rest(self, store: Store) -> bytes | None:
+        """Everything the store keeps on disk, logs included; None where it keeps nothing."""
+        return None
+
+    def break_head(self, store: Store, session: str) -> bool:
+        """Make the head of a session unreadable, behind the store's back. False where that cannot be done."""
+        return False
+
+    def _try(self, check: Check) -> None:
+        try_one(check, self.make_store, Hooks(bytes_at_rest=self.bytes_at_rest, break_head=self.break_head))
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        for check in CHECKS:
+            name = f"test_{check.__name__}"
+            if not hasattr(cls, name):
+                setattr(cls, name, _as_test(check))
+
+
+def _as_test(check: Check) -> Callable[[StoreKit], None]:
+    def test(self: StoreKit) -> None:
+        self._try(check)
+
+    test.__doc__ = check.__doc__
+    return test
