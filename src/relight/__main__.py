@@ -1,5 +1,7 @@
 """`python -m relight`: the command line."""
 
+import sys
+
 from relight.cli.main import main
 
-main()
+sys.exit(main())

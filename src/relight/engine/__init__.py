@@ -1,0 +1,1 @@
+"""Use cases: what a user can do, written over ports only."""

@@ -1,0 +1,125 @@
+"""Fork and rewind: both append, neither deletes.
+
+A fork is a new session that stores only its own suffix; making it reads one row of the parent. A rewind appends a
+step whose base is the target; what it leaves behind stays in the journal and can be returned to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.opening import gate, recorder_for
+from relight.engine.operating import prompt_changes, write_once
+from relight.engine.reading import Found, chain_of, step_at
+from relight.errors import Conflict, UsageError
+from relight.journal.undoing import end_note
+from relight.model.checkpoint import Checkpoint
+from relight.model.ref import check_name
+from relight.model.session import GENESIS, Head, Identity, Parent
+from relight.model.status import StatusChange
+from relight.model.step import Changes, View
+
+
+def fork(
+    context: Context,
+    found: Found,
+    *,
+    name: str | None = None,
+    prompt: str | None = None,
+    workspace: dict[str, str] | None = None,
+) -> Identity:
+    """A new session from a checkpoint, or from the head. The parent stays as it was."""
+    check_free(context, name)
+    seq = found.seq if found.seq is not None else found.whole_head().head
+    head = head_at(context, found, seq)
+    identity = msgspec.structs.replace(
+        found.identity,
+        id=context.entropy.session_id(),
+        name=name,
+        parent=Parent(session=found.identity.id, seq=seq) if seq else None,
+        created_us=context.clock.now_us(),
+        workspace=workspace if workspace is not None else found.identity.workspace,
+        directory=_moved(found.identity, workspace or {}),
+    )
+    context.store.create(identity, msgspec.structs.replace(head, session=identity.id))
+    if prompt is not None:
+        made = Found(identity=identity, head=msgspec.structs.replace(head, session=identity.id), seq=None)
+        add_prompt(context, made, prompt)
+    return identity
+
+
+def check_free(context: Context, name: str | None) -> None:
+    """Conflict where another session has this name."""
+    if name is not None:
+        check_name(name)
+        if context.store.find_named(name) is not None:
+            raise Conflict(f"{name}: the name is taken", hints=["choose another name"])
+
+
+def _moved(identity: Identity, workspace: Mapping[str, str]) -> str | None:
+    """Where the command runs: what lay in a root that has moved moves with it."""
+    for name, path in identity.workspace.items():
+        directory = identity.directory or ""
+        if name in workspace and f"{directory}/".startswith(f"{path}/"):
+            return workspace[name] + directory[len(path) :]
+    return identity.directory
+
+
+def head_at(context: Context, found: Found, seq: int) -> Head:
+    """A head that stands on the checkpoint and has nothing of its own yet."""
+    if seq == 0:
+        return Head(session="", digest=GENESIS)
+    step = step_at(context.store, chain_of(context.store, found.identity), seq)
+    return Head(
+        session="",
+        seq=seq,
+        head=step.base if step.kind == "rewind" else seq,
+        digest=step.digest,
+        since=step.since,
+        message_count=step.message_count,
+        turns=step.turns,
+        open=step.open,
+        status="queued",
+        reason=f"forked from {found.identity.name or found.identity.id[:8]}@{seq}",
+        updated_us=step.at_us,
+    )
+
+
+def add_prompt(context: Context, found: Found, prompt: str) -> Checkpoint:
+    """Append what the user says next, in the provider's own form, and put the session in line."""
+    recorder = recorder_for(context, found)
+    return write_once(context, recorder, "message", prompt_changes(recorder, prompt))
+
+
+def rewind(context: Context, found: Found) -> Checkpoint:
+    """Move the head back to a checkpoint of this session. Refused while the session is owned."""
+    if found.seq is None:
+        raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
+    gate(found)
+    recorder = recorder_for(context, found)
+    head, view = recorder.head, rewind_view(context, found)
+    note = end_note("rewind", begun=None, restores={}, heads=(head.head, view.head), of=None)
+    changes = Changes(note=note, status=status_after_rewind(head, view))
+    return write_once(context, recorder, "rewind", changes, view=view)
+
+
+def status_after_rewind(head: Head, view: View) -> StatusChange | None:
+    """A completed session that was moved back is completed no longer; any other stays what it is."""
+    if head.status != "completed":
+        return None
+    return StatusChange(status="queued", reason=f"rewound to @{view.head}")
+
+
+def rewind_view(context: Context, found: Found) -> View:
+    """What is visible once the head stands on this checkpoint."""
+    target = head_at(context, found, found.seq or 0)
+    return View(
+        head=target.head,
+        since=target.since,
+        message_count=target.message_count,
+        turns=target.turns,
+        open=target.open,
+    )

@@ -1,0 +1,166 @@
+"""`diff`: which files differ between two checkpoints, or between a checkpoint and the disk, and how.
+
+Text is compared line by line up to a size; anything else is named with its sizes. What a snapshot left out is listed
+with its reason, because a list that hides something reads as data loss.
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import os
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.files import close_all, open_roots
+from relight.engine.reading import Found
+from relight.engine.restoring import position_of, rows_of, snapshots_at
+from relight.errors import Conflict, NotFound
+from relight.journal.restore import may_run_later
+from relight.model.session import Identity
+from relight.model.snapshot import Change, Entry
+from relight.ports.workspace import Content
+
+TEXT_MOST_BYTES: Final = 1024 * 1024
+
+
+class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
+    """One file that differs, or was left out of a snapshot."""
+
+    root: str
+    path: str
+    what: Literal["added", "changed", "deleted", "left out"]
+    kind: str
+    """file, link, dir, or why it was left out"""
+    size_before: int = 0
+    size_after: int = 0
+    lines_added: int | None = None
+    lines_removed: int | None = None
+    text: str | None = None
+    """a unified diff; None for what is not text, or too large"""
+    may_run_later: bool = False
+    """some tool executes this file by itself"""
+
+
+def diff(context: Context, a: Found, b: Found | None) -> list[FileDiff]:
+    """From `a` to `b`, or to the disk now. Both must be of one family: they share the content's pool."""
+    if b is not None and a.identity.pools != b.identity.pools:
+        raise Conflict("the two sessions keep their files in different pools and cannot be compared")
+    before = held_at(context, a)
+    if b is not None:
+        return _between(context, a.identity, before, held_at(context, b))
+    roots = open_roots(context.workspaces(), a.identity, watch=False, look_only=True)
+    try:
+        found: list[FileDiff] = []
+        for name, root in roots.items():
+            if name in before:
+                found += root_diff(name, root, before[name], root.snapshot().id)
+        return found
+    finally:
+        close_all(roots)
+
+
+def held_at(context: Context, found: Found) -> dict[str, str]:
+    """Root name to snapshot at a checkpoint. NotFound, with the first there is, where nothing was captured yet."""
+    rows = rows_of(context, found)
+    held = snapshots_at(rows, position_of(found))
+    if not held:
+        first = next((row.seq for row in rows if row.snapshots), None)
+        evidence = [f"the first is @{first}"] if first is not None else ["no step of it has captured files"]
+        name = found.identity.name or found.identity.id
+        raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files", evidence=evidence)
+    return held
+
+
+def _between(
+    context: Context, identity: Identity, before: Mapping[str, str], after: Mapping[str, str]
+) -> list[FileDiff]:
+    """Two snapshots of the same pools; the directories need not be there any more."""
+    found: list[FileDiff] = []
+    for name in sorted(before.keys() & after.keys() & identity.pools.keys()):
+        content = context.workspaces().content(identity.pools[name])
+        try:
+            found += root_diff(name, content, before[name], after[name])
+        finally:
+            content.close()
+    return found
+
+
+def root_diff(name: str, content: Content, before: str, after: str) -> list[FileDiff]:
+    """One root, from one snapshot to another; what the later one left out comes last."""
+    changed = [_file_diff(name, content, before, after, change) for change in content.diff(before, after)]
+    left = [
+        FileDiff(root=name, path=shown(one.path), what="left out", kind=one.reason, size_after=one.size_bytes)
+        for one in content.skipped(after)
+        if one.reason != "ignored"
+    ]
+    return [one for one in changed if one.kind != "skip"] + left
+
+
+def _file_diff(name: str, content: Content, before: str, after: str, change: Change) -> FileDiff:
+    entry = change.after or change.before
+    assert entry is not None
+    old = _text(content, before, change.path, change.before)
+    new = _text(content, after, change.path, change.after)
+    lines = _unified(shown(change.path), old, new) if old is not None and new is not None else None
+    return FileDiff(
+        root=name,
+        path=shown(change.path),
+        what=change.what,
+        kind="file" if entry.kind == "big" else entry.kind,
+        size_before=change.before.size_bytes if change.before is not None else 0,
+        size_after=change.after.size_bytes if change.after is not None else 0,
+        lines_added=_count(lines, "+") if lines is not None else None,
+        lines_removed=_count(lines, "-") if lines is not None else None,
+        text="".join(lines) if lines is not None else None,
+        may_run_later=may_run_later(change.path),
+    )
+
+
+def _text(content: Content, snapshot: str, path: bytes, entry: Entry | None) -> str | None:
+    """The file's text; empty where it is not there; None where it is not text."""
+    if entry is None or entry.kind == "dir":
+        return ""
+    if entry.kind not in ("file", "link") or entry.size_bytes > TEXT_MOST_BYTES:
+        return None
+    data = content.read(snapshot, path)
+    if b"\0" in data:
+        return None
+    try:
+        return data.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def _unified(path: str, old: str, new: str) -> list[str]:
+    before, after = _lines_of(old), _lines_of(new)
+    lines = difflib.unified_diff(before, after, _quoted(f"a/{path}"), _quoted(f"b/{path}"), n=3)
+    return [line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines]
+
+
+def _lines_of(text: str) -> list[str]:
+    """By the line feed alone: `splitlines` also breaks at characters that are part of a line."""
+    *whole, rest = text.split("\n")
+    return [f"{line}\n" for line in whole] + ([rest] if rest else [])
+
+
+def _quoted(name: str) -> str:
+    """As git does: a name that could be read as another line of the diff stands in quotes, escaped."""
+    return name if name.isprintable() and '"' not in name else json.dumps(name)
+
+
+def _lines(text: str) -> list[str]:
+    """With their ends; only a newline ends one, as every other tool has it."""
+    return [line + "\n" for line in text.split("\n")[:-1]] + ([text.rpartition("\n")[2]] if text[-1:] != "\n" else [])
+
+
+def _count(lines: list[str], mark: str) -> int:
+    return sum(1 for line in lines[2:] if line.startswith(mark))
+
+
+def shown(path: bytes) -> str:
+    """A path as text; bytes that are no text are kept by escapes, so that it leads back to the file."""
+    return os.fsdecode(path)

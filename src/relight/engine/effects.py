@@ -1,0 +1,212 @@
+"""Effects: intent, run, result; and what is done about a call that started and is not known to have ended.
+
+    commit intent   ->  run the tool  ->  commit result
+
+Dying on any line in between leaves an intent without a result: in doubt. The declared effect decides then:
+`pure` and `idempotent` run again under the same key, `probe` asks the tool, `once` is never run again by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from relight.engine.recorder import Recorder
+from relight.engine.tools import Tool, changed_tools, fingerprint_of
+from relight.errors import InDoubt, InvalidMessage, NotFound, ToolsChanged, UsageError
+from relight.journal.codec import isolated
+from relight.journal.fold import Slot
+from relight.journal.jsonable import check_text
+from relight.model.call import OUTCOME_UNKNOWN, Call, Intent, Outcome
+from relight.model.checkpoint import Checkpoint
+from relight.model.session import Head
+from relight.model.step import Changes, Step
+from relight.ports import faults
+
+if TYPE_CHECKING:
+    from relight.engine.session import Session
+
+
+def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Call:
+    """One call to its end. An error of the tool is a result for the model, not an exception for the caller."""
+    recorder = session._recorder
+    note_tools(session, box)
+    slot = recorder.fold.slot(call.asked_seq, call.id)
+    if slot is None:
+        raise UsageError(f"no call {call.id!a} is asked for in this conversation")
+    if not slot.is_open:
+        return session._as_call(slot)
+    tool = box.get(slot.site.name)
+    arguments = slot.site.parsed()
+    if tool is None:
+        _finish(session, slot, "error", f"unknown tool {slot.site.name!r}; there are: {', '.join(box) or 'none'}")
+    elif not isinstance(arguments, dict):
+        _finish(session, slot, "error", f"the arguments of {tool.name} are not a JSON object: {arguments[:200]}")
+    elif slot.intent is not None and (slot.asked_seq, slot.site.id) not in session._running:
+        _settle_doubt(session, slot, tool, arguments)
+    else:
+        _start(session, slot, tool, arguments)
+    return session._as_call(slot)
+
+
+def _start(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> None:
+    faults.point("tool.asked")
+    place = (slot.asked_seq, slot.site.id)
+    with session._recorder.lock:
+        if place in session._running or not slot.is_open:
+            raise UsageError(f"the call {slot.site.id!a} is being run by another thread")
+        session._running.add(place)
+    intent = Intent(id=slot.site.id, name=slot.site.name, effect=tool.effect, asked_seq=slot.asked_seq)
+    try:
+        session._record("intent", Changes(intents=[intent]))
+    except BaseException:
+        session._running.discard(place)
+        raise
+    faults.point("tool.intended")
+    _run(session, slot, tool, arguments)
+
+
+def _run(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> None:
+    content, status = _outcome_of(tool, arguments, slot.key)
+    faults.point("tool.done")
+    _finish(session, slot, status, content)
+    faults.point("tool.recorded")
+
+
+def _outcome_of(tool: Tool, arguments: dict[str, Any], key: str) -> tuple[Any, str]:
+    try:
+        returned = tool.call(arguments, key)
+    except Exception as error:
+        return f"{type(error).__name__}: {error}", "error"
+    try:
+        return isolated(returned), "ok"
+    except InvalidMessage as error:
+        return f"it ran to its end, but what it returned cannot be kept ({error})", "error"
+
+
+def _settle_doubt(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> None:
+    if tool.effect in ("pure", "idempotent"):
+        session._running.add((slot.asked_seq, slot.site.id))
+        _run(session, slot, tool, arguments)
+        return
+    if tool.effect == "probe":
+        try:
+            seen = isolated(tool.ask_probe(arguments, slot.key))
+        except Exception as error:
+            _finish(session, slot, "unknown", f"{OUTCOME_UNKNOWN} (its probe failed: {error})")
+            return
+        if seen is None:
+            session._running.add((slot.asked_seq, slot.site.id))
+            _run(session, slot, tool, arguments)
+        else:
+            _finish(session, slot, "ok", seen)
+        return
+    _finish(session, slot, "unknown", OUTCOME_UNKNOWN)
+
+
+def _finish(session: Session, slot: Slot, status: Any, content: Any) -> None:
+    outcome = Outcome(
+        id=slot.site.id,
+        asked_seq=slot.asked_seq,
+        status=status,
+        content=content,
+        synthetic=status == "unknown",
+    )
+    session._record("result", Changes(outcomes=[outcome]))
+    session._running.discard((slot.asked_seq, slot.site.id))
+
+
+def note_tools(session: Session, box: Mapping[str, Tool]) -> None:
+    """Notice tools that changed since they were last recorded; refuse where a pending call depends on the change."""
+    recorder = session._recorder
+    with recorder.lock:
+        before, after = recorder.fold.tools, fingerprint_of(box)
+        if before == after:
+            return
+        lines = changed_tools(before, after)
+        refused = [line for slot in recorder.fold.open_slots() if (line := _forbids(slot, before, box)) is not None]
+        if refused:
+            raise ToolsChanged(session.name or session.id, refused)
+        note = {"tools_changed": lines} if before else None
+        session._record("mark", Changes(tools=after, note=note))
+
+
+def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool]) -> str | None:
+    name = slot.site.name
+    tool = box.get(name)
+    if tool is None:
+        return f"- {name} {before[name]}  (pending call {slot.site.id})" if name in before else None
+    if slot.intent is not None and slot.intent.effect != tool.effect:
+        return f"~ {name} effect {slot.intent.effect} -> {tool.effect}  (pending call {slot.site.id})"
+    return None
+
+
+def once(session: Session, key: str, function: Callable[[], Any]) -> Any:
+    """A journalled side effect outside any tool call."""
+    check_text(key, "the key of once")
+    recorder = session._recorder
+    with recorder.lock:
+        effect = recorder.fold.once.get(key)
+        if effect is not None and effect.outcome is None and recorder.is_unsure:
+            recorder.recall("mark")
+            effect = recorder.fold.once.get(key)
+        if effect is not None and effect.outcome is not None:
+            return effect.outcome.content
+        if effect is not None:
+            raise InDoubt(session.name or session.id, key)
+        faults.point("tool.asked")
+        session._record("intent", Changes(intents=[Intent(id=key, name=key, effect="once")]))
+    faults.point("tool.intended")
+    try:
+        returned = function()
+    except Exception:
+        # It raised, so its author knows that it did not succeed: the next try may start it again.
+        session._record("result", Changes(outcomes=[Outcome(id=key, status="void", synthetic=True)]))
+        raise
+    content = isolated(returned)  # where this raises, it has happened and stays in doubt
+    faults.point("tool.done")
+    session._record("result", Changes(outcomes=[Outcome(id=key, content=content)]))
+    faults.point("tool.recorded")
+    return content
+
+
+def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoint:
+    """Close, or take back, an effect in doubt by its key or call id."""
+    with session._recorder.lock:
+        session._check_open()
+        place = find_doubt(session._recorder, key)
+        outcome = Outcome(
+            id=place[1], asked_seq=place[0], status="void" if retry else "ok", content=isolated(result), synthetic=True
+        )
+        return session._record("result", Changes(outcomes=[outcome], note={"settled": key}))
+
+
+def find_doubt(recorder: Recorder, key: str) -> tuple[int, str]:
+    """(asked_seq, id) of the open effect a person names by its key, call id or full effect key."""
+    effect = recorder.fold.once.get(key)
+    if effect is not None and effect.outcome is None:
+        return 0, key
+    for slot in recorder.fold.open_slots():
+        if key in (slot.site.id, slot.key):
+            return slot.asked_seq, slot.site.id
+    open_keys = [slot.site.id for slot in recorder.fold.open_slots()]
+    open_keys += [name for name, one in recorder.fold.once.items() if one.outcome is None]
+    raise NotFound(key, what="open call", evidence=[f"open: {name}" for name in open_keys])
+
+
+def trial_step(head: Head) -> Step:
+    """A step that is never stored: for folding a change before it is committed."""
+    return Step(
+        session=head.session,
+        seq=head.seq + 1,
+        kind="reset",
+        at_us=head.updated_us,
+        attempt=head.attempt,
+        base=head.head,
+        since=head.seq + 1,
+        message_count=0,
+        turns=0,
+        key=b"",
+        digest=b"",
+        body=b"",
+    )

@@ -1,0 +1,142 @@
+"""A session's files while it is open: which roots it has, when they are captured, what was captured last.
+
+A snapshot is taken before the step that names it is handed to the store, so the step can only ever name content that
+is durable. At the policy's moments a capture that fails does not cost the step: a paid reply is worth more than its
+files, so the step is committed with a note that says what is missing. Where the program asks for a snapshot itself, the
+error is its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.reading import Found
+from relight.errors import RelightError, RestoreUnfinished, UsageError
+from relight.journal.moments import check_moments, is_due
+from relight.model.session import Identity
+from relight.model.snapshot import Snapshot
+from relight.model.step import StepKind
+from relight.ports.workspace import Workspace, Workspaces
+
+DEFAULT_ROOT = "main"
+
+
+def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[str, str]:
+    """Root name to path, from a path or from named paths."""
+    roots = dict(workspace) if isinstance(workspace, Mapping) else {DEFAULT_ROOT: os.fspath(workspace)}
+    if not roots or not all(isinstance(name, str) and name for name in roots):
+        raise UsageError("a workspace is a path, or a mapping from root name to path")
+    return roots
+
+
+def open_roots(
+    workspaces: Workspaces, identity: Identity, *, watch: bool, adopt: bool = False, look_only: bool = False
+) -> dict[str, Workspace]:
+    """The session's roots, opened. An error names the root and the path, and leaves none of them open."""
+    opened: dict[str, Workspace] = {}
+    try:
+        for name, path in identity.workspace.items():
+            pool = identity.pools.get(name) or workspaces.pool_of(path)
+            opened[name] = workspaces.open(path, name=name, pool=pool, watch=watch, adopt=adopt, look_only=look_only)
+    except BaseException:
+        close_all(opened)
+        raise
+    return opened
+
+
+def refuse_unfinished(name: str, path: str, root: Workspace, *, target: str | None = None) -> None:
+    """RestoreUnfinished where a restore of this root was interrupted, unless it was on its way to `target`."""
+    for one in root.restores():
+        if one.state == "begun" and (one.target != target or one.undoes):
+            raise RestoreUnfinished(f'workspace "{name}" ({path})', restore=one.id, target=one.target)
+
+
+def close_all(roots: Mapping[str, Workspace]) -> None:
+    """Let go of descriptors and watches."""
+    for root in roots.values():
+        root.close()
+
+
+def settle_workspace(
+    context: Context, found: Found, workspace: str | os.PathLike[str] | Mapping[str, str], moments: str | float
+) -> Found:
+    """Record where the session's files are, and when they are captured."""
+    wanted = msgspec.structs.replace(housed(context, found.identity, workspace), snapshot=check_moments(moments))
+    if wanted != found.identity:
+        context.store.update(wanted)
+    return Found(identity=wanted, head=found.head, seq=found.seq)
+
+
+def housed(context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str]) -> Identity:
+    """With these roots. A pool once chosen stays."""
+    roots = {name: os.path.abspath(path) for name, path in named_roots(workspace).items()}
+    pools = {name: identity.pools.get(name) or context.workspaces().pool_of(path) for name, path in roots.items()}
+    return msgspec.structs.replace(identity, workspace=roots, pools=pools)
+
+
+class Files:
+    """The roots of one open session."""
+
+    def __init__(self, context: Context, identity: Identity, last: Mapping[str, str]) -> None:
+        self._context = context
+        self._moments = identity.snapshot
+        self._roots = self._opened(identity)
+        self._committed = dict(last)
+        """the newest snapshot of each root that a step names"""
+        self._waiting: dict[str, Snapshot] = {}
+        """taken by `snapshot()`, for the next step"""
+        self._taken_at_us = context.clock.instant().us
+        self.failure: str | None = None
+        """why the last capture at a moment of the policy did not work"""
+
+    def _opened(self, identity: Identity) -> dict[str, Workspace]:
+        """Watched from here on. Nobody works on files that are half restored."""
+        roots = open_roots(self._context.workspaces(), identity, watch=True)
+        try:
+            for name, root in roots.items():
+                refuse_unfinished(name, identity.workspace[name], root)
+        except BaseException:
+            close_all(roots)
+            raise
+        return roots
+
+    def capture(self) -> dict[str, Snapshot]:
+        """Capture all roots now; they join the next step."""
+        for name, root in self._roots.items():
+            self._waiting[name] = root.snapshot()
+        self._taken_at_us = self._context.clock.instant().us
+        return dict(self._waiting)
+
+    def due(self, kind: StepKind, *, is_reply: bool, asked: bool) -> tuple[Snapshot, ...]:
+        """What the step about to be committed takes along; a root that did not change adds nothing."""
+        self.failure = None
+        seconds = (self._context.clock.instant().us - self._taken_at_us) / 1e6
+        if asked and self._moments != "manual":
+            self.capture()
+        elif is_due(self._moments, kind, is_reply=is_reply, seconds_since=seconds):
+            try:
+                self.capture()
+            except RelightError as error:
+                self.failure = str(error)
+                self._context.tell(f"the files could not be captured: {error}")
+        return tuple(one for name, one in self._waiting.items() if self._committed.get(name) != one.id)
+
+    def taken(self, snapshots: tuple[Snapshot, ...]) -> None:
+        """A step names them now."""
+        self._committed.update((one.root, one.id) for one in snapshots)
+        self._waiting.clear()
+
+    def recapture(self) -> tuple[Snapshot, ...]:
+        """Their content was swept before a step could name them: look again, capture again."""
+        for root in self._roots.values():
+            root.recover()
+        self._committed.clear()
+        return tuple(self.capture().values())
+
+    def close(self) -> None:
+        """Let go of the roots."""
+        close_all(self._roots)

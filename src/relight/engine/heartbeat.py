@@ -1,0 +1,80 @@
+"""The heartbeat: one thread that renews the leases of all open sessions. It proves the process, not progress.
+
+A commit renews its lease too, so a busy session needs no beat of its own. A beat that finds the lease taken over marks
+the recorder as lost; the writer learns it at its next write in any case. A store that does not answer is tried again
+at the next beat: an expired lease that nobody claimed is still good.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from typing import Final
+
+from relight.engine.recorder import Recorder
+from relight.errors import LeaseLost, NotFound, RelightError
+
+BEATS_A_LEASE: Final = 3
+_LONGEST: Final = 10.0
+
+
+class Heartbeat:
+    """Started with the first session, ended with `stop`."""
+
+    def __init__(self) -> None:
+        self._recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+
+    def keep(self, recorder: Recorder) -> None:
+        """Renew this one from now on."""
+        with self._lock:
+            self._recorders.add(recorder)
+            if self._thread is None and not self._stopped:
+                self._thread = threading.Thread(target=self._run, name="relight-heartbeat", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def forget(self, recorder: Recorder) -> None:
+        """It gave its lease back."""
+        with self._lock:
+            self._recorders.discard(recorder)
+
+    def stop(self) -> None:
+        """End the thread; leases run out by themselves."""
+        self._stopped = True
+        self._wake.set()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            recorders = self._kept()
+            pause = min((_pause_seconds(one) for one in recorders), default=_LONGEST)
+            self._wake.wait(pause)
+            if self._wake.is_set():
+                self._wake.clear()
+                continue
+            for recorder in self._kept():
+                _beat(recorder)
+
+    def _kept(self) -> list[Recorder]:
+        with self._lock:
+            return [one for one in self._recorders if one.owns]
+
+
+def _pause_seconds(recorder: Recorder) -> float:
+    lease = recorder.head.lease
+    return min(_LONGEST, lease.seconds / BEATS_A_LEASE) if lease is not None else _LONGEST
+
+
+def _beat(recorder: Recorder) -> None:
+    try:
+        recorder.store.renew(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
+    except (LeaseLost, NotFound) as error:
+        if recorder.owns:
+            recorder.lost = error
+    except RelightError:
+        return  # the store does not answer now; the next beat asks again

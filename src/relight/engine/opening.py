@@ -1,0 +1,165 @@
+"""Opening: from a name to a session that may be written, new or exactly where it stopped.
+
+    find -> gate -> look at the owner -> claim and begin the attempt, in one commit
+
+The claim carries the epoch the evidence was gathered under, so that of two openers one wins and the other is told who
+did. Nothing is repaired here: open calls stay open until the program, or its model, deals with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.reading import Found, load, resolve
+from relight.engine.recorder import Recorder
+from relight.errors import Conflict, NotFound, NotResumable, UsageError
+from relight.journal import leasing
+from relight.journal.codec import isolated
+from relight.journal.describe import Evidence, derived_status
+from relight.journal.fold import Fold
+from relight.journal.jsonable import check_text
+from relight.model.checkpoint import at
+from relight.model.ref import check_name
+from relight.model.session import Head, Identity
+from relight.model.status import Status, StatusChange
+from relight.model.step import AttemptStart, Changes, Claim
+from relight.ports import faults
+
+_CLAIM_TRIES: Final = 5
+_LONGEST_LEASE: Final = 1e9
+
+
+def evidence_of(context: Context, head: Head) -> Evidence:
+    """What can be seen of a session's owner right now."""
+    gone = context.host.is_gone(head.lease.owner) if head.lease is not None else None
+    return Evidence(now=context.store.instant(), now_us=context.clock.now_us(), owner_gone=gone)
+
+
+def find_existing(context: Context, name: str) -> Found | None:
+    """The session of exactly this id or name; a prefix is not enough to open one."""
+    record = context.store.find(name) or context.store.find_named(name)
+    return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
+
+
+def create(context: Context, identity: Identity) -> Found:
+    """Begin a session that has no step yet."""
+    head = Head(session=identity.id, status="queued")
+    context.store.create(identity, head)
+    faults.point("session.created")
+    return Found(identity=identity, head=head, seq=None)
+
+
+def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) -> Identity:
+    """A fresh identity from checked fields; `name` is checked, None stays None."""
+    if name is not None:
+        check_name(name)
+    return Identity(id=context.entropy.session_id(), name=name, created_us=context.clock.now_us(), **fields)
+
+
+def checked_fields(
+    *, labels: Mapping[str, str] | None, metadata: Mapping[str, Any] | None, **texts: str | None
+) -> dict[str, Any]:
+    """What a session may be told to be, without what was not said. A struct would take anything, and lose it later."""
+    fields: dict[str, Any] = {what: check_text(text, what) for what, text in texts.items() if text is not None}
+    if labels:
+        fields["labels"] = {check_text(key, "labels"): check_text(labels[key], f"labels.{key}") for key in labels}
+    if metadata:
+        fields["metadata"] = isolated(dict(metadata))
+    return fields
+
+
+def checked_seconds(lease_seconds: float) -> float:
+    """How long a lease may last without a sign of life."""
+    if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _LONGEST_LEASE:
+        raise UsageError(f"lease_seconds is a number over 0, not {lease_seconds!a}")
+    return float(lease_seconds)
+
+
+def give_up_name(context: Context, found: Found) -> None:
+    """Let another session begin under this one's name; this one keeps its id."""
+    context.store.update(msgspec.structs.replace(found.identity, name=None))
+
+
+def recorder_for(context: Context, found: Found) -> Recorder:
+    """A recorder on a verified state, that of the head or of the checkpoint found; it owns nothing yet."""
+    fold = load(context.store, found)
+    session = found.identity.id
+
+    def reload() -> Fold:
+        return load(context.store, resolve(context.store, session))
+
+    return Recorder(context.store, context.entropy, found.identity, found.whole_head(), fold, reload)
+
+
+def begin_attempt(
+    context: Context,
+    recorder: Recorder,
+    *,
+    seconds: float,
+    status: Status = "working",
+    handed_over_by: str | None = None,
+) -> None:
+    """Claim the lease and commit the attempt. LeaseHeld where somebody else has it."""
+    for _ in range(_CLAIM_TRIES):
+        head = recorder.head
+        evidence = evidence_of(context, head)
+        before, why = derived_status(head, evidence)
+        gone = refuse_if_held(context, recorder.identity, head, evidence, handed_over_by)
+        owner = context.host.owner(context.entropy.session_id())
+        claim = Claim(owner=owner, seconds=seconds, expected_epoch=head.epoch, owner_gone=gone)
+        handed = head.lease is not None and head.lease.owner.id == handed_over_by
+        attempt = AttemptStart(
+            number=head.attempt if handed else head.attempt + 1,  # a supervisor's is the program's own
+            resumed_from=head.resumed_from or 0 if handed else head.head,
+            reason=None if handed or head.attempt == 0 else f"{before}: {why}" if why else before,
+            owner=owner.label,
+        )
+        faults.point("resume.planned")
+        try:
+            changes = Changes(attempt=attempt, status=StatusChange(status=status))
+            recorder.commit("attempt", changes, claim=claim)
+        except Conflict:
+            refresh(context, recorder)
+            continue
+        faults.point("resume.claimed")
+        return
+    raise Conflict(f"{recorder.identity.id}: others kept claiming it")
+
+
+def refuse_if_held(
+    context: Context, identity: Identity, head: Head, evidence: Evidence, handed_over_by: str | None = None
+) -> bool:
+    """Is the present owner known to be gone? LeaseHeld where it is not and its time is not over."""
+    lease = head.lease
+    if lease is None:
+        return False
+    if evidence.owner_gone or (handed_over_by is not None and lease.owner.id == handed_over_by):
+        return True
+    if lease.expired(evidence.now):
+        return False
+    remaining = lease.remaining_seconds(evidence.now)
+    until = at(evidence.now_us + round(remaining * 1e6))
+    name = identity.name or identity.id
+    raise leasing.held(head, lease, until=f"{until:%H:%M:%S} UTC (in {remaining:.0f} s)", name=name)
+
+
+def refresh(context: Context, recorder: Recorder) -> None:
+    """Read head and state again after somebody else wrote."""
+    record = context.store.find(recorder.identity.id)
+    if record is None:
+        raise NotFound(recorder.identity.id)
+    found = Found(identity=record.identity, head=record.head, seq=None)
+    recorder.head = found.whole_head()
+    recorder.fold = load(context.store, found)
+
+
+def gate(found: Found) -> None:
+    """An archived session is finished for good; nothing is touched."""
+    if found.head is not None and found.head.status == "archived":
+        name = found.identity.name or found.identity.id
+        hints = [f"continue a copy of it: relight fork {name}"]
+        raise NotResumable(name, "not restorable (status=archived)", hints=hints)

@@ -1,0 +1,121 @@
+"""An operator's writes: answer, settle, archive, clear, label. Each is claim, one step and release in one commit.
+
+They are refused while somebody owns the session, except `clear`, whose purpose it is to take the lease away.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.effects import find_doubt
+from relight.engine.opening import evidence_of, gate, recorder_for, refuse_if_held
+from relight.engine.reading import Found
+from relight.engine.recorder import Recorder
+from relight.errors import Conflict, NotResumable, UsageError
+from relight.journal.codec import isolated
+from relight.journal.describe import derived_status
+from relight.model.call import Outcome
+from relight.model.checkpoint import Checkpoint
+from relight.model.session import Head
+from relight.model.snapshot import Snapshot
+from relight.model.status import LIVE, StatusChange
+from relight.model.step import Changes, Claim, StepKind, View
+
+_OPERATOR_SECONDS: Final = 1.0
+
+
+def write_once(
+    context: Context,
+    recorder: Recorder,
+    kind: StepKind,
+    changes: Changes,
+    *,
+    label: str | None = None,
+    view: View | None = None,
+    force: bool = False,
+    snapshots: tuple[Snapshot, ...] = (),
+) -> Checkpoint:
+    """Claim, commit one step, release: one transaction. LeaseHeld while somebody owns the session."""
+    head = recorder.head
+    gone = force or refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
+    owner = context.host.owner(context.entropy.session_id())
+    claim = Claim(owner=owner, seconds=_OPERATOR_SECONDS, expected_epoch=head.epoch, owner_gone=gone)
+    changes = ending_the_dead(context, head, changes)
+    return recorder.commit(kind, changes, label=label, claim=claim, release=True, view=view, snapshots=snapshots)
+
+
+def ending_the_dead(context: Context, head: Head, changes: Changes) -> Changes:
+    """A `working` session whose owner is gone is written down as `terminated` by the next write of anybody."""
+    status, reason = derived_status(head, evidence_of(context, head))
+    if changes.status is not None or status == head.status:
+        return changes
+    return msgspec.structs.replace(changes, status=StatusChange(status=status, reason=reason))
+
+
+def send(context: Context, found: Found, text: str) -> Checkpoint:
+    """Answer a waiting session; for one that has stopped, say something to go on with."""
+    gate(found)
+    recorder = recorder_for(context, found)
+    head = recorder.head
+    if head.status == "waiting" and head.question is not None:
+        answer = Changes(
+            answer=[head.question, isolated(text)], status=StatusChange(status="queued", reason="answered")
+        )
+        return write_once(context, recorder, "mark", answer)
+    return write_once(context, recorder, "message", prompt_changes(recorder, text))
+
+
+def prompt_changes(recorder: Recorder, text: str) -> Changes:
+    """What the user says next, in the provider's own form; a session that had stopped is back in line."""
+    head = recorder.head
+    change = StatusChange(status="queued", reason="new prompt", wake_us=head.wake_us)
+    status = None if head.status in LIVE else change
+    return Changes(messages=[isolated(recorder.fold.format.user(text))], status=status)
+
+
+def settle(context: Context, found: Found, key: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
+    """Decide an effect in doubt. The last one decided puts a session that waited for it back in line."""
+    if retry == (result is not None):
+        raise UsageError("say either a result or retry", hints=["--result TEXT, or --retry"])
+    gate(found)
+    recorder = recorder_for(context, found)
+    asked_seq, call_id = find_doubt(recorder, key)
+    outcome = Outcome(
+        id=call_id,
+        asked_seq=asked_seq,
+        status="void" if retry else "ok",
+        content=isolated(result),
+        synthetic=True,
+    )
+    doubts = [one for one in recorder.head.open if one.effect == "once"]
+    left = [one for one in doubts if (one.asked_seq, one.id) != (asked_seq, call_id)]
+    waited = recorder.head.status == "waiting" and recorder.head.question is None and not left
+    status = StatusChange(status="queued", reason="settled") if waited else None
+    return write_once(context, recorder, "result", Changes(outcomes=[outcome], status=status, note={"settled": key}))
+
+
+def archive(context: Context, found: Found) -> Checkpoint:
+    """Finished for good, not restorable. Only what has ended, or was never begun, can be archived."""
+    recorder = recorder_for(context, found)
+    status, _ = derived_status(recorder.head, evidence_of(context, recorder.head))
+    if status in ("waiting", "spawning", "working"):
+        name = found.identity.name or found.identity.id
+        raise NotResumable(name, f"cannot be archived while it is {status}", hints=[f"relight clear {name}"])
+    if recorder.head.status == "working":
+        write_once(context, recorder, "mark", Changes())
+    change = StatusChange(status="archived", reason="archived")
+    return write_once(context, recorder, "status", Changes(status=change))
+
+
+def clear(context: Context, found: Found, *, why: str | None = None, who: str | None = None) -> Checkpoint:
+    """Take the lease away, whoever has it. If its owner is alive, its next write is refused and it stops."""
+    recorder = recorder_for(context, found)
+    lease = recorder.head.lease
+    if lease is None:
+        name = found.identity.name or found.identity.id
+        raise Conflict(f"{name}: nobody holds its lease", hints=[f"relight resume {name}"])
+    note = {"cleared": lease.owner.label, "epoch": recorder.head.epoch, "why": why or "", "by": who or ""}
+    return write_once(context, recorder, "mark", Changes(note=note), force=True)

@@ -1,0 +1,165 @@
+"""Files and the journal: what a checkpoint holds of them, and how it is brought back: restore, rewind, undo, redo.
+
+Each is one operation of the undo log (undoable.py). A rewind of files and conversation is the same operation, whose end
+is the rewind itself.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from relight.engine.branching import check_free, fork
+from relight.engine.context import Context
+from relight.engine.files import close_all, open_roots
+from relight.engine.opening import gate
+from relight.engine.reading import Found, chain_of
+from relight.engine.tailing import history
+from relight.engine.undoable import FilesReport, Undoable
+from relight.errors import Conflict, NotFound, UsageError
+from relight.journal.lineage import stretches, visible
+from relight.journal.undoing import Operation, next_redo, next_undo, operations
+from relight.model.session import Identity
+from relight.model.snapshot import Choice
+from relight.ports.store import CheckpointRow
+
+# -- which snapshots -------------------------------------------------------------------------------------------------
+
+
+def rows_of(context: Context, found: Found) -> list[CheckpointRow]:
+    """All steps without bodies, the ancestors' included."""
+    chain = chain_of(context.store, found.identity)
+    return [
+        row
+        for stretch in stretches(chain, after=0, upto=found.whole_head().seq)
+        for row in context.store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
+    ]
+
+
+def snapshots_at(rows: Sequence[CheckpointRow], seq: int) -> dict[str, str]:
+    """Root name to the newest snapshot on the visible path to `seq`."""
+    by_seq = {row.seq: row for row in rows}
+    path = visible({row.seq: row.base for row in rows}, head=seq, since=0)
+    held: dict[str, str] = {}
+    for number in path:
+        held.update(by_seq[number].snapshots)
+    return held
+
+
+def position_of(found: Found) -> int:
+    """The checkpoint a reference means: its seq, or the head."""
+    return found.seq if found.seq is not None else found.whole_head().head
+
+
+# -- restoring --------------------------------------------------------------------------------------------------------
+
+
+def restore(
+    context: Context,
+    found: Found,
+    *,
+    paths: Sequence[str] = (),
+    choice: Choice = "stop",
+    exact: bool = False,
+    dry_run: bool = False,
+    adopt: bool = False,
+) -> FilesReport:
+    """Bring the files back to a checkpoint, whole or by name. Refused while somebody owns the session."""
+    gate(found)
+    rows = rows_of(context, found)
+    targets = snapshots_at(rows, position_of(found))
+    if not targets:
+        name = found.identity.name or found.identity.id
+        raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files")
+    plans = Undoable(context, found, rows, choice=choice, exact=exact, paths=paths, adopt=adopt, look_only=dry_run)
+    with plans:
+        plans.make(targets)
+        if dry_run:
+            return FilesReport(plans=plans.plans)
+        return plans.carry_out("restore", kind="mark")
+
+
+def rewind(context: Context, found: Found, *, conversation: bool, files: bool, choice: Choice = "stop") -> FilesReport:
+    """Move the head back, the files back, or both, as one operation of the undo log."""
+    if found.seq is None:
+        raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
+    gate(found)
+    rows = rows_of(context, found) if files else []
+    targets = snapshots_at(rows, found.seq) if files else {}
+    if files and not targets:
+        raise NotFound(f"{found.identity.name or found.identity.id}@{found.seq}", what="snapshot of the files")
+    plans = Undoable(context, found, rows, choice=choice)
+    with plans:
+        plans.make(targets)
+        return plans.carry_out("rewind", kind="rewind" if conversation else "mark")
+
+
+def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice = "stop") -> FilesReport:
+    """Take back the newest rewind or restore that stands; again, the one before it. `redo` goes forward."""
+    gate(found)
+    log = operation_log(context, found)
+    operation = next_redo(log) if redo else next_undo(log)
+    if operation is None:
+        raise NotFound(
+            found.identity.name or found.identity.id, what="operation to redo" if redo else "operation to undo"
+        )
+    plans = Undoable(context, found, rows_of(context, found) if operation.files else (), choice=choice)
+    with plans:
+        if redo:
+            plans.make({root: pair[1] for root, pair in operation.files.items()})
+        else:
+            plans.make_undo(operation)
+        return plans.carry_out("redo" if redo else "undo", kind="mark", of=operation)
+
+
+def operation_log(context: Context, found: Found) -> list[Operation]:
+    """The undo log, oldest first."""
+    return operations((event.seq, event.note) for event in history(context, found))
+
+
+# -- a fork's own directory --------------------------------------------------------------------------------------------
+
+
+def fork_into(
+    context: Context,
+    found: Found,
+    workspace: str | Mapping[str, str],
+    *,
+    name: str | None = None,
+    prompt: str | None = None,
+) -> Identity:
+    """A fork with its own, new directories, filled with the checkpoint's files before the fork exists."""
+    check_free(context, name)
+    roots = new_roots(workspace, found.identity.workspace)
+    targets = snapshots_at(rows_of(context, found), position_of(found))
+    if not targets:
+        raise NotFound(f"{found.identity.name or found.identity.id}@{position_of(found)}", what="snapshot of the files")
+    moved = msgspec.structs.replace(found.identity, workspace=roots)
+    fill(context, Found(identity=moved, head=found.head, seq=found.seq), targets)
+    return fork(context, found, name=name, prompt=prompt, workspace=roots)
+
+
+def fill(context: Context, found: Found, targets: Mapping[str, str]) -> None:
+    """Put a checkpoint's files into a session's own, new directories."""
+    for name, path in found.identity.workspace.items():
+        context.workspaces().prepare(path, name=name)
+    roots = open_roots(context.workspaces(), found.identity, watch=False, adopt=True)
+    try:
+        for name, target in targets.items():
+            if name in roots:
+                roots[name].restore(roots[name].plan_restore(target, choice="force"))
+    finally:
+        close_all(roots)
+
+
+def new_roots(given: str | Mapping[str, str], roots: Mapping[str, str]) -> dict[str, str]:
+    """Where each root of a fork goes: one directory for one root, or one below it for each of several."""
+    if isinstance(given, Mapping):
+        return {name: os.path.abspath(path) for name, path in given.items()}
+    if len(roots) == 1:
+        return {name: os.path.abspath(given) for name in roots}
+    if not roots:
+        raise Conflict("the session has no workspace to put into a new directory")
+    return {name: os.path.join(os.path.abspath(given), name) for name in roots}

@@ -1,0 +1,486 @@
+"""`s`: one open session, as a program sees it.
+
+A session is opened by `rl.session` (opening.py), which claims the lease and begins an attempt. Everything written
+here is one durable step, committed before the call returns. Leaving the block without a verdict ends the attempt as
+`terminated`, an exception as `failed`; in both cases everything saved is kept and the next opening goes on from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from contextvars import ContextVar
+from types import TracebackType
+from typing import Any, Final, Literal
+
+import msgspec
+
+from relight.engine import effects
+from relight.engine.context import Context
+from relight.engine.files import Files
+from relight.engine.opening import begin_attempt
+from relight.engine.recorder import Recorder
+from relight.engine.state import StateMap
+from relight.engine.tools import Tools, toolbox
+from relight.errors import Finished, LeaseLost, SnapshotSwept, UsageError, Waiting
+from relight.journal.codec import isolated
+from relight.journal.fold import as_call, open_effects
+from relight.journal.jsonable import check_text
+from relight.model.call import NOT_RUN, OUTCOME_UNKNOWN, Call, Outcome
+from relight.model.checkpoint import Checkpoint
+from relight.model.policy import Retry
+from relight.model.ref import check_label
+from relight.model.snapshot import Snapshot
+from relight.model.status import ENDED, Failure, Status, StatusChange
+from relight.model.step import Changes, StepKind, View
+from relight.model.usage import Usage, usage_from
+
+REASON_LENGTH: Final = 500
+
+
+class Reply(msgspec.Struct, frozen=True):
+    """What a model function may return where a message alone does not say what it cost."""
+
+    messages: dict[str, Any] | list[dict[str, Any]]
+    usage: Usage | Mapping[str, Any] | None = None
+
+
+class Batch:
+    """The changes of a `step()` block, until its end."""
+
+    def __init__(self, label: str | None) -> None:
+        self.label = label
+        self.messages: list[dict[str, Any]] = []
+        self.usage: Usage | None = None
+        self.partial: list[Any] = []
+        self.checkpoint: Checkpoint | None = None
+
+
+class Session:
+    """An open session. Thread-safe; each append gets its own seq."""
+
+    def __init__(
+        self, context: Context, recorder: Recorder, *, lease_seconds: float, files: Files | None = None
+    ) -> None:
+        self._context = context
+        self._recorder = recorder
+        self._files = files
+        self._lease_seconds = lease_seconds
+        self._state = StateMap(lambda: self._recorder.fold.state)
+        self._batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
+        self._running: set[tuple[int, str]] = set()
+        """calls started by this very attempt: not in doubt"""
+        self._closed = False
+
+    # -- what it is -------------------------------------------------------------------------------------------
+
+    @property
+    def id(self) -> str:
+        """32 hexadecimal characters, for ever the same."""
+        return self._recorder.identity.id
+
+    @property
+    def name(self) -> str | None:
+        """The name it was opened under."""
+        return self._recorder.identity.name
+
+    @property
+    def head(self) -> str:
+        """The checkpoint it stands on, `<id>@<seq>`."""
+        return f"{self.id}@{self._recorder.head.head}"
+
+    @property
+    def status(self) -> Status:
+        """As stored."""
+        return self._recorder.head.status
+
+    @property
+    def attempt(self) -> int:
+        """Which life of this session this is, from 1."""
+        return self._recorder.head.attempt
+
+    @property
+    def resumed_from(self) -> int | None:
+        """The seq this attempt started from."""
+        return self._recorder.head.resumed_from
+
+    @property
+    def usage(self) -> Usage:
+        """Of the whole session, over all attempts, each reply counted once."""
+        return self._recorder.head.usage
+
+    @property
+    def is_new(self) -> bool:
+        """True until a message is committed."""
+        return not self.messages
+
+    @property
+    def is_finished(self) -> bool:
+        """Has it a verdict?"""
+        return self._recorder.head.status in ENDED
+
+    @property
+    def result(self) -> Any:
+        """What `complete` was given."""
+        return self._recorder.fold.result
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation as the provider takes it. A fresh list; the messages in it are not copies."""
+        batch = self._batch.get()
+        with self._recorder.lock:
+            return self._recorder.fold.messages + (batch.messages if batch is not None else [])
+
+    @property
+    def state(self) -> StateMap:
+        """A mapping of JSON values, saved with the next step."""
+        return self._state
+
+    @property
+    def partial_result(self) -> Any:
+        """The newest value given to `partial`, over all attempts."""
+        return self._recorder.fold.partial
+
+    def calls(self) -> list[Call]:
+        """All tool calls in the conversation, with their results."""
+        with self._recorder.lock:
+            return [self._as_call(slot) for slot in self._recorder.fold.slots()]
+
+    def pending_calls(self) -> list[Call]:
+        """Calls without a result, in order; `in_doubt` on those that an earlier attempt had started."""
+        with self._recorder.lock:
+            return [self._as_call(slot) for slot in self._recorder.fold.open_slots()]
+
+    def _as_call(self, slot: Any) -> Call:
+        return as_call(slot, doubtful=(slot.asked_seq, slot.site.id) not in self._running)
+
+    # -- steps ------------------------------------------------------------------------------------------------
+
+    def append(
+        self, message: dict[str, Any] | list[dict[str, Any]], usage: Usage | Mapping[str, Any] | None = None
+    ) -> Checkpoint | None:
+        """Commit a message, or the items of one reply, as one step. Inside `step()`: with the block, and None now."""
+        given = message if isinstance(message, list | tuple) else [message]
+        messages = [isolated(_a_message(one)) for one in given]
+        if not messages:
+            raise UsageError("append needs at least one message")
+        spent = usage_from(usage)
+        batch = self._batch.get()
+        if batch is not None:
+            batch.messages += messages
+            batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
+            return None
+        return self._record("message", Changes(messages=messages, usage=spent))
+
+    def checkpoint(self, label: str | None = None) -> Checkpoint:
+        """Commit a mark, with a label by which one can return to it."""
+        if label is not None:
+            check_label(label)
+        self._refuse_in_step("checkpoint")
+        return self._record("mark", Changes(), label=label, asked=True)
+
+    def snapshot(self) -> Snapshot | dict[str, Snapshot]:
+        """Capture the files now; durable, and part of the next step. By root name where there are several."""
+        with self._recorder.lock:
+            self._check_open()
+            if self._files is None:
+                raise UsageError("the session has no workspace", hints=["open it with rl.session(..., workspace=PATH)"])
+            taken = self._files.capture()
+        return next(iter(taken.values())) if len(taken) == 1 else taken
+
+    def step(self, label: str | None = None) -> StepBlock:
+        """A block whose appends and state changes become one step, or none where it raises."""
+        if label is not None:
+            check_label(label)
+        return StepBlock(self, label)
+
+    def partial(self, value: Any) -> Checkpoint | None:
+        """Record a partial result: shown, and there again after a crash."""
+        value = isolated(value)
+        batch = self._batch.get()
+        if batch is not None:
+            batch.partial = [value]
+            return None
+        return self._record("mark", Changes(partial=[value]))
+
+    def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
+        """Put other messages in place of the conversation (compaction). What was there stays in the journal."""
+        self._refuse_in_step("replace")
+        fresh = [isolated(_a_message(one)) for one in messages]
+        recorder = self._recorder
+        with recorder.lock:
+            if recorder.is_unsure:
+                recorder.recall("reset")
+            carried = recorder.fold.carried(fresh)
+            changes = Changes(messages=fresh, carried=carried)
+            trial = type(recorder.fold)(recorder.identity.provider)
+            trial.apply(effects.trial_step(recorder.head), changes)
+            head = recorder.head
+            view = View(
+                head=head.head,
+                since=head.seq + 1,
+                message_count=len(trial.messages),
+                turns=trial.turns,
+                open=open_effects(trial, head.seq + 1, head.updated_us),
+            )
+            return self._record("reset", changes, view=view)
+
+    # -- effects ----------------------------------------------------------------------------------------------
+
+    def run_tool(self, call: Call, tools: Tools) -> Call:
+        """Commit the intent, run the tool, commit its result; for a call in doubt, what its effect allows."""
+        self._refuse_in_step("run_tool")
+        return effects.run_tool(self, call, toolbox(tools))
+
+    def once(self, key: str, function: Callable[[], Any]) -> Any:
+        """Run any side effect at most once in this session's life; later calls return the recorded result."""
+        self._refuse_in_step("once")
+        return effects.once(self, key, function)
+
+    def settle(self, key: str, result: Any = None, *, retry: bool = False) -> Checkpoint:
+        """Decide what to believe about an effect in doubt: its result, or that it may run again."""
+        self._refuse_in_step("settle")
+        return effects.settle(self, key, result, retry=retry)
+
+    def wait(self, question: str) -> Any:
+        """The committed answer to this question; where there is none, commit `waiting` and leave the block."""
+        check_text(question, "the question")
+        with self._recorder.lock:
+            if question in self._recorder.fold.answers:
+                return self._recorder.fold.answers[question]
+            change = StatusChange(status="waiting", reason="asks", question=question)
+            self._record("status", Changes(status=change), release=True)
+        raise Waiting(self.name or self.id, question)
+
+    # -- verdicts ---------------------------------------------------------------------------------------------
+
+    def complete(self, result: Any = None) -> Checkpoint:
+        """The task is done. Its result is kept with it."""
+        return self._end(StatusChange(status="completed", result=isolated(result)))
+
+    def fail(self, reason: str, *, failure: Failure | None = None) -> Checkpoint:
+        """The task failed; everything is kept, and a new attempt may go on."""
+        failure = failure or Failure(kind="agent", text=_line(reason))
+        return self._end(StatusChange(status="failed", reason=_line(reason), failure=failure))
+
+    def halt(self, reason: str) -> Checkpoint:
+        """Stopped on purpose before the end: a loop, a budget."""
+        return self._end(StatusChange(status="halted", reason=_line(reason)))
+
+    def _end(self, change: StatusChange) -> Checkpoint:
+        self._refuse_in_step(change.status)
+        return self._record("status", Changes(status=change), release=True)
+
+    # -- the block --------------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> Literal[False] | bool:
+        try:
+            if isinstance(error, Waiting) and error.session in (self.name, self.id):
+                return True
+            self._leave(error)
+            return False
+        finally:
+            self._context.heartbeat.forget(self._recorder)
+            if self._files is not None and not self._closed:
+                self._files.close()
+            self._closed = True
+
+    def close(self) -> None:
+        """Leave without a verdict: `terminated`, reason "left"; the next opening goes on."""
+        self.__exit__(None, None, None)
+
+    def _leave(self, error: BaseException | None) -> None:
+        recorder = self._recorder
+        if self._closed or not recorder.owns or isinstance(error, LeaseLost):
+            return
+        if error is None:
+            change = StatusChange(status="terminated", reason="left")
+        elif isinstance(error, Exception):
+            text = _line(f"{type(error).__name__}: {error}")
+            failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})
+            change = StatusChange(status="failed", reason=text, failure=failure)
+        else:
+            change = StatusChange(status="terminated", reason=f"interrupted ({type(error).__name__})")
+        self._batch.set(None)
+        try:
+            self._record("status", Changes(status=change), release=True)
+        except Exception:
+            if error is None:
+                raise
+            # The error that ends the block matters more than the verdict we could not write: the lease runs out,
+            # and the session is found as it was left.
+
+    # -- committing -------------------------------------------------------------------------------------------
+
+    def _reopen(self, handed_over_by: str | None = None) -> None:
+        """Begin an attempt: at opening, and where a finished session goes on with a new prompt."""
+        begin_attempt(self._context, self._recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by)
+        self._context.heartbeat.keep(self._recorder)
+
+    def _pause(self, retry: Retry, failures: int) -> None:
+        self._context.clock.sleep(retry.delay_seconds(failures, self._context.entropy.jitter()))
+
+    def _record(
+        self,
+        kind: StepKind,
+        changes: Changes,
+        *,
+        label: str | None = None,
+        release: bool = False,
+        view: View | None = None,
+        asked: bool = False,
+    ) -> Checkpoint:
+        recorder = self._recorder
+        with recorder.lock:
+            self._check_open()
+            if recorder.is_unsure:
+                earlier = recorder.recall(kind, changes)
+                if earlier is not None:
+                    return earlier
+                self._check_open()
+            pending = self._state.pending()
+            whole = self._whole(changes, pending)
+
+            def commit(whole: Changes, snapshots: tuple[Snapshot, ...] = ()) -> Checkpoint:
+                return recorder.commit(
+                    kind, whole, label=label, release=release, view=view, given=changes, snapshots=snapshots
+                )
+
+            checkpoint = commit(whole) if self._files is None else self._with_files(kind, whole, asked, commit)
+            self._state.taken(pending)
+            return checkpoint
+
+    def _with_files(
+        self,
+        kind: StepKind,
+        changes: Changes,
+        asked: bool,
+        commit: Callable[[Changes, tuple[Snapshot, ...]], Checkpoint],
+    ) -> Checkpoint:
+        """Commit with the snapshots that are due; once more with new ones where a sweep was faster."""
+        assert self._files is not None
+        is_reply = any(self._recorder.fold.format.is_assistant(one) for one in changes.messages)
+        snapshots = self._files.due(kind, is_reply=is_reply, asked=asked)
+        try:
+            checkpoint = commit(_naming(changes, snapshots, self._files.failure), snapshots)
+        except SnapshotSwept:
+            snapshots = self._files.recapture()
+            checkpoint = commit(_naming(changes, snapshots, None), snapshots)
+        self._files.taken(snapshots)
+        return checkpoint
+
+    def _whole(self, changes: Changes, pending: Changes) -> Changes:
+        """With what every step takes along: state not saved yet, and results for calls that a reply leaves behind."""
+        if pending.state or pending.unset:
+            changes = msgspec.structs.replace(changes, state=pending.state, unset=pending.unset)
+        closing = self._closing(changes)
+        return msgspec.structs.replace(changes, outcomes=[*closing, *changes.outcomes]) if closing else changes
+
+    def _closing(self, changes: Changes) -> list[Outcome]:
+        """A reply that comes while calls are open closes them in the same commit."""
+        fold = self._recorder.fold
+        if changes.carried is not None or not any(fold.format.is_assistant(one) for one in changes.messages):
+            return []
+        slots = fold.open_slots()
+        if not slots or self._continues_reply(slots):
+            return []
+        return [
+            Outcome(
+                id=slot.site.id,
+                asked_seq=slot.asked_seq,
+                status="unknown" if slot.intent is not None else "error",
+                content=OUTCOME_UNKNOWN if slot.intent is not None else NOT_RUN,
+                synthetic=True,
+            )
+            for slot in slots
+        ]
+
+    def _continues_reply(self, slots: list[Any]) -> bool:
+        """Where replies span items, an item right behind calls that nobody started belongs to the same reply."""
+        fold = self._recorder.fold
+        return (
+            fold.format.spans
+            and fold.format.is_assistant(fold.messages[-1])
+            and all(slot.intent is None for slot in slots)
+        )
+
+    def _check_open(self) -> None:
+        recorder = self._recorder
+        if recorder.lost is not None:
+            raise recorder.lost
+        if self._closed:
+            raise UsageError("the session's block has been left", hints=["open it again: rl.session(...)"])
+        if recorder.head.epoch != recorder.epoch and recorder.epoch:
+            raise LeaseLost(self.name or self.id, mine=recorder.epoch, current=recorder.head.epoch)
+        if not recorder.owns:
+            raise Finished(self.name or self.id, recorder.head.status)
+
+    def _refuse_in_step(self, verb: str) -> None:
+        if self._batch.get() is not None:
+            raise UsageError(f"{verb} cannot be part of a step() block: it commits on its own")
+
+
+class StepBlock:
+    """`with s.step("label"):` one commit for everything inside."""
+
+    def __init__(self, session: Session, label: str | None) -> None:
+        self._session = session
+        self._batch = Batch(label)
+
+    @property
+    def checkpoint(self) -> Checkpoint | None:
+        """The committed step, after the block."""
+        return self._batch.checkpoint
+
+    def __enter__(self) -> StepBlock:
+        self._session._refuse_in_step("step")
+        self._session._check_open()
+        self._mark = self._session._state.mark()
+        self._session._batch.set(self._batch)
+        return self
+
+    def leave(self) -> None:
+        """What follows is no part of the block any more."""
+        self._session._batch.set(None)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        session, batch = self._session, self._batch
+        self.leave()
+        if error is not None:
+            session._state.roll_back(self._mark)
+            return
+        changes = Changes(messages=batch.messages, usage=batch.usage, partial=batch.partial)
+        try:
+            pending = session._state.pending()
+            step_kind: StepKind = "message" if batch.messages else ("state" if pending.state else "mark")
+            batch.checkpoint = session._record(step_kind, changes, label=batch.label)
+        except BaseException:
+            session._state.roll_back(self._mark)  # else the next step would take half of the block along
+            raise
+
+
+def _naming(changes: Changes, snapshots: tuple[Snapshot, ...], failure: str | None) -> Changes:
+    """The changes with the snapshots they name, or with a note why there are none."""
+    if failure is not None:
+        changes = msgspec.structs.replace(changes, note={**(changes.note or {}), "files_not_captured": failure})
+    if snapshots:
+        changes = msgspec.structs.replace(changes, snapshot={one.root: one.id for one in snapshots})
+    return changes
+
+
+def _a_message(value: Any) -> dict[str, Any]:
+    if isinstance(value, dict):
+        return value
+    hints = ["pass the provider's own dict: message.model_dump(mode='json', exclude_unset=True)"]
+    raise UsageError(f"a message is a dict, not {type(value).__name__}", hints=hints)
+
+
+def _line(text: str) -> str:
+    lines = check_text(text, "the reason").strip().splitlines()
+    return lines[0][:REASON_LENGTH] if lines else ""

@@ -1,0 +1,68 @@
+"""Stopping: ask whoever runs a session to end it, by the evidence in its lease; kill what does not listen.
+
+A supervised program is stopped through its supervisor, which else would start it again. Nothing is written here: the
+supervisor, or the program itself, records how it ended.
+"""
+
+from __future__ import annotations
+
+import signal
+from typing import Final
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.opening import evidence_of
+from relight.engine.reading import Found
+from relight.errors import Conflict, NotFound, Refused
+from relight.journal.describe import derived_status
+from relight.model.session import Head
+from relight.model.status import LIVE
+
+ASK_SECONDS: Final = 12.0
+KILL_SECONDS: Final = 5.0
+_POLL_SECONDS: Final = 0.05
+
+
+class Stopped(msgspec.Struct, frozen=True, kw_only=True):
+    """Who was asked, and whether that was enough."""
+
+    session: str
+    pid: int
+    supervised: bool
+    killed: bool
+
+
+def stop(context: Context, found: Found) -> Stopped:
+    """End the process that owns a session. Refused where it cannot be seen from here."""
+    name = found.identity.name or found.identity.id
+    head = found.whole_head()
+    lease = head.lease
+    if lease is None or context.host.is_gone(lease.owner):
+        raise Conflict(f"{name}: nothing runs it", hints=[f"see how it ended: relight show {name}"])
+    if context.host.is_gone(lease.owner) is None:
+        hints = [f"stop it there, or take its lease away: relight clear {name}"]
+        raise Refused(f"{name}: runs elsewhere ({lease.owner.label}); it cannot be stopped from here", hints=hints)
+    supervisor = context.runtime().supervisor_of(lease.owner.pid, found.identity.id)
+    asked = supervisor or lease.owner.pid
+    context.runtime().signal(asked, signal.SIGTERM)
+    if _gone_within(context, found, head, ASK_SECONDS):
+        return Stopped(session=found.identity.id, pid=asked, supervised=supervisor is not None, killed=False)
+    for pid in (asked, lease.owner.pid):
+        context.runtime().signal(pid, signal.SIGKILL)
+    context.runtime().end(context.runtime().orphans(found.identity.id), seconds=KILL_SECONDS)
+    if not _gone_within(context, found, head, KILL_SECONDS):
+        raise Refused(f"{name}: pid {asked} does not end, not even by SIGKILL")
+    return Stopped(session=found.identity.id, pid=asked, supervised=supervisor is not None, killed=True)
+
+
+def _gone_within(context: Context, found: Found, head: Head, seconds: float) -> bool:
+    """Is the session not running any more? A restart by a supervisor counts as running."""
+    for _ in range(round(seconds / _POLL_SECONDS)):
+        record = context.store.find(found.identity.id)
+        if record is None:
+            raise NotFound(found.identity.id)
+        if record.head is None or derived_status(record.head, evidence_of(context, record.head))[0] not in LIVE:
+            return True
+        context.clock.sleep(_POLL_SECONDS)
+    return False

@@ -1,0 +1,423 @@
+"""Supervising: keep a program running until its session has a verdict.
+
+    claim (spawning)  ->  end what a dead attempt left  ->  spawn  ->  watch  ->  verdict, or again
+
+The supervisor owns the session while it starts the program, and hands the lease over to it: a program that uses the
+library takes it with its first `rl.session` and writes its own verdict. One that does not is kept by the supervisor,
+which writes the verdict from the exit. A program that used the library and died without a verdict is started again;
+deaths in a row without a new step are counted, and too many of them are a failure. A plain program is not started
+again unless asked to: nobody knows what it would do twice.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Mapping, Sequence
+from typing import Final, Protocol
+
+import msgspec
+
+from relight.engine import resuming, tailing
+from relight.engine.context import Context
+from relight.engine.files import close_all, housed, open_roots
+from relight.engine.listing import info_of
+from relight.engine.opening import begin_attempt, create, evidence_of, gate, new_identity, recorder_for
+from relight.engine.operating import write_once
+from relight.engine.reading import Found, resolve
+from relight.engine.recorder import Recorder
+from relight.engine.surveying import missing_roots
+from relight.errors import AgentFailed, Conflict, LeaseLost, NotFound, NotResumable, UsageError
+from relight.journal.describe import derived_status
+from relight.model.info import SessionInfo
+from relight.model.policy import Retry
+from relight.model.session import Head, Identity
+from relight.model.status import LIVE, Failure, StatusChange
+from relight.model.step import Changes, StepKind
+from relight.ports.runtime import OWNER_VARIABLE, SESSION_VARIABLE, STORE_VARIABLE, SUPERVISOR_VARIABLE, Child, Exit
+
+RETRIES: Final = 5
+LEASE_SECONDS: Final = 30.0
+BACKOFF: Final = Retry(first_seconds=0.5, max_seconds=60.0)
+FAILURE_BYTES: Final = 4000
+_POLL_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 1.0
+_STOP_SECONDS: Final = 10.0
+_ORPHAN_SECONDS: Final = 3.0
+_NAMES: Final = 1000
+_NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
+
+
+class Watcher(Protocol):
+    """Who is told what happens, while it happens."""
+
+    def started(self, pid: int, orphans: Sequence[int]) -> None:
+        """A process of the session runs; what the attempt before had left running was ended."""
+        ...
+
+    def step(self, event: tailing.Event) -> None:
+        """A step was committed, by the program or by us."""
+        ...
+
+    def died(self, exit: Exit, again_in_seconds: float | None) -> None:
+        """It ended without a verdict; None: it is not started again."""
+        ...
+
+    def tick(self, child: Child) -> None:
+        """Many times a second."""
+        ...
+
+
+class Unwatched:
+    """Nobody looks."""
+
+    def started(self, pid: int, orphans: Sequence[int]) -> None:
+        """Not told."""
+
+    def step(self, event: tailing.Event) -> None:
+        """Not told."""
+
+    def died(self, exit: Exit, again_in_seconds: float | None) -> None:
+        """Not told."""
+
+    def tick(self, child: Child) -> None:
+        """Not told."""
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a supervised run went."""
+
+    session: SessionInfo
+    exit: Exit
+    restarts: int
+    lost_seconds: float
+    """between a death and the next start, all together"""
+
+
+def launch(
+    context: Context,
+    command: Sequence[str],
+    *,
+    directory: str,
+    name: str | None,
+    agent: str,
+    workspace: Mapping[str, str] | None = None,
+) -> Identity:
+    """A session that knows how it is started; nothing runs yet. Without a name it gets one that can be typed."""
+    context.runtime().check(command, directory)
+    _refuse_unshared(context)
+    if name is not None and context.store.find_named(name) is not None:
+        hints = [f"go on with it: relight resume {name}", "or choose another name"]
+        raise Conflict(f"{name}: the name is taken", hints=hints)
+    fields = {
+        "agent": agent,
+        "command": list(command),
+        "directory": directory,
+        "runtime": context.runtime().name,
+    }
+    identity = new_identity(context, name or _free_name(context, agent, directory), fields)
+    if workspace:
+        identity = housed(context, identity, workspace)
+        close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
+    return create(context, identity).identity
+
+
+def _free_name(context: Context, agent: str, directory: str) -> str:
+    """Agent and directory, `claude-shop`, then `claude-shop-2`."""
+    last = directory.rstrip("/").rpartition("/")[2]
+    stem = "-".join(filter(None, (_typable(agent), _typable(last))))[:80] or "session"
+    for number in range(1, _NAMES):
+        name = stem if number == 1 else f"{stem}-{number}"
+        if context.store.find_named(name) is None:
+            return name
+    raise Conflict(f"{stem}: {_NAMES} sessions of this name", hints=["choose one: relight run --name NAME -- ..."])
+
+
+def _typable(text: str) -> str:
+    kept = "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in text)
+    return kept.strip("._-")
+
+
+def check_startable(context: Context, found: Found, *, prompt: str | None, restore: bool = False) -> None:
+    """Refuse, before anything is touched, what could not be started in the end."""
+    gate(found)
+    name = found.identity.name or found.identity.id[:8]
+    if found.identity.command is None or found.identity.directory is None:
+        hints = ["it goes on where it stopped when your program opens it again"]
+        raise NotResumable(name, "relight did not start it, so run your program again", hints=hints)
+    below_head = found.seq is not None and found.seq != found.whole_head().head
+    if found.whole_head().status == "completed" and prompt is None and not below_head:
+        raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
+    _refuse_unshared(context)
+    resuming.check_workspace(context, found, restore=restore)
+    if not missing_roots(found.identity):  # else once it is there: its directory may be one of them
+        context.runtime().check(found.identity.command, found.identity.directory)
+
+
+def bring_back(context: Context, found: Found) -> None:
+    """Put the workspace back, then look again whether the program can be started in it."""
+    resuming.bring_back(context, found)
+    context.runtime().check(found.identity.command or [], found.identity.directory or ".")
+
+
+def _refuse_unshared(context: Context) -> None:
+    if context.store.durability == "none":
+        what = "a program can only be supervised on a store that it can open too"
+        raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])
+
+
+class Supervision:
+    """One session's program, kept running from `run` on. `interrupt` may be called from a signal handler."""
+
+    def __init__(self, context: Context, session: str, *, retries: int | None = None) -> None:
+        self._context = context
+        self._session = session
+        self._retries = retries
+        self.watcher: Watcher = Unwatched()
+        self._recorder: Recorder | None = None
+        self._child: Child | None = None
+        self._asked: list[int] = []
+        """signals that asked us to stop, in order"""
+        self._deadline_us: int | None = None
+        self._seen = self._head().seq
+        self._looked_us, self._token = 0, object()
+        self._restarts, self._lost_us = 0, 0
+
+    @property
+    def session(self) -> str:
+        """Its id."""
+        return self._session
+
+    def interrupt(self, number: int) -> None:
+        """First ask the program to stop, then kill it."""
+        self._asked.append(number)
+        child = self._child
+        if child is None:
+            return
+        if len(self._asked) > 1:
+            child.signal(signal.SIGKILL)
+            return
+        child.signal(number)
+        if number != signal.SIGINT:
+            self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
+
+    def run(self) -> Ended:
+        """Until there is a verdict, or too many deaths without progress, or somebody asked to stop."""
+        failures, before = 0, self._claim()
+        while True:
+            exit, plain, stderr = self._live()
+            if self._has_verdict(exit, plain, stderr):
+                return self._ended(exit)
+            failures = 1 if self._progressed(before) else failures + 1
+            if failures > self._allowed(plain):
+                self._fail(exit, stderr, deaths=failures if self._allowed(plain) else 0)
+                self.watcher.died(exit, None)
+                return self._ended(exit)
+            delay = BACKOFF.delay_seconds(failures, self._context.entropy.jitter())
+            self._note_death(exit)
+            self.watcher.died(exit, delay)
+            before = self._claim()  # at once: while it waits for its next life it is ours, and can be stopped
+            if not self._pause(delay):
+                self._write(StatusChange(status="terminated", reason=self._why_stopped(exit)))
+                return self._ended(exit)
+            self._restarts += 1
+
+    # -- one life ---------------------------------------------------------------------------------------------
+
+    def _claim(self) -> int:
+        """Own the session as `spawning`; the seq from which on steps are the program's."""
+        context = self._context
+        found = resolve(context.store, self._session)
+        gate(found)
+        recorder = recorder_for(context, found)
+        status, reason = derived_status(recorder.head, evidence_of(context, recorder.head))
+        if recorder.head.status == "working" and status not in LIVE:
+            change = StatusChange(status=status, reason=reason)
+            write_once(context, recorder, "status", Changes(status=change))
+        begin_attempt(context, recorder, seconds=LEASE_SECONDS, status="spawning")
+        context.heartbeat.keep(recorder)
+        self._recorder = recorder
+        return recorder.head.seq
+
+    def _live(self) -> tuple[Exit, bool, list[str]]:
+        """Spawn and watch to the end: how it ended, whether it never used the library, its last words."""
+        recorder, runtime = self._owned(), self._context.runtime()
+        orphans = runtime.orphans(self._session)
+        runtime.end(orphans, seconds=_ORPHAN_SECONDS)
+        try:
+            child = self._child = self._spawn(recorder)
+        except AgentFailed as error:
+            self._write(StatusChange(status="failed", reason=error.message, failure=Failure(kind="start")))
+            raise
+        try:
+            self.watcher.started(child.pid, orphans)
+            exit = self._watch(child)
+        finally:
+            self._child = None
+            child.close()
+        self._look(anyway=True)
+        plain = self._head().epoch == recorder.head.epoch
+        if not plain:
+            self._context.heartbeat.forget(recorder)
+            self._end_group(child)
+        return exit, plain, child.last_lines()
+
+    def _spawn(self, recorder: Recorder) -> Child:
+        identity = recorder.identity
+        environment = {
+            SESSION_VARIABLE: identity.id,
+            STORE_VARIABLE: self._context.store.url,
+            OWNER_VARIABLE: recorder.owner,
+            SUPERVISOR_VARIABLE: self._context.runtime().supervisor(),
+        }
+        runtime, directory = self._context.runtime(), identity.directory or "."
+        return runtime.spawn(identity.command or [], directory=directory, environment=environment)
+
+    def _watch(self, child: Child) -> Exit:
+        if self._asked:  # it came while nothing ran yet
+            child.signal(self._asked[0])
+        began_us = self._now_us()
+        while (exit := child.poll()) is None:
+            self._look()
+            self.watcher.tick(child)
+            if self._now_us() - began_us > _PATIENCE_SECONDS * 1e6:
+                self._show_working()
+            if self._deadline_us is not None and self._now_us() > self._deadline_us:
+                child.signal(signal.SIGKILL)
+            self._context.clock.sleep(_POLL_SECONDS)
+        return exit
+
+    def _show_working(self) -> None:
+        """A program that has not taken the lease by now is shown as working; it may still take it later."""
+        recorder = self._owned()
+        if not recorder.owns or recorder.head.status != "spawning":
+            return
+        try:
+            recorder.commit("status", Changes(status=StatusChange(status="working")))
+        except LeaseLost as lost:
+            recorder.lost = lost
+
+    def _end_group(self, child: Child) -> None:
+        """What is left of its group ends with it, where one of them still holds the lease."""
+        head = self._head()
+        if head.lease is None or self._context.host.is_gone(head.lease.owner):
+            return
+        pids = [pid for pid in self._context.runtime().orphans(self._session) if pid == head.lease.owner.pid]
+        self._context.runtime().end(pids, seconds=_ORPHAN_SECONDS)
+
+    def _look(self, *, anyway: bool = False) -> None:
+        """Tell the watcher what was committed since the last look."""
+        token, now_us = self._context.store.changed(), self._now_us()
+        if not anyway and token == self._token and now_us - self._looked_us < _LOOK_SECONDS * 1e6:
+            return
+        self._token, self._looked_us = token, now_us
+        record = self._context.store.find(self._session)
+        if record is None or record.head is None or record.head.seq == self._seen:
+            return
+        found = Found(identity=record.identity, head=record.head, seq=None)
+        for event in tailing.history(self._context, found, after=self._seen):
+            self._seen = event.seq
+            self.watcher.step(event)
+
+    # -- the verdict ------------------------------------------------------------------------------------------
+
+    def _has_verdict(self, exit: Exit, plain: bool, stderr: list[str]) -> bool:
+        """Is it over? Writes the verdict where it is ours to write."""
+        if plain:
+            return self._judge_plain(exit, stderr)
+        head = self._head()
+        status, _ = derived_status(head, evidence_of(self._context, head))
+        if head.status not in LIVE or status in LIVE or head.lease is None:
+            return True  # its own verdict stands; or somebody else took the session over, or away from it
+        if self._asked or exit.signal == signal.SIGINT:
+            self._write(StatusChange(status="terminated", reason=self._why_stopped(exit)))
+            return True
+        if exit.code == 0:
+            self._write(StatusChange(status="terminated", reason="ended without a verdict (exit code 0)"))
+            return True
+        return False
+
+    def _judge_plain(self, exit: Exit, stderr: list[str]) -> bool:
+        self._show_working()
+        if self._asked or exit.signal == signal.SIGINT:
+            self._write(StatusChange(status="terminated", reason=self._why_stopped(exit)))
+        elif exit.code == 0:
+            self._write(StatusChange(status="completed"))
+        elif self._retries:
+            return False
+        else:
+            self._write(_failed(exit, stderr, deaths=0))
+        return True
+
+    def _why_stopped(self, exit: Exit) -> str:
+        asked = self._asked[0] if self._asked else exit.signal or 0
+        return f"stopped ({signal.Signals(asked).name})" if asked in set(signal.Signals) else f"stopped ({exit})"
+
+    def _fail(self, exit: Exit, stderr: list[str], *, deaths: int) -> None:
+        self._write(_failed(exit, stderr, deaths=deaths))
+
+    def _note_death(self, exit: Exit) -> None:
+        failure = Failure(kind="agent_exit", text=str(exit), fields=_fields(exit))
+        self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
+
+    def _write(self, change: StatusChange) -> None:
+        """As the owner, or after the owner's death with a claim of our own."""
+        recorder = self._owned()
+        self._context.heartbeat.forget(recorder)
+        try:
+            if recorder.owns:
+                recorder.commit("status", Changes(status=change), release=True)
+                self._look(anyway=True)
+                return
+        except LeaseLost as lost:
+            recorder.lost = lost
+        fresh = recorder_for(self._context, resolve(self._context.store, self._session))
+        write_once(self._context, fresh, "status", Changes(status=change))
+        self._look(anyway=True)
+
+    def _progressed(self, before: int) -> bool:
+        """Did the program commit anything of its own in this life?"""
+        rows = self._context.store.checkpoints(self._session, after=before)
+        return any(row.kind not in _NO_PROGRESS for row in rows)
+
+    def _allowed(self, plain: bool) -> int:
+        return self._retries if self._retries is not None else 0 if plain else RETRIES
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before the next life; False where somebody asked to stop meanwhile."""
+        begun_us = self._now_us()
+        while self._now_us() - begun_us < seconds * 1e6:
+            if self._asked:
+                return False
+            self._context.clock.sleep(min(_POLL_SECONDS, seconds))
+        self._lost_us += self._now_us() - begun_us
+        return True
+
+    def _ended(self, exit: Exit) -> Ended:
+        info = info_of(self._context, resolve(self._context.store, self._session), tree=True)
+        return Ended(session=info, exit=exit, restarts=self._restarts, lost_seconds=self._lost_us / 1e6)
+
+    def _head(self) -> Head:
+        record = self._context.store.find(self._session)
+        if record is None:
+            raise NotFound(self._session)
+        return Found(identity=record.identity, head=record.head, seq=None).whole_head()
+
+    def _owned(self) -> Recorder:
+        if self._recorder is None:
+            raise AssertionError("claimed before anything runs")
+        return self._recorder
+
+    def _now_us(self) -> int:
+        return self._context.clock.instant().us
+
+
+def _failed(exit: Exit, stderr: list[str], *, deaths: int) -> StatusChange:
+    text = "\n".join(stderr)[-FAILURE_BYTES:]
+    failure = Failure(kind="agent_exit", text=text, fields=_fields(exit))
+    reason = f"died {deaths} times without progress: {exit}" if deaths > 1 else str(exit)
+    return StatusChange(status="failed", reason=reason, failure=failure)
+
+
+def _fields(exit: Exit) -> dict[str, str | int | float | bool | None]:
+    return {"signal": exit.signal} if exit.signal is not None else {"exit_code": exit.code}

@@ -1,0 +1,150 @@
+"""Removing: one session on demand, or what retention says is over. Bounded, counted, and never by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.listing import every_session
+from relight.engine.opening import evidence_of, refuse_if_held
+from relight.engine.reading import Found
+from relight.errors import Conflict, HasForks
+from relight.journal.retention import due
+from relight.model.policy import Retention
+from relight.model.session import Head, Identity
+from relight.ports.store import Query
+
+_MOST_FORKS: Final = 10_000
+_SWEEP_TRIES: Final = 20
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was removed, or with a dry run would be."""
+
+    sessions: list[str]
+    names: list[str]
+    steps: int
+    size_bytes: int
+    """of their journals"""
+    file_bytes: int = 0
+    """of captured files that nobody else needs"""
+    dry_run: bool = False
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+
+def drop(context: Context, found: Found, *, with_forks: bool = False, dry_run: bool = False) -> Removed:
+    """Remove a session with everything that is its own. Refused while it is owned, or while forks read from it."""
+    family = _family(context, found)
+    if len(family) > 1 and not with_forks:
+        name = found.identity.name or found.identity.id
+        raise HasForks(name, [identity.name or identity.id for identity, _ in family[1:]])
+    for identity, head in family:
+        if head is not None:
+            refuse_if_held(context, identity, head, evidence_of(context, head))
+    return _remove(context, family, dry_run=dry_run, thorough=True)
+
+
+def sweep(context: Context, policy: Retention, *, dry_run: bool = False) -> Removed:
+    """Remove finished sessions whose time is over; never an unfinished one, never one that a kept fork needs."""
+    for _ in range(_SWEEP_TRIES):
+        try:
+            return _sweep(context, policy, dry_run=dry_run)
+        except Conflict:
+            continue  # one of them was resumed or forked while we looked; look again
+    raise Conflict("sessions kept changing while they were looked at; nothing was removed")
+
+
+def _sweep(context: Context, policy: Retention, *, dry_run: bool) -> Removed:
+    ended = [
+        (record.identity, record.head)
+        for record in every_session(context.store, Query(statuses=policy.statuses))
+        if record.head is not None
+    ]
+    forks = {identity.id: _forks(context, identity) for identity, _ in ended}
+    going = {identity.id for identity in due(ended, forks, policy, now_us=context.clock.now_us())}
+    return _remove(
+        context,
+        [pair for pair in ended if pair[0].id in going],
+        dry_run=dry_run,
+        thorough=False,
+        grace_seconds=policy.grace_seconds,
+    )
+
+
+def _forks(context: Context, identity: Identity) -> list[str]:
+    return [record.identity.id for record in every_session(context.store, Query(parent=identity.id))]
+
+
+def _family(context: Context, found: Found) -> list[tuple[Identity, Head | None]]:
+    """The session and all forks below it."""
+    family: list[tuple[Identity, Head | None]] = [(found.identity, found.head)]
+    for position in range(_MOST_FORKS):
+        if position >= len(family):
+            break
+        for record in every_session(context.store, Query(parent=family[position][0].id)):
+            family.append((record.identity, record.head))
+    return family
+
+
+def _remove(
+    context: Context,
+    going: Sequence[tuple[Identity, Head | None]],
+    *,
+    dry_run: bool,
+    thorough: bool,
+    grace_seconds: float = 0.0,
+) -> Removed:
+    removed = Removed(
+        sessions=[identity.id for identity, _ in going],
+        names=[identity.name or identity.id for identity, _ in going],
+        steps=sum(_own_steps(identity, head) for identity, head in going),
+        size_bytes=sum(head.size_bytes for _, head in going if head is not None),
+        dry_run=dry_run,
+    )
+    if removed.sessions and not dry_run:
+        epochs = {identity.id: head.epoch for identity, head in going if head is not None}
+        context.store.delete(removed.sessions, epochs=epochs)
+    freed = _sweep_files(context, going, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
+    return msgspec.structs.replace(removed, file_bytes=freed)
+
+
+def _sweep_files(
+    context: Context,
+    going: Sequence[tuple[Identity, Head | None]],
+    *,
+    dry_run: bool,
+    thorough: bool,
+    grace_seconds: float,
+) -> int:
+    """Content that no step names any more. A removal looks at its own pools, to the last byte; a sweep at all."""
+    gone = [identity.id for identity, _ in going]
+    pools = (
+        {pool for identity, _ in going for pool in identity.pools.values()} if thorough else context.store.list_pools()
+    )
+    reports = [
+        context.workspaces().sweep(
+            pool,
+            partial(_live, context, pool, gone),
+            dry_run=dry_run,
+            thorough=thorough,
+            grace_seconds=grace_seconds,
+        )
+        for pool in sorted(pools)
+    ]
+    return sum(report.bytes_removed for report in reports)
+
+
+def _live(context: Context, pool: str, gone: Sequence[str]) -> frozenset[str]:
+    return context.store.list_snapshots(pool, without=gone)
+
+
+def _own_steps(identity: Identity, head: Head | None) -> int:
+    if head is None:
+        return 0
+    return head.seq - (identity.parent.seq if identity.parent is not None else 0)

@@ -1,0 +1,127 @@
+"""Tools: functions with a declared effect, and the fingerprint by which a change of them is noticed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
+
+from relight.errors import UsageError
+from relight.model.call import EFFECTS, Effect
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_MARK: Final = "__relight_tool__"
+KEY_PARAMETER: Final = "idempotency_key"
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function a model may call, and what is known about running it twice."""
+
+    name: str
+    run: Callable[..., Any]
+    effect: Effect = "once"
+    probe: Callable[..., Any] | None = None
+    """for effect "probe": given the same arguments, returns None where it took no effect, else the result"""
+
+    def call(self, arguments: Mapping[str, Any], key: str) -> Any:
+        """Run it. A function with a parameter `idempotency_key` is given the effect's key."""
+        return _invoke(self.run, arguments, key)
+
+    def ask_probe(self, arguments: Mapping[str, Any], key: str) -> Any:
+        """Ask whether an earlier run took effect."""
+        if self.probe is None:
+            raise UsageError(f"the tool {self.name!r} has no probe")
+        return _invoke(self.probe, arguments, key)
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the effect or the parameters do."""
+        names = parameters_of(self.run)
+        parameters = ",".join(names) if names is not None else "?"
+        return f"{self.effect}({parameters})"
+
+
+def _invoke(function: Callable[..., Any], arguments: Mapping[str, Any], key: str) -> Any:
+    return function(**arguments, **{KEY_PARAMETER: key}) if _wants_key(function) else function(**arguments)
+
+
+def _wants_key(function: Callable[..., Any]) -> bool:
+    return KEY_PARAMETER in (parameters_of(function) or ())
+
+
+@functools.lru_cache(maxsize=1024)
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The names of its parameters; None for what cannot be looked into."""
+    from inspect import signature  # here: a tenth of the start-up of a command that never asks
+
+    try:
+        return tuple(signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+
+
+@overload
+def tool(function: _F, /) -> _F: ...
+@overload
+def tool(
+    *, effect: Effect = "once", name: str | None = None, probe: Callable[..., Any] | None = None
+) -> Callable[[_F], _F]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: Effect = "once",
+    name: str | None = None,
+    probe: Callable[..., Any] | None = None,
+) -> Any:
+    """Declare a function as a tool. Without an effect it is `once`: never run again by itself."""
+    if effect not in EFFECTS:
+        raise UsageError(f"unknown effect {effect!a}", hints=[f"one of: {', '.join(EFFECTS)}"])
+    if (effect == "probe") != (probe is not None):
+        raise UsageError('effect="probe" and probe=function belong together')
+
+    def mark(target: Callable[..., Any]) -> Callable[..., Any]:
+        declared = Tool(name=name or target.__name__, run=target, effect=effect, probe=probe)
+        setattr(target, _MARK, declared)
+        return target
+
+    return mark if function is None else mark(function)
+
+
+Tools = Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]]
+
+
+def toolbox(tools: Tools | None) -> dict[str, Tool]:
+    """Tools by name, from a list of decorated functions or a mapping from name to function."""
+    if tools is None:
+        return {}
+    if isinstance(tools, Mapping):
+        return {name: _declared(function, name) for name, function in tools.items()}
+    found = [_declared(function, None) for function in tools]
+    return {one.name: one for one in found}
+
+
+def _declared(function: Any, name: str | None) -> Tool:
+    declared = function if isinstance(function, Tool) else getattr(function, _MARK, None)
+    if declared is None:
+        if not callable(function):
+            raise UsageError(f"a tool must be a function, not {type(function).__name__}")
+        declared = Tool(name=name or str(getattr(function, "__name__", "tool")), run=function)
+    return declared if name is None else msgspec.structs.replace(declared, name=name)
+
+
+def fingerprint_of(box: Mapping[str, Tool]) -> dict[str, str]:
+    """What is recorded, so that the next attempt notices a change."""
+    return {name: one.fingerprint for name, one in sorted(box.items())}
+
+
+def changed_tools(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The difference as lines: `-` gone, `+` new, `~` declared differently."""
+    lines = [f"- {name} {before[name]}" for name in before if name not in after]
+    lines += [f"+ {name} {after[name]}" for name in after if name not in before]
+    lines += [
+        f"~ {name} {before[name]} -> {after[name]}" for name in before if after.get(name, before[name]) != before[name]
+    ]
+    return lines

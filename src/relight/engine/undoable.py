@@ -1,0 +1,268 @@
+"""One operation of the undo log at work: a restore, rewind, undo or redo that changes files.
+
+    plan each root (safety snapshots taken)  ->  commit the beginning, which names them and takes the lease
+        ->  change the files  ->  commit the end, which gives the lease back
+
+The lease is held between the two, so that no agent starts on files that are half restored. A kill before the beginning
+has changed nothing; after it the log shows an operation without an end, which the same again finishes or undo takes
+back. A sweep that was faster than a commit costs another look, nothing else.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from relight.engine.branching import rewind_view, status_after_rewind
+from relight.engine.context import Context
+from relight.engine.files import close_all, open_roots, refuse_unfinished
+from relight.engine.opening import evidence_of, recorder_for, refuse_if_held
+from relight.engine.operating import ending_the_dead, write_once
+from relight.engine.reading import Found, chain_of, step_at
+from relight.engine.recorder import Recorder
+from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept
+from relight.journal.codec import decode_changes
+from relight.journal.undoing import Operation, Verb, begin_note, end_note, is_operation
+from relight.model.checkpoint import Checkpoint
+from relight.model.snapshot import Choice, RestoreOutcome, RestorePlan, RestoreRecord, Snapshot
+from relight.model.step import Changes, Claim, StepKind, View
+from relight.ports.store import CheckpointRow
+from relight.ports.workspace import Workspace
+
+LEASE_SECONDS: Final = 30.0
+_SWEPT_TRIES: Final = 3
+
+
+class FilesReport(msgspec.Struct, frozen=True, kw_only=True):
+    """What a restore did, or with a dry run would do; root name to plan."""
+
+    plans: dict[str, RestorePlan]
+    outcomes: dict[str, RestoreOutcome] = {}
+    checkpoint: Checkpoint | None = None
+    """the step that ended it; None for a dry run"""
+
+
+class Undoable:
+    """The plans of all roots of one operation, with the workspaces open while it lasts."""
+
+    def __init__(
+        self,
+        context: Context,
+        found: Found,
+        rows: Sequence[CheckpointRow],
+        *,
+        choice: Choice,
+        exact: bool = False,
+        paths: Sequence[str] = (),
+        adopt: bool = False,
+        look_only: bool = False,
+    ) -> None:
+        self._context, self._found, self._rows = context, found, rows
+        self._choice, self._exact = choice, exact
+        self._paths = [os.fsencode(path).strip(b"/") for path in paths]
+        self._adopt, self._look_only = adopt, look_only
+        self._roots: Mapping[str, Workspace] = {}
+        self._plan: Callable[[], dict[str, RestorePlan]] = dict
+        self.plans: dict[str, RestorePlan] = {}
+        head = found.whole_head()
+        if not look_only:
+            refuse_if_held(context, found.identity, head, evidence_of(context, head))
+
+    def __enter__(self) -> None:
+        if self._rows:
+            self._roots = open_roots(
+                self._context.workspaces(),
+                self._found.identity,
+                watch=False,
+                adopt=self._adopt,
+                look_only=self._look_only,
+            )
+
+    def __exit__(self, *exc: object) -> None:
+        close_all(self._roots)
+
+    # -- planning ---------------------------------------------------------------------------------------------
+
+    def make(self, targets: Mapping[str, str]) -> None:
+        """Plan each root that the checkpoint holds. Refused where another restore of it was interrupted."""
+        last, ours = newest_of(self._rows), self._own_snapshots()
+
+        def plan(name: str, target: str) -> RestorePlan:
+            root = self._root(name)
+            refuse_unfinished(name, self._found.identity.workspace[name], root, target=target)
+            return root.plan_restore(
+                target,
+                last=last.get(name),
+                history=ours.get(name, []),
+                choice=self._choice,
+                exact=self._exact,
+                paths=self._paths,
+            )
+
+        self._plan = lambda: {name: plan(name, target) for name, target in targets.items()}
+        self.plans = self._plan()
+
+    def make_undo(self, operation: Operation) -> None:
+        """Plan to take each root's restore back, also one that was interrupted."""
+        records = {name: self._record(name, operation) for name in operation.files}
+
+        def plan() -> dict[str, RestorePlan]:
+            return {
+                name: self._root(name).plan_undo(record.id, choice=self._choice)
+                for name, record in records.items()
+                if record is not None
+            }
+
+        self._plan = plan
+        self.plans = self._plan()
+
+    def _own_snapshots(self) -> dict[str, list[str]]:
+        """What the session took of its work, by root. Those of restores hold whatever they found: that stays."""
+        chain = chain_of(self._context.store, self._found.identity)
+        own: dict[str, list[str]] = {}
+        for row in self._rows:
+            if row.snapshots and row.kind in ("mark", "rewind"):
+                step = step_at(self._context.store, chain, row.seq)
+                if is_operation(decode_changes(step.body).note):
+                    continue
+            for name, snapshot in row.snapshots.items():
+                own.setdefault(name, []).append(snapshot)
+        return own
+
+    def _record(self, name: str, operation: Operation) -> RestoreRecord | None:
+        """The workspace's own note of it; None where it never came to touch a file, or is undone already."""
+        before, aimed = operation.files[name]
+        known = operation.restores.get(name)
+        for one in self._root(name).restores():
+            fits = one.id == known if known else (one.safety, one.target) == (before, aimed) and not one.undoes
+            if fits:
+                return one if one.state != "undone" or self._is_being_undone(name, one.id) else None
+        return None
+
+    def _is_being_undone(self, name: str, restore: str) -> bool:
+        return any(one.state == "begun" and one.undoes == restore for one in self._root(name).restores())
+
+    def _root(self, name: str) -> Workspace:
+        if name not in self._roots:
+            raise NotFound(name, what="workspace root")
+        return self._roots[name]
+
+    # -- doing ------------------------------------------------------------------------------------------------
+
+    def carry_out(self, verb: Verb, *, kind: str, of: Operation | None = None) -> FilesReport:
+        """Beginning, files, end. Nothing is touched where a conflict is undecided."""
+        self._refuse_conflicts()
+        heads = self._heads(verb, kind, of)
+        about = of.id if of is not None else None
+        if not self.plans:
+            note = end_note(verb, begun=None, restores={}, heads=heads, of=about)
+            return FilesReport(plans={}, checkpoint=self._write_alone(note, heads))
+        recorder = self._recorder()
+        begun = self._begin(recorder, verb, heads, about)
+        with self._leased(recorder):
+            outcomes = {name: self._root(name).restore(plan) for name, plan in self.plans.items()}
+            restores = {name: outcome.id for name, outcome in outcomes.items()}
+            note = end_note(verb, begun=begun.seq, restores=restores, heads=heads, of=about)
+            checkpoint = self._end(recorder, note, heads)
+        return FilesReport(plans=self.plans, outcomes=outcomes, checkpoint=checkpoint)
+
+    def _refuse_conflicts(self) -> None:
+        conflicts = [(name, one) for name, plan in self.plans.items() for one in plan.decision.conflicts]
+        if conflicts and self._choice == "stop":
+            several = len(self._found.identity.workspace) > 1
+            named = [
+                (os.fsencode(f"{name}:") + one.path if several else one.path, one.reason) for name, one in conflicts
+            ]
+            raise RestoreConflict(self._found.identity.name or self._found.identity.id, named)
+
+    def _begin(self, recorder: Recorder, verb: Verb, heads: tuple[int, int] | None, about: int | None) -> Checkpoint:
+        """Name the safety snapshots and take the lease, in one commit."""
+        for _ in range(_SWEPT_TRIES):
+            files = {name: (plan.safety.id, plan.target) for name, plan in self.plans.items()}
+            taken = tuple(plan.safety for plan in self.plans.values())
+            changes = _naming(begin_note(verb, files=files, heads=heads, of=about), taken)
+            try:
+                return self._claim(recorder, changes, taken)
+            except SnapshotSwept as error:
+                swept = error
+                self._look_again()
+                self.plans = self._plan()
+                self._refuse_conflicts()
+        raise swept
+
+    def _claim(self, recorder: Recorder, changes: Changes, taken: tuple[Snapshot, ...]) -> Checkpoint:
+        context, head = self._context, recorder.head
+        gone = refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
+        owner = context.host.owner(context.entropy.session_id())
+        claim = Claim(owner=owner, seconds=LEASE_SECONDS, expected_epoch=head.epoch, owner_gone=gone)
+        return recorder.commit("mark", ending_the_dead(context, head, changes), claim=claim, snapshots=taken)
+
+    @contextlib.contextmanager
+    def _leased(self, recorder: Recorder) -> Iterator[None]:
+        """Keep the lease; give it back also where the operation fails."""
+        self._context.heartbeat.keep(recorder)
+        try:
+            yield
+        finally:
+            self._context.heartbeat.forget(recorder)
+            if recorder.owns:
+                with contextlib.suppress(RelightError):  # the error that ended the operation matters more
+                    self._context.store.release(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
+
+    def _end(self, recorder: Recorder, note: dict[str, object], heads: tuple[int, int] | None) -> Checkpoint:
+        """Name what the files are now, move the head if that is part of it, give the lease back: one commit."""
+        view = self._view(heads)
+        kind: StepKind = "rewind" if view is not None else "mark"
+        status = status_after_rewind(recorder.head, view) if view is not None else None
+        for _ in range(_SWEPT_TRIES):
+            taken = tuple(self._root(name).snapshot() for name in self.plans)
+            changes = msgspec.structs.replace(_naming(note, taken), status=status)
+            try:
+                return recorder.commit(kind, changes, release=True, view=view, snapshots=taken)
+            except SnapshotSwept as error:
+                swept = error
+                self._look_again()
+        raise swept
+
+    def _look_again(self) -> None:
+        for root in self._roots.values():
+            root.recover()
+
+    def _write_alone(self, note: dict[str, object], heads: tuple[int, int] | None) -> Checkpoint:
+        """An operation without files: one step."""
+        recorder, view = self._recorder(), self._view(heads)
+        if view is None:
+            return write_once(self._context, recorder, "mark", Changes(note=note))
+        changes = Changes(note=note, status=status_after_rewind(recorder.head, view))
+        return write_once(self._context, recorder, "rewind", changes, view=view)
+
+    def _view(self, heads: tuple[int, int] | None) -> View | None:
+        if heads is None:
+            return None
+        return rewind_view(self._context, msgspec.structs.replace(self._found, seq=heads[1]))
+
+    def _heads(self, verb: Verb, kind: str, of: Operation | None) -> tuple[int, int] | None:
+        """Where the head goes, if the conversation is part of it."""
+        present = self._found.whole_head().head
+        if of is not None:
+            return None if of.heads is None else (present, of.heads[0] if verb == "undo" else of.heads[1])
+        return (present, self._found.seq or present) if kind == "rewind" else None
+
+    def _recorder(self) -> Recorder:
+        record = self._context.store.find(self._found.identity.id)
+        if record is None:
+            raise NotFound(self._found.identity.id)
+        return recorder_for(self._context, Found(identity=record.identity, head=record.head, seq=None))
+
+
+def newest_of(rows: Sequence[CheckpointRow]) -> dict[str, str]:
+    """Root name to the newest snapshot that any step took, also one that a rewind has left behind."""
+    return {name: snapshot for row in rows for name, snapshot in row.snapshots.items()}
+
+
+def _naming(note: dict[str, object], taken: Sequence[Snapshot]) -> Changes:
+    return Changes(note=note, snapshot={one.root: one.id for one in taken})

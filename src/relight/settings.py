@@ -1,0 +1,111 @@
+"""Every environment variable relight reads: name, default, meaning. The one table; the reference is made from it.
+
+It is a list to look things up in, not a reader: whoever acts on a setting reads it where it acts. A test compares
+the two, so that nothing is read that is not listed here, and nothing is listed that nobody reads.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+
+class Setting(msgspec.Struct, frozen=True, kw_only=True):
+    """One environment variable."""
+
+    name: str
+    default: str
+    """what holds where it is not set, in words"""
+    meaning: str
+    for_people: bool = True
+    """False: set by relight itself or by its tests"""
+
+
+SETTINGS: Final = (
+    Setting(
+        name="RELIGHT_STORE",
+        default="`relight/relight.db` in the user's data directory",
+        meaning="Where sessions are kept: the path of an SQLite file, or an address such as `sqlite:////var/r.db`.",
+    ),
+    Setting(
+        name="XDG_DATA_HOME",
+        default="`~/.local/share`, on macOS `~/Library/Application Support`",
+        meaning="The user's data directory.",
+    ),
+    Setting(
+        name="HOME",
+        default="none: then RELIGHT_STORE or XDG_DATA_HOME has to be set",
+        meaning="Where the data directory is found.",
+    ),
+    Setting(
+        name="RELIGHT_HINTS",
+        default="hints are shown",
+        meaning="`0` silences hints and the line that says that a session continues.",
+    ),
+    Setting(
+        name="NO_COLOR",
+        default="colours on a terminal",
+        meaning="Anything but nothing: no colour.",
+    ),
+    Setting(
+        name="CLICOLOR_FORCE",
+        default="`0`",
+        meaning="Anything but `0`: colour in a pipe too.",
+    ),
+    Setting(
+        name="TERM",
+        default="what the terminal says",
+        meaning="`dumb`: no colour.",
+    ),
+    Setting(
+        name="COLUMNS",
+        default="what the terminal says, else 80",
+        meaning="The width to draw for.",
+    ),
+    Setting(
+        name="ACCESSIBLE",
+        default="`0`",
+        meaning="Anything but `0`: plain lines instead of tables, nothing is redrawn, no spinner; as `--plain`.",
+    ),
+    Setting(
+        name="RELIGHT_NATIVE",
+        default="a small walker is compiled once, where there is a C compiler",
+        meaning="`0`: directories are walked in Python only.",
+    ),
+    Setting(
+        name="XDG_CACHE_HOME",
+        default="`~/.cache`",
+        meaning="Where the compiled walker is kept.",
+    ),
+    Setting(
+        name="RELIGHT_SESSION",
+        default="none",
+        meaning="The session that `relight run` tells its program to open, whatever name the program asks for.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_OWNER",
+        default="none",
+        meaning="The owner id under which the supervisor holds that session's lease, so that its program may take it.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_SUPERVISOR",
+        default="none",
+        meaning="Pid and start time of the supervisor of a program, so that `relight stop` can ask it.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_FAULT",
+        default="none",
+        meaning="`POINT:NTH:kill` or `POINT:NTH:raise`, with commas between several: dies at a fault point, for tests.",
+        for_people=False,
+    ),
+    Setting(
+        name="_RELIGHT_COMPLETE",
+        default="none",
+        meaning="Set by the script of `relight completion`: answer what could come next, and do nothing else.",
+        for_people=False,
+    ),
+)

@@ -1,0 +1,106 @@
+"""Leases: one live owner, epochs that only rise, and refusals that leave nothing behind."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Final
+
+from relight.errors import Conflict, LeaseHeld, LeaseLost
+from relight.testing.store_checks.trial import LEASE_SECONDS, Check, Trial, equal, refused, require
+
+
+def a_claim_raises_the_epoch(trial: Trial) -> None:
+    """Every claim is one epoch higher, and the lease is the claimer's until its deadline."""
+    session = trial.begin()
+    for number, owner in enumerate(("a", "b", "c"), 1):
+        head = trial.claim(session, owner, gone=True).head
+        equal(head.epoch, number, "one higher")
+        require(head.lease is not None and head.lease.owner.id == owner, f"{owner} has it")
+        assert head.lease is not None
+        equal(head.lease.remaining_seconds(trial.store.instant()), LEASE_SECONDS, "for as long as asked")
+
+
+def a_live_lease_refuses_other_claims(trial: Trial) -> None:
+    """Until its deadline, not a moment longer."""
+    session = trial.working()
+    trial.clock.advance(LEASE_SECONDS - 0.001)
+    trial.unchanged(session, lambda: trial.claim(session, "second"), LeaseHeld)
+    trial.clock.advance(0.001)
+    equal(trial.claim(session, "second").head.epoch, 2, "expired, so it can be claimed")
+
+
+def a_dead_owners_session_is_claimable_at_once(trial: Trial) -> None:
+    """Evidence of death counts for the epoch it was gathered under, and for no later one."""
+    session = trial.working()
+    equal(trial.claim(session, "second", gone=True).head.epoch, 2, "claimed")
+    trial.unchanged(session, lambda: trial.claim(session, "third", gone=True, epoch=1), Conflict)
+
+
+def another_boot_ends_every_lease(trial: Trial) -> None:
+    """Nothing that ran before a boot runs after it."""
+    session = trial.working()
+    trial.clock.reboot("after the reboot")
+    equal(trial.claim(session, "second").head.epoch, 2, "claimed")
+
+
+def a_passed_epoch_is_refused(trial: Trial) -> None:
+    """A writer that was taken over can neither write, renew nor release, whatever it calls itself."""
+    session = trial.working(1)
+    trial.claim(session, "second", gone=True)
+    trial.unchanged(session, lambda: trial.append(session, "first", epoch=1), LeaseLost)
+    trial.unchanged(session, lambda: trial.append(session, "second", epoch=1), LeaseLost)
+    trial.unchanged(session, lambda: trial.append(session, "first", epoch=2), LeaseLost)
+    trial.unchanged(session, lambda: trial.append(session, "second", epoch=3), LeaseLost)
+    trial.unchanged(session, lambda: trial.store.renew(session, owner="first", epoch=1), LeaseLost)
+    trial.unchanged(session, lambda: trial.store.release(session, owner="first", epoch=1), LeaseLost)
+    equal(trial.append(session, "second", epoch=2).head.epoch, 2, "the owner writes")
+
+
+def an_expired_lease_nobody_claimed_goes_on(trial: Trial) -> None:
+    """Only a raised epoch refuses a write: a closed laptop lid costs nothing, and the next commit renews."""
+    session = trial.working()
+    trial.clock.advance(10 * LEASE_SECONDS)
+    trial.append(session)
+    refused(lambda: trial.claim(session, "second"), LeaseHeld)
+
+
+def a_commit_and_a_heartbeat_renew(trial: Trial) -> None:
+    """Each moves the deadline; a heartbeat is no step."""
+    session = trial.working()
+    seq = trial.head(session).seq
+    for renew in (lambda: trial.append(session), lambda: trial.store.renew(session, owner="first", epoch=1)):
+        trial.clock.advance(LEASE_SECONDS - 1)
+        renew()
+        trial.clock.advance(LEASE_SECONDS - 1)
+        refused(lambda: trial.claim(session, "second"), LeaseHeld)
+    equal(trial.head(session).seq, seq + 1, "one step, not two")
+    trial.clock.advance(1)
+    trial.claim(session, "second")
+
+
+def a_release_frees_the_session(trial: Trial) -> None:
+    """Alone or with a step; the epoch stays, and the former owner is refused."""
+    for release in ("alone", "with a step"):
+        session = trial.working(1)
+        seq = trial.head(session).seq
+        if release == "alone":
+            trial.store.release(session, owner="first", epoch=1)
+        else:
+            trial.append(session, release=True)
+            seq += 1
+        head = trial.head(session)
+        equal((head.lease, head.epoch, head.seq), (None, 1, seq), f"released {release}")
+        trial.unchanged(session, partial(trial.append, session, "first", epoch=1), LeaseLost)
+        equal(trial.claim(session, "second").head.epoch, 2, "claimable at once")
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    a_claim_raises_the_epoch,
+    a_live_lease_refuses_other_claims,
+    a_dead_owners_session_is_claimable_at_once,
+    another_boot_ends_every_lease,
+    a_passed_epoch_is_refused,
+    an_expired_lease_nobody_claimed_goes_on,
+    a_commit_and_a_heartbeat_renew,
+    a_release_frees_the_session,
+)

@@ -1,0 +1,138 @@
+"""Pages of sessions: their order, their filters, and that nothing is seen twice or missed."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from relight.model.session import Parent
+from relight.model.status import Status
+from relight.ports.store import Query
+from relight.testing.store_checks.trial import Check, Trial, equal, ids
+
+_MANY: Final = 23
+
+
+def sessions_are_listed_newest_first(trial: Trial) -> None:
+    """By the time they began; those of the same time by id."""
+    sessions = [trial.begin() for _ in range(5)]
+    twins = [trial.begin(id=name, created_us=7) for name in ("b", "c", "a")]
+    expected = [*reversed(sessions), "c", "b", "a"]
+    equal(ids(trial.store.list_sessions(Query())), expected, "newest first")
+    equal(len(twins), 3, "three of the same time")
+    equal(ids(trial.store.list_sessions(Query(limit=3))), expected[:3], "no more than the limit")
+    equal(trial.store.list_sessions(Query(limit=0)), [], "none where none is asked for")
+
+
+def pages_join_without_gap_or_repetition(trial: Trial) -> None:
+    """Following the cursor visits every session once, also while others begin and end."""
+    sessions = [trial.begin(created_us=1_000 + number // 4) for number in range(_MANY)]
+    expected = ids(trial.store.list_sessions(Query(limit=_MANY)))
+    equal(sorted(expected), sorted(sessions), "all of them")
+    seen: list[str] = []
+    before = None
+    while page := trial.store.list_sessions(Query(limit=4, before=before)):
+        seen += ids(page)
+        last = page[-1].identity
+        before = (last.created_us, last.id)
+        trial.begin()  # newer than the cursor: not on a later page
+        trial.store.delete([page[0].identity.id])  # seen already: nothing shifts
+    equal(seen, expected, "every session once, in order")
+
+
+def every_filter_filters(trial: Trial) -> None:
+    """Each alone, all together, and values that fit nothing."""
+    wanted = trial.begin(
+        agent="codex",
+        provider="openai",
+        key="job/7",
+        labels={"team": "core", "tier": "1"},
+        status="failed",
+        task="Fix the Büild",
+        name="target",
+        parent=Parent(session="origin", seq=1),
+    )
+    for number in range(3):
+        trial.begin(
+            agent="claude",
+            provider="anthropic",
+            key=f"job/{number}",
+            labels={"team": "web"},
+            status="queued",
+            task="write docs",
+            name=f"other-{number}",
+            parent=Parent(session=f"p{number}", seq=1),
+        )
+    since = trial.record(wanted).identity.created_us
+    alone: dict[str, Any] = {
+        "agent": "codex",
+        "provider": "openai",
+        "key": "job/7",
+        "labels": {"team": "core"},
+        "statuses": frozenset[Status]({"failed", "waiting"}),
+        "text": "büild",
+        "parent": "origin",
+    }
+    for field, value in alone.items():
+        equal(ids(trial.store.list_sessions(Query(**{field: value}))), [wanted], f"{field} alone")
+    together = Query(**alone, created_since_us=since, before=(since + 1, ""), limit=5)
+    equal(ids(trial.store.list_sessions(together)), [wanted], "all together")
+    both = Query(labels={"team": "core", "tier": "1"})
+    equal(ids(trial.store.list_sessions(both)), [wanted], "two labels")
+    nothing: dict[str, Any] = {
+        **dict.fromkeys(("agent", "provider", "key", "text", "parent"), "no such thing"),
+        "labels": {"team": "core", "tier": "2"},
+        "statuses": frozenset[Status]({"halted"}),
+        "created_since_us": since + 10**12,
+        "before": (0, ""),
+    }
+    for field, value in nothing.items():
+        equal(trial.store.list_sessions(Query(**{field: value})), [], f"{field} that fits nothing")
+    equal(trial.store.list_sessions(Query(statuses=frozenset())), [], "no status at all")
+
+
+def several_statuses_keep_the_order(trial: Trial) -> None:
+    """Sessions of different statuses come in one order, page by page."""
+    words: tuple[Status, ...] = ("queued", "failed", "working", "completed")
+    sessions = [trial.begin(status=words[number % 4]) for number in range(_MANY)]
+    asked = frozenset[Status]({"failed", "working", "queued"})
+    expected = [session for number, session in enumerate(sessions) if number % 4 != 3][::-1]
+    first = trial.store.list_sessions(Query(statuses=asked, limit=5))
+    last = first[-1].identity
+    rest = trial.store.list_sessions(Query(statuses=asked, before=(last.created_us, last.id), limit=50))
+    equal(ids(first) + ids(rest), expected, "one order over all statuses")
+
+
+def labels_page_too(trial: Trial) -> None:
+    """A label filter with a cursor, where some sessions began at the same time."""
+    sessions = [
+        trial.begin(id=f"s{number:02}", created_us=100 + number // 3, labels={"team": "ab"[number % 2]})
+        for number in range(_MANY)
+    ]
+    expected = [session for number, session in enumerate(sessions) if number % 2 == 0][::-1]
+    seen: list[str] = []
+    before = None
+    while page := trial.store.list_sessions(Query(labels={"team": "a"}, limit=3, before=before)):
+        seen += ids(page)
+        before = (page[-1].identity.created_us, page[-1].identity.id)
+    equal(seen, expected, "every session with the label once, in order")
+
+
+def a_search_is_for_text_not_for_patterns(trial: Trial) -> None:
+    """Somewhere in name, key, task, id or labels, whatever the case; signs of patterns mean themselves."""
+    percent = trial.begin(task="raise coverage to 100% (a_b)", name="cover")
+    trial.begin(task="raise coverage to 100 percent (axb)", labels={"owner": "Ana"})
+    for text, expected in (("100%", 1), ("a_b", 1), ("A_B", 1), ("coverage", 2), ("COVER", 2), ("owner=ana", 1)):
+        equal(len(trial.store.list_sessions(Query(text=text))), expected, f"{text!a} is found {expected} times")
+    equal(ids(trial.store.list_sessions(Query(text=percent[4:20]))), [percent], "a part of the id")
+    equal(trial.store.list_sessions(Query(text="'; DROP TABLE sessions; --")), [], "text is data")
+    equal(trial.store.list_sessions(Query(text="\ud800")), [], "odd text is text")
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    sessions_are_listed_newest_first,
+    pages_join_without_gap_or_repetition,
+    every_filter_filters,
+    several_statuses_keep_the_order,
+    labels_page_too,
+    a_search_is_for_text_not_for_patterns,
+)

@@ -1,0 +1,133 @@
+"""Many threads at once: no gap, no duplicate, one winner, and readers that see only what was committed."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from relight.errors import Conflict, LeaseHeld, RelightError
+from relight.journal.chain import broken_links
+from relight.model.session import GENESIS
+from relight.testing.store_checks.trial import Check, Trial, equal, require
+
+_THREADS: Final = 16
+_STEPS: Final = 20
+_BOUND_SECONDS: Final = 60.0
+
+
+def _together(act: Callable[[int], None]) -> list[Exception]:
+    """Run it in many threads that start at the same moment; what they raised."""
+    raised: list[Exception] = []
+    start = threading.Barrier(_THREADS)
+
+    def run(number: int) -> None:
+        start.wait(_BOUND_SECONDS)
+        try:
+            act(number)
+        except Exception as error:
+            raised.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(_THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(_BOUND_SECONDS)
+    require(not any(thread.is_alive() for thread in threads), "every thread ends")
+    return raised
+
+
+def many_threads_on_one_session(trial: Trial) -> None:
+    """Each commit has its own seq: no gap, no duplicate, one chain; each thread's own steps are in its order."""
+    session = trial.working()
+    first = trial.head(session).seq
+    told: list[list[int]] = [[] for _ in range(_THREADS)]
+
+    def act(number: int) -> None:
+        for _ in range(_STEPS):
+            told[number].append(trial.append(session, text=f"thread {number}").step.seq)
+
+    equal(_together(act), [], "no error")
+    everything = sorted(seq for own in told for seq in own)
+    equal(everything, list(range(first + 1, first + 1 + _THREADS * _STEPS)), "every seq once")
+    require(all(own == sorted(own) for own in told), "each thread's steps in its order")
+    breaks = list(broken_links(trial.store.steps(session), after=0, digest=GENESIS))
+    equal(breaks, [], "one chain")
+
+
+def many_threads_on_many_sessions(trial: Trial) -> None:
+    """Each session has its own steps, whoever committed beside it, refused ones left out."""
+    sessions = [trial.working() for _ in range(_THREADS)]
+    taken = trial.working()
+
+    def act(number: int) -> None:
+        for step in range(_STEPS):
+            trial.append(sessions[number], text=f"{number}/{step}")
+            try:
+                trial.append(taken, "stranger", epoch=9)
+            except RelightError:
+                continue
+            raise AssertionError("a stranger wrote")
+
+    equal(_together(act), [], "no error")
+    for session in sessions:
+        equal(trial.seqs(session), list(range(1, _STEPS + 3)), "its own steps, without gap")
+    equal(trial.seqs(taken), [1, 2], "nothing of the refused ones")
+
+
+def one_claim_wins(trial: Trial) -> None:
+    """Of many claims at the same moment exactly one succeeds."""
+    session = trial.begin()
+    won: list[int] = []
+
+    def act(number: int) -> None:
+        try:
+            trial.claim(session, f"owner-{number}", epoch=0)
+        except (LeaseHeld, Conflict):
+            return
+        won.append(number)
+
+    equal(_together(act), [], "no other error")
+    equal(len(won), 1, "one winner")
+    lease = trial.head(session).lease
+    require(lease is not None and lease.owner.id == f"owner-{won[0]}", "the winner has the lease")
+
+
+def one_name_is_given_once(trial: Trial) -> None:
+    """Of many sessions that begin under one name at the same moment exactly one does."""
+    begun: list[str] = []
+
+    def act(number: int) -> None:
+        try:
+            begun.append(trial.begin(name="wanted"))
+        except Conflict:
+            return
+
+    equal(_together(act), [], "no other error")
+    equal(len(begun), 1, "one has it")
+
+
+def readers_see_whole_commits(trial: Trial) -> None:
+    """While others write, a head never names a step that cannot be read, and steps never have a gap."""
+    session = trial.working()
+
+    def act(number: int) -> None:
+        for _ in range(_STEPS):
+            if number % 2:
+                trial.append(session)
+                continue
+            head = trial.head(session)
+            seqs = trial.seqs(session)
+            require(seqs == list(range(1, len(seqs) + 1)), "no gap")
+            require(len(seqs) >= head.seq, "the head's step is there")
+
+    equal(_together(act), [], "no error")
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    many_threads_on_one_session,
+    many_threads_on_many_sessions,
+    one_claim_wins,
+    one_name_is_given_once,
+    readers_see_whole_commits,
+)
