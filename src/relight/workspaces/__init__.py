@@ -1,0 +1,1 @@
+"""Siblings that keep the workspace port: `tree` captures a directory by content."""

@@ -1,0 +1,217 @@
+"""Carry out a decided restore through directory descriptors that cannot leave the root.
+
+Order: what stands in the way of a directory or file is removed → directories → files and links in batches (temporary
+file, content, mode, mtime, sync; then swap names) → deletes, children first → modes of directories → their sync.
+How a name is taken or given up without losing anybody's change: swapping.py. What a kill leaves: leftovers.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Final
+
+from relight.model.snapshot import Action, Entry
+from relight.ports.faults import point
+from relight.workspaces.tree.beneath import open_directory
+from relight.workspaces.tree.leftovers import PARTIAL
+from relight.workspaces.tree.manifest import Manifests
+from relight.workspaces.tree.swapping import Seen, Swapper, exists
+
+BATCH_FILES: Final = 64
+BATCH_BYTES: Final = 64 * 1024 * 1024
+SYNCERS: Final = 8
+"""syncs side by side share one commit of the file system's journal"""
+
+
+class Actor:
+    """One restore at work."""
+
+    def __init__(self, root_fd: int, manifests: Manifests, seen: Seen, restore: str, order: Sequence[bytes]) -> None:
+        self._root_fd, self._manifests = root_fd, manifests
+        self._names = Swapper(root_fd, seen, restore, order)
+        self.changed = self._names.changed
+        """what could not be done because somebody else was there"""
+        self.written = self.deleted = 0
+
+    def run(self, writes: Sequence[Action], deletes: Sequence[Action]) -> None:
+        """All of it."""
+        with ThreadPoolExecutor(SYNCERS) as self._syncers:
+            self._run(writes, deletes)
+
+    def _run(self, writes: Sequence[Action], deletes: Sequence[Action]) -> None:
+        later = self._clear_the_way(writes, deletes)
+        directories = [one for one in writes if one.entry is not None and one.entry.kind == "dir"]
+        for action in directories:
+            self._make_directory(action)
+        for batch in _batches(one for one in writes if one.entry is not None and one.entry.kind != "dir"):
+            self._write_batch(batch)
+        point("restore.writes_done")
+        for action in later:
+            self._delete(action)
+        for action in directories:
+            assert action.entry is not None
+            self._set_mode(action.path, action.entry.mode)
+        self._sync_directories()
+
+    # -- directories ------------------------------------------------------------------------------------------
+
+    def _clear_the_way(self, writes: Sequence[Action], deletes: Sequence[Action]) -> list[Action]:
+        """Empty and remove directories whose place a file or link takes; the deletes that are left for later."""
+        places = tuple(
+            one.path
+            for one in writes
+            if one.found is not None and one.found.kind == "dir" and one.entry is not None and one.entry.kind != "dir"
+        )
+        if not places:
+            return list(deletes)
+        inside = tuple(path + b"/" for path in places)
+        for action in deletes:
+            if action.path.startswith(inside):
+                self._delete(action)
+                point("restore.obstacle_removed")
+        for path in sorted(places, reverse=True):
+            self._delete(Action(path=path, found=Entry(name=path.rpartition(b"/")[2], kind="dir")))
+            point("restore.obstacle_removed")
+        return [action for action in deletes if not action.path.startswith(inside)]
+
+    def _make_directory(self, action: Action) -> None:
+        path, found = action.path, action.found
+        with self._names.parent(path) as (fd, name):
+            if fd < 0:
+                return
+            if found is not None and found.kind != "dir" and exists(fd, name):
+                if not self._remove(fd, name, path):
+                    return
+                point("restore.obstacle_removed")
+            try:
+                os.mkdir(name, 0o700, dir_fd=fd)
+                self.written += 1
+            except FileExistsError:
+                if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                    self.changed.append(path)
+                    return
+                self._set_mode(path, 0o700)  # writable while we work in it
+            self._names.touched.add(path)
+
+    def _set_mode(self, path: bytes, mode: int) -> None:
+        try:
+            fd = open_directory(self._root_fd, path)
+        except OSError:
+            self.changed.append(path)
+            return
+        try:
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+
+    def _sync_directories(self) -> None:
+        fds = []
+        try:
+            for path in self._names.touched:
+                try:
+                    fds.append(open_directory(self._root_fd, path))
+                except OSError:
+                    continue  # gone by now, or not ours any more
+            self._sync_all(fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _sync_all(self, fds: list[int]) -> None:
+        if len(fds) <= 1:
+            for fd in fds:
+                os.fsync(fd)
+        else:
+            list(self._syncers.map(os.fsync, fds))
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def _write_batch(self, batch: Sequence[Action]) -> None:
+        ready: list[tuple[Action, int]] = []
+        try:
+            for action in batch:
+                fd = self._write_temporary(action)
+                if fd is not None:
+                    ready.append((action, fd))
+                    point("restore.written")
+            self._sync_all([fd for _, fd in ready if fd >= 0])
+        finally:
+            for _, fd in ready:
+                if fd >= 0:
+                    os.close(fd)
+        point("restore.synced")
+        for action, _ in ready:
+            replaces = action.found is not None and action.found.kind != "dir"
+            self.written += self._names.swap_in(action.path, replaces=replaces)
+            point("restore.placed")
+
+    def _write_temporary(self, action: Action) -> int | None:
+        """A descriptor to sync, -1 for a link, None where its directory is not there to be written."""
+        entry, temporary = action.entry, self._names.temporary(action.path) + PARTIAL
+        assert entry is not None
+        with self._names.parent(action.path) as (fd, _):
+            if fd < 0:
+                return None
+            if entry.kind == "link":
+                os.symlink(entry.ref, temporary, dir_fd=fd)
+                return -1
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            out = os.open(temporary, flags, 0o600, dir_fd=fd)
+        try:
+            for piece in self._manifests.content(entry):
+                _write_all(out, piece)
+            os.fchmod(out, entry.mode)
+            os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
+        except BaseException:
+            os.close(out)
+            raise
+        return out
+
+    # -- deleting ---------------------------------------------------------------------------------------------
+
+    def _delete(self, action: Action) -> None:
+        found = action.found
+        with self._names.parent(action.path) as (fd, name):
+            if fd < 0 or found is None or not exists(fd, name):
+                return
+            if found.kind != "dir":
+                self._remove(fd, name, action.path)
+                return
+            try:
+                os.rmdir(name, dir_fd=fd)
+                self.deleted += 1
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+                self.changed.append(action.path)
+            point("restore.deleted")
+
+    def _remove(self, fd: int, name: bytes, path: bytes) -> bool:
+        if not self._names.remove(fd, name, path):
+            return False
+        self.deleted += 1
+        point("restore.deleted")
+        return True
+
+
+def _batches(actions: Iterable[Action]) -> Iterator[list[Action]]:
+    batch: list[Action] = []
+    size = 0
+    for action in actions:
+        batch.append(action)
+        size += action.entry.size_bytes if action.entry is not None else 0
+        if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,85 @@
+"""All tree workspaces of one store: where their content lies, and its housekeeping.
+
+Content lies in the store's own directory for it; a store without one (in memory) gets a temporary directory that goes
+with the process.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import msgspec
+
+from relight.errors import Conflict, WorkspaceUnusable
+from relight.model.snapshot import SweepReport
+from relight.ports.store import Store
+from relight.workspaces.tree import sweep
+from relight.workspaces.tree.looker import LookOnly, TreeContent
+from relight.workspaces.tree.manifest import Manifests
+from relight.workspaces.tree.policy import TreePolicy
+from relight.workspaces.tree.pool import Pool
+from relight.workspaces.tree.tidying import forget_dead
+from relight.workspaces.tree.workspace import TreeWorkspace, workspace_key
+
+
+class TreeWorkspaces:
+    """Keeps `ports.workspace.Workspaces`."""
+
+    def __init__(self, store: Store, policy: TreePolicy | None = None) -> None:
+        self._store = store
+        self._policy = policy or TreePolicy()
+        self._temporary = tempfile.TemporaryDirectory(prefix="relight-blobs-") if store.blobs is None else None
+        self._blobs = store.blobs if self._temporary is None else Path(self._temporary.name)
+
+    def pool_of(self, path: str) -> str:
+        return workspace_key(Path(path))
+
+    def open(
+        self, path: str, *, name: str, pool: str, watch: bool = False, adopt: bool = False, look_only: bool = False
+    ) -> TreeWorkspace:
+        policy = msgspec.structs.replace(self._policy, watch=watch)
+        return (LookOnly if look_only else TreeWorkspace)(
+            path, blobs=self._directory(), rows=self._store, key=pool, name=name, policy=policy, adopt=adopt
+        )
+
+    def content(self, pool: str) -> TreeContent:
+        return TreeContent(Pool(self._directory(), pool, self._store))
+
+    def prepare(self, path: str, *, name: str) -> None:
+        directory = Path(path)
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            occupied = next(directory.iterdir(), None)
+        except OSError as error:
+            raise WorkspaceUnusable(name, path, error.strerror or str(error)) from error
+        if occupied is not None:
+            raise Conflict(f"{path}: not empty; choose a new directory")
+
+    def sweep(
+        self,
+        pool: str,
+        live: Callable[[], Iterable[str]],
+        *,
+        dry_run: bool = False,
+        thorough: bool = False,
+        grace_seconds: float = 0.0,
+    ) -> SweepReport:
+        content = Pool(self._directory(), pool, self._store)
+        try:
+            mode = sweep.Mode(thorough=thorough, grace_seconds=grace_seconds)
+            report = sweep.sweep(content, Manifests(content), live, dry_run=dry_run, mode=mode)
+            if thorough and not dry_run:
+                forget_dead(content.directory, frozenset(live()))
+            return report
+        finally:
+            content.close()
+
+    def size_bytes(self) -> int:
+        return sum(one.stat().st_size for one in self._directory().rglob("*") if one.is_file())
+
+    def _directory(self) -> Path:
+        assert self._blobs is not None
+        self._blobs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        return self._blobs

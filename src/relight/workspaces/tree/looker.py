@@ -1,0 +1,92 @@
+"""Look at a directory without leaving a trace: compare it with snapshots, plan a restore, store nothing.
+
+What a look finds on disk lies in a temporary file and is gone with it, so that reading verbs change nothing: no row, no
+segment, no memory for the next process. A snapshot taken here must not be committed; nobody else can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from pathlib import Path
+from typing import IO
+
+from relight.errors import NotFound
+from relight.journal import restore as journal
+from relight.model.snapshot import Change, Skipped
+from relight.ports.workspace import SegmentIndex
+from relight.workspaces.tree.manifest import Manifests
+from relight.workspaces.tree.pool import Pool
+from relight.workspaces.tree.segment import Place, Record
+from relight.workspaces.tree.workspace import TreeWorkspace
+
+_HERE = ""
+"""the name of a segment that is none"""
+
+
+class PassingPool(Pool):
+    """Reads what is stored; what is put lasts until it is closed."""
+
+    def __init__(self, directory: Path, key: str, rows: SegmentIndex) -> None:
+        super().__init__(directory, key, rows)
+        self._passing: dict[bytes, Place] = {}
+        self._file: IO[bytes] | None = None
+
+    def _reliable(self, ref: bytes) -> Place | None:
+        return self._passing.get(ref) or super()._reliable(ref)
+
+    def find(self, ref: bytes) -> Place | None:
+        return self._passing.get(ref) or super().find(ref)
+
+    def append(self, record: Record) -> None:
+        with self._lock:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="relight-look-")  # noqa: SIM115 - closed with the pool
+            at = self._file.seek(0, os.SEEK_END)
+            self._file.write(record.payload)
+            self._file.flush()
+            self._passing[record.ref] = Place(
+                _HERE, at, len(record.payload), record.raw_bytes, record.form, record.base
+            )
+
+    def _payload(self, place: Place) -> bytes | None:
+        if place.segment != _HERE:
+            return super()._payload(place)
+        with self._lock:
+            assert self._file is not None
+            return os.pread(self._file.fileno(), place.payload_bytes, place.offset)
+
+    def close(self) -> None:
+        super().close()
+        if self._file is not None:
+            self._file.close()
+
+
+class LookOnly(TreeWorkspace):
+    """A workspace that only looks."""
+
+    pool_kind = PassingPool
+    keeps_memory = False
+
+
+class TreeContent:
+    """What the snapshots of one pool hold, whatever became of the directory. Keeps `ports.workspace.Content`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool, self._manifests = pool, Manifests(pool)
+
+    def diff(self, before: str, after: str) -> tuple[Change, ...]:
+        old, new = self._manifests.record(before), self._manifests.record(after)
+        return journal.diff(*self._manifests.differing(old.tree, new.tree))
+
+    def read(self, snapshot: str, path: bytes) -> bytes:
+        entry = self._manifests.find(self._manifests.record(snapshot).tree, path)
+        if entry is None or entry.kind not in ("file", "big", "link"):
+            raise NotFound(os.fsdecode(path), what="file in this snapshot")
+        return entry.ref if entry.kind == "link" else b"".join(self._manifests.content(entry))
+
+    def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
+        return tuple(sorted(self._manifests.skipped(self._manifests.record(snapshot).tree), key=lambda one: one.path))
+
+    def close(self) -> None:
+        self._pool.close()

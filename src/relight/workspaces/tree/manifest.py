@@ -1,0 +1,158 @@
+"""Read snapshots: flat, by path, by what differs. Equal directories are never read twice, and differing ones only.
+
+Everything that comes out of here was checked (objects.py): no path can leave the root. Depth and count are bounded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from relight.errors import Corrupt, NotFound
+from relight.model.snapshot import Entry, Skipped, SnapshotRecord
+from relight.workspaces.tree.beneath import DEPTH_MOST
+from relight.workspaces.tree.looking import PATH_MOST_BYTES, join
+from relight.workspaces.tree.objects import (
+    decode_chunks,
+    decode_snapshot,
+    page_refs,
+    read_directory,
+    snapshot_ref,
+)
+from relight.workspaces.tree.pool import Pool
+
+NAMES_MOST = 20_000_000
+CACHED_MOST = 4096
+
+Flat = dict[bytes, Entry]
+
+
+class Manifests:
+    """The snapshots of a pool."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._cached: dict[tuple[bytes, bool], dict[bytes, Entry]] = {}
+
+    def record(self, snapshot: str) -> SnapshotRecord:
+        ref = snapshot_ref(snapshot)
+        if self._pool.find(ref) is None:
+            raise NotFound(snapshot, what="snapshot")
+        return decode_snapshot(self._pool.read(ref))
+
+    def directory(self, ref: bytes, path: bytes) -> dict[bytes, Entry]:
+        """The entries of a directory by name."""
+        if len(path) > PATH_MOST_BYTES * 2 or path.count(b"/") > DEPTH_MOST:
+            raise Corrupt("a snapshot deeper than any we write")
+        key = (ref, not path)
+        found = self._cached.get(key)
+        if found is None:
+            pages = read_directory(self._pool.read, ref, at_root=not path)
+            found = {entry.name: entry for _, listed in pages for entry in listed}
+            if len(self._cached) >= CACHED_MOST:
+                self._cached.clear()
+            self._cached[key] = found
+        return found
+
+    def flat(self, tree: bytes) -> Flat:
+        """Every path below."""
+        return dict(self._below(tree, b""))
+
+    def _below(self, ref: bytes, path: bytes) -> Iterator[tuple[bytes, Entry]]:
+        waiting = [(path, ref)]
+        count = 0
+        while waiting:
+            at, tree = waiting.pop()
+            for name, entry in self.directory(tree, at).items():
+                count += 1
+                if count > NAMES_MOST:
+                    raise Corrupt("a snapshot of more names than we take")
+                yield join(at, name), entry
+                if entry.kind == "dir":
+                    waiting.append((join(at, name), entry.ref))
+
+    def differing(self, one: bytes, other: bytes) -> tuple[Flat, Flat]:
+        """Both sides of all that differs; directories with the same hash are not read."""
+        left: Flat = {}
+        right: Flat = {}
+        waiting = [(b"", one, other)]
+        while waiting:
+            path, a, b = waiting.pop()
+            if a == b:
+                continue
+            mine, yours = self.directory(a, path), self.directory(b, path)
+            for name in mine.keys() | yours.keys():
+                x, y = mine.get(name), yours.get(name)
+                if x == y:
+                    continue
+                at = join(path, name)
+                if x is not None and y is not None and x.kind == y.kind == "dir":
+                    waiting.append((at, x.ref, y.ref))
+                self._add(left, at, x, deep=y is None or y.kind != "dir")
+                self._add(right, at, y, deep=x is None or x.kind != "dir")
+        return left, right
+
+    def _add(self, flat: Flat, path: bytes, entry: Entry | None, *, deep: bool) -> None:
+        if entry is None:
+            return
+        flat[path] = entry
+        if deep and entry.kind == "dir":
+            flat.update(self._below(entry.ref, path))
+
+    def find(self, tree: bytes, path: bytes) -> Entry | None:
+        """What a snapshot holds at a path; a skip also stands for everything below it."""
+        ref, at, entry = tree, b"", None
+        for name in path.split(b"/"):
+            if entry is not None and entry.kind != "dir":
+                return None
+            entry = self.directory(ref, at).get(name)
+            if entry is None:
+                return None
+            ref, at = entry.ref, join(at, name)
+        return entry
+
+    def skipped(self, tree: bytes) -> Iterator[Skipped]:
+        """What was left out; directories in which nothing was are not read."""
+        waiting = [(b"", tree)]
+        while waiting:
+            path, ref = waiting.pop()
+            for name, entry in self.directory(ref, path).items():
+                if entry.kind == "skip":
+                    reason = entry.ref.decode("ascii", "replace")
+                    yield Skipped(path=join(path, name), reason=reason, size_bytes=entry.size_bytes)
+                elif entry.kind == "dir" and entry.skipped:
+                    waiting.append((join(path, name), entry.ref))
+
+    def reachable(self, snapshot: str, seen: set[bytes]) -> Iterator[bytes]:
+        """Every object a snapshot needs that is not in `seen` yet; what is told is added."""
+        ref = snapshot_ref(snapshot)
+        if ref in seen:
+            return
+        record = self.record(snapshot)
+        seen.add(ref)
+        yield ref
+        waiting = [(b"", record.tree)]
+        while waiting:
+            path, tree = waiting.pop()
+            if tree in seen:
+                continue
+            for one in {tree, *page_refs(self._pool.read(tree), tree)} - seen:
+                seen.add(one)
+                yield one
+            for name, entry in self.directory(tree, path).items():
+                if entry.kind == "dir":
+                    waiting.append((join(path, name), entry.ref))
+                elif entry.kind in ("file", "big") and entry.ref not in seen:
+                    seen.add(entry.ref)
+                    yield entry.ref
+                    if entry.kind == "big":
+                        for chunk in set(decode_chunks(self._pool.read(entry.ref))) - seen:
+                            seen.add(chunk)
+                            yield chunk
+
+    def content(self, entry: Entry) -> Iterator[bytes]:
+        """A file's bytes, in pieces of bounded size."""
+        if entry.kind == "big":
+            for chunk in decode_chunks(self._pool.read(entry.ref)):
+                yield self._pool.read(chunk)
+        else:
+            yield self._pool.read(entry.ref)

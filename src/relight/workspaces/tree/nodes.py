@@ -1,0 +1,97 @@
+"""What is known of each captured directory: the block of the last scan, the hash of its object, its entries.
+
+Entries are read from the pool when somebody needs them.
+"""
+
+from __future__ import annotations
+
+from relight.model.snapshot import Entry
+from relight.workspaces.tree import scan
+from relight.workspaces.tree.compress import Base
+from relight.workspaces.tree.ignore import Rules
+from relight.workspaces.tree.objects import digest, encode_index, encode_pages, read_directory
+from relight.workspaces.tree.pool import Pool
+
+
+class Node:
+    """One captured directory."""
+
+    __slots__ = ("_stats", "again", "block", "entries", "mode", "pages", "path", "ref", "rules")
+
+    def __init__(
+        self, path: bytes, mode: int, *, block: bytes = b"", ref: bytes = b"", again: frozenset[bytes] = frozenset()
+    ) -> None:
+        self.path, self.mode, self.block, self.ref, self.again = path, mode, block, ref, again
+        self.entries: dict[bytes, Entry] | None = None if ref else {}
+        self.pages: dict[bytes, Base | None] = {}
+        """first name of each page to what a changed page may be a difference from"""
+        self.rules: Rules | None = None
+        self._stats: dict[bytes, scan.Stat] | None = None
+
+    @property
+    def stats(self) -> dict[bytes, scan.Stat]:
+        if self._stats is None:
+            self._stats = scan.parse(self.block)
+        return self._stats
+
+    def saw(self, stats: dict[bytes, scan.Stat], block: bytes) -> None:
+        self._stats, self.block = stats, block
+
+    def rebuilt(self) -> bytes:
+        """The block, also where only single names were looked at since the last scan."""
+        if not self.block and self._stats is not None:
+            self.block = scan.build(self._stats)
+        return self.block
+
+    def loaded(self, pool: Pool) -> dict[bytes, Entry]:
+        """The entries by name."""
+        if self.entries is None:
+            bases: dict[bytes, Base] = {}
+
+            def read(ref: bytes) -> bytes:
+                data, bases[ref] = pool.read_based(ref)
+                return data
+
+            entries: dict[bytes, Entry] = {}
+            for page, listed in read_directory(read, self.ref, at_root=not self.path):
+                self.pages[listed[0].name if listed else b""] = bases[page]
+                entries.update((entry.name, entry) for entry in listed)
+            self.entries = entries
+        return self.entries
+
+    def store(self, pool: Pool) -> Entry:
+        """Write the directory's object; the entry under which its parent lists it."""
+        entries = self.loaded(pool)
+        ordered = [entries[name] for name in sorted(entries)]
+        former, self.pages = self.pages, {}
+        only = next(iter(former.values())) if len(former) == 1 else None
+        refs = []
+        for first, data in encode_pages(ordered):
+            ref = digest(data)
+            self.pages[first] = pool.put_based(ref, data, former.get(first, only))
+            refs.append(ref)
+        self.ref = refs[0]
+        if len(refs) > 1:
+            index = encode_index(refs)
+            self.ref = digest(index)
+            pool.put_hashes(self.ref, index)
+        return self.entry(ordered)
+
+    def entry(self, entries: list[Entry]) -> Entry:
+        files = size = skipped = 0
+        for one in entries:
+            kind = one.kind
+            if kind == "file":
+                files += 1
+                size += one.size_bytes
+            elif kind == "dir":
+                files += one.files
+                size += one.size_bytes
+                skipped += one.skipped
+            elif kind == "skip":
+                skipped += 1
+            else:
+                files += 1
+                size += one.size_bytes
+        name = self.path.rpartition(b"/")[2]
+        return Entry(name=name, kind="dir", mode=self.mode, ref=self.ref, size_bytes=size, files=files, skipped=skipped)

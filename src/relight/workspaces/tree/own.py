@@ -1,0 +1,94 @@
+"""The segment this process writes: locked by it, buffered, made durable by `sync`, taken back to the last one.
+
+Numbers in order: `durable` (survives a power cut) ≤ `written` (in the file) ≤ `end` (with what is buffered).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+
+from relight.workspaces.tree import segment
+from relight.workspaces.tree.places import Listed
+from relight.workspaces.tree.segment import Place, Record
+
+
+class OwnSegment:
+    """One open segment."""
+
+    def __init__(self, name: str, listed: Listed) -> None:
+        self.name, self.listed = name, listed
+        self.durable = self.written = self.end = listed.end
+        self._buffer: list[bytes] = []
+        self._fresh: list[bytes] = []
+        """refs since the last sync"""
+
+    def append(self, record: Record) -> int:
+        """Put a record behind the others; how many bytes it takes."""
+        data = record.encode()
+        size = len(record.payload)
+        start = self.end + len(data) - size
+        self.listed.recent[record.ref] = Place(self.name, start, size, record.raw_bytes, record.form, record.base)
+        self.listed.damaged.discard(record.ref)
+        self._buffer.append(data)
+        self._fresh.append(record.ref)
+        self.end += len(data)
+        return len(data)
+
+    def holds_unwritten(self, place: Place) -> bool:
+        return place.segment == self.name and segment.place_end(place) > self.written
+
+    def flush(self) -> None:
+        """Everything buffered is in the file."""
+        data = b"".join(self._buffer)
+        done = 0
+        while done < len(data):
+            done += os.pwrite(self.listed.fd, memoryview(data)[done:] if done else data, self.written + done)
+        self._buffer.clear()
+        self.written += len(data)
+
+    def sync(self) -> None:
+        """Everything written survives a power cut. An error is final: who calls gives the segment up."""
+        os.fdatasync(self.listed.fd)
+        self.durable = self.listed.end = self.written
+        self._fresh.clear()
+
+    def forget_fresh(self) -> None:
+        """What was appended since the last sync does not exist."""
+        for ref in self._fresh:
+            self.listed.recent.pop(ref, None)
+        self._fresh.clear()
+        self._buffer.clear()
+
+    def take_back(self) -> None:
+        """As it was at the last sync."""
+        self.forget_fresh()
+        if self.written > self.durable:
+            os.ftruncate(self.listed.fd, self.durable)
+        self.written = self.end = self.durable
+
+    def leave(self) -> None:
+        """Writing it failed: nothing since the last sync exists, and nobody in this process trusts it further."""
+        self.forget_fresh()
+        self.listed.is_left = True
+        with contextlib.suppress(OSError):  # what cannot be cut off is a torn tail, and never believed
+            os.ftruncate(self.listed.fd, self.durable)
+
+
+def lock(fd: int) -> None:
+    """Take the right to write a segment; who looks whether it is free has it for a moment only."""
+    fcntl.flock(fd, fcntl.LOCK_EX)
+
+
+def try_lock(fd: int) -> bool:
+    """Take the right to write a segment, if nobody has it."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock(fd: int) -> None:
+    fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,0 +1,171 @@
+"""What lies where: the segments of a pool, which of them have a row, and the place of each object.
+
+Learnt from the rows, the directory, the index of each segment and the records behind what its index covers. Records of
+other processes are used only after their file was synced here, so whatever is found may be relied on. A place in a
+segment with a row is preferred: only on those may a snapshot rely.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Set
+from pathlib import Path
+from typing import Final
+
+from relight.ports.workspace import SegmentIndex
+from relight.workspaces.tree import index, segment
+from relight.workspaces.tree.disk import wrapped
+from relight.workspaces.tree.index import Index
+from relight.workspaces.tree.segment import Place
+
+_NONE: Final[frozenset[str]] = frozenset()
+
+
+class Listed:
+    """What is known of one segment."""
+
+    __slots__ = ("damaged", "end", "fd", "is_left", "packed", "recent")
+
+    def __init__(self, fd: int, packed: Index | None, end: int) -> None:
+        self.fd, self.packed, self.end = fd, packed, end
+        """`end`: of the last whole record"""
+        self.recent: dict[bytes, Place] = {}
+        """what its index does not cover"""
+        self.damaged: set[bytes] = set()
+        self.is_left = False
+        """an error while writing: what this process knows of it is all it will ever know"""
+
+    def find(self, ref: bytes) -> Place | None:
+        place = self.recent.get(ref)
+        if place is None and self.packed is not None:
+            place = self.packed.find(ref)
+        return place if place is None or not self.damaged or ref not in self.damaged else None
+
+    def __iter__(self) -> Iterator[tuple[bytes, Place]]:
+        for ref, place in self.packed or ():
+            if ref not in self.recent:
+                yield ref, place
+        yield from self.recent.items()
+
+
+class Places:
+    """The segments of one pool. Not thread-safe: the pool serialises."""
+
+    def __init__(self, directory: Path, key: str, rows: SegmentIndex) -> None:
+        self.directory, self._key, self._rows = directory, key, rows
+        self.rowed: frozenset[str] = frozenset()
+        self.listed: dict[str, Listed] = {}
+        self._is_stale = True
+
+    # -- looking ----------------------------------------------------------------------------------------------
+
+    def look(self, own: str | None = None) -> bool:
+        """Learn what other processes did, unless nothing asks for it; whether it looked. `own` is not read again."""
+        if not self._is_stale:
+            return False
+        self.rowed = self._rows.list_segments(self._key)
+        with wrapped(self.directory):
+            present = {name.removesuffix(".seg") for name in os.listdir(self.directory) if name.endswith(".seg")}
+            for name in [gone for gone in self.listed if gone not in present]:
+                self.forget(name)
+            for name in present:
+                if name != own:
+                    self._load(name)
+        self._is_stale = False
+        return True
+
+    def doubt(self) -> None:
+        """The next look reads again."""
+        self._is_stale = True
+
+    def find(self, ref: bytes, avoid: Set[str] = _NONE) -> Place | None:
+        """Where an object lies, best in a segment with a row and none of `avoid`."""
+        second = None
+        for name, listed in self.listed.items():
+            place = listed.find(ref)
+            if place is not None and name in self.rowed and name not in avoid:
+                return place
+            second = second or place
+        return second
+
+    # -- one segment ------------------------------------------------------------------------------------------
+
+    def path(self, name: str, suffix: str = ".seg") -> Path:
+        return self.directory / (name + suffix)
+
+    def descriptor(self, name: str) -> int | None:
+        listed = self.listed.get(name)
+        return listed.fd if listed is not None else None
+
+    def add(self, name: str, fd: int) -> Listed:
+        """A segment that this process has just made."""
+        self.rowed |= {name}
+        self.listed[name] = Listed(fd, None, len(segment.MAGIC))
+        return self.listed[name]
+
+    def _load(self, name: str) -> None:
+        listed = self.listed.get(name)
+        if listed is None:
+            try:
+                fd = os.open(self.path(name), os.O_RDWR | os.O_CLOEXEC)
+            except FileNotFoundError:
+                return
+            packed = self._index(name, os.fstat(fd).st_size)
+            listed = self.listed[name] = Listed(fd, packed, packed.covered if packed else len(segment.MAGIC))
+        self.read_on(name)
+
+    def _index(self, name: str, size: int) -> Index | None:
+        try:
+            found = index.decode(self.path(name, ".idx").read_bytes(), name)
+        except FileNotFoundError:
+            return None
+        return found if found is not None and found.covered <= size else None
+
+    def read_on(self, name: str) -> int:
+        """Read the records behind what is known; they are synced first, so that they may be relied on."""
+        listed = self.listed[name]
+        size = os.fstat(listed.fd).st_size
+        if size > listed.end and not listed.is_left:
+            os.fdatasync(listed.fd)
+            for ref, place in segment.scan(listed.fd, name, listed.end, size):
+                listed.recent[ref] = place
+                listed.end = segment.place_end(place)
+        return listed.end
+
+    def damage(self, name: str, ref: bytes) -> None:
+        """The object was read and is not what it should be: from now on it is not there."""
+        if (listed := self.listed.get(name)) is not None:
+            listed.damaged.add(ref)
+
+    def write_index(self, name: str) -> None:
+        """For the next process; only for bytes that are durable. One that cannot be written is no error."""
+        listed = self.listed[name]
+        if not listed.recent:
+            return
+        partial = self.path(name, f".idx.{os.getpid()}")
+        try:
+            partial.write_bytes(index.encode(listed.end, listed))
+            partial.replace(self.path(name, ".idx"))
+        except OSError:
+            partial.unlink(missing_ok=True)
+
+    def forget(self, name: str) -> None:
+        """Its file is gone."""
+        listed = self.listed.pop(name, None)
+        if listed is not None:
+            os.close(listed.fd)
+        self._is_stale = True
+
+    def end_bytes(self) -> int:
+        """What all segments take, as far as they were read."""
+        return sum(listed.end for listed in self.listed.values())
+
+    def sizes(self) -> dict[str, int]:
+        """Every segment file and its size, with or without a row."""
+        return {path.stem: path.stat().st_size for path in self.directory.glob("*.seg")}
+
+    def close(self) -> None:
+        for listed in self.listed.values():
+            os.close(listed.fd)
+        self.listed.clear()
+        self._is_stale = True

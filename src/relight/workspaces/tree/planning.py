@@ -1,0 +1,151 @@
+"""Plan a restore or an undo: take the safety snapshot, gather what target, disk and history hold, let journal decide.
+
+The decision is journal/restore.py's. What is done here is to hand it only what differs, and to make sure that the
+safety snapshot holds everything the target would write over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Sequence
+
+from relight.errors import NotFound
+from relight.journal import restore as journal
+from relight.model.snapshot import Choice, Decision, Entry, RestorePlan, RestoreRecord, Snapshot
+from relight.workspaces.tree.manifest import Flat, Manifests
+from relight.workspaces.tree.restorelog import RestoreLog
+
+
+class Planner:
+    """Plans for one root."""
+
+    def __init__(
+        self,
+        manifests: Manifests,
+        log: RestoreLog,
+        snapshot: Callable[[], Snapshot],
+        include: Callable[[Iterable[bytes]], None],
+    ) -> None:
+        self._manifests, self._log = manifests, log
+        self._snapshot, self._include = snapshot, include
+
+    def restore(
+        self,
+        target: str,
+        *,
+        last: str | None,
+        history: Sequence[str],
+        choice: Choice,
+        exact: bool,
+        paths: tuple[bytes, ...],
+    ) -> RestorePlan:
+        tree = self._manifests.record(target).tree
+        safety = self._safety(tree)
+        known = self._manifests.record(last or target).tree
+        held = {tree, *(self._manifests.record(one).tree for one in history)}
+        decide = self._decider(tree, safety, known, held)
+        return RestorePlan(
+            target=target,
+            safety=safety,
+            choice=choice,
+            exact=exact,
+            paths=paths,
+            decision=decide(choice, exact, paths, True),
+            left_out=tuple(self._manifests.skipped(tree)),
+        )
+
+    def undo(self, restore: str | None, *, choice: Choice) -> RestorePlan:
+        record = self._to_undo(restore)
+        tree, left = self._manifests.record(record.safety).tree, self._manifests.record(record.target).tree
+        safety = self._safety(tree)
+        decide = self._decider(tree, safety, left, {tree, left})
+        return RestorePlan(
+            target=record.safety,
+            safety=safety,
+            choice=choice,
+            paths=record.actions,
+            decision=decide(choice, False, record.actions, False) if record.actions else Decision(),
+            undoes=record.id,
+        )
+
+    def _to_undo(self, restore: str | None) -> RestoreRecord:
+        """The one that is named, the one whose undoing was interrupted, or the newest that still stands."""
+        records = {one.id: one for one in self._log.list()}
+        interrupted = next((one.undoes for one in records.values() if one.state == "begun" and one.undoes), None)
+        if restore is None and interrupted is not None and interrupted in records:
+            return records[interrupted]
+        if restore is None:
+            restore = next((one.id for one in records.values() if one.state != "undone" and not one.undoes), None)
+        found = records.get(restore or "")
+        if found is None or (found.state == "undone" and found.id != interrupted):
+            raise NotFound(restore or "the last restore", what="restore that can be undone")
+        return found
+
+    def _safety(self, tree: bytes) -> Snapshot:
+        """The disk as it is, with everything the target would write over, ignored or not."""
+        safety = self._snapshot()
+        wanted, found = self._manifests.differing(tree, self._manifests.record(safety.id).tree)
+        hidden = tuple(path for path, entry in found.items() if _is_hidden(entry) and is_content(wanted.get(path)))
+        if not hidden:
+            return safety
+        covered = tuple(path + b"/" for path in hidden)
+        self._include(
+            path
+            for path, entry in wanted.items()
+            if entry.kind != "dir" and (path in hidden or path.startswith(covered))
+        )
+        return self._snapshot()
+
+    def _decider(
+        self, tree: bytes, safety: Snapshot, known: bytes, held: set[bytes]
+    ) -> Callable[[Choice, bool, tuple[bytes, ...], bool], Decision]:
+        wanted, found = self._manifests.differing(tree, self._manifests.record(safety.id).tree)
+        last = self._last(known, found)
+        own = self._held(held, [path for path in found if path not in wanted])
+
+        def decide(choice: Choice, exact: bool, paths: tuple[bytes, ...], below: bool) -> Decision:
+            return journal.decide(
+                target=wanted, current=found, last=last, held=own, choice=choice, exact=exact, paths=paths, below=below
+            )
+
+        return decide
+
+    def _last(self, known: bytes, found: Flat) -> Flat:
+        """What the session last knew of the paths on disk. The modes that an interrupted restore left are its own."""
+        unfinished = self._log.unfinished()
+        half_done: Collection[bytes] = frozenset(unfinished.actions) if unfinished is not None else ()
+        last: Flat = {}
+        for path, entry in found.items():
+            before = self._manifests.find(known, path)
+            if path in half_done and entry.kind == "dir":
+                before = entry
+            if before is not None:
+                last[path] = before
+        return last
+
+    def _held(self, trees: set[bytes], paths: Sequence[bytes]) -> set[bytes]:
+        """Which of these paths some snapshot holds: asked a directory at a time, since directories are shared."""
+        by_parent: dict[bytes, list[bytes]] = {}
+        for path in paths:
+            by_parent.setdefault(path.rpartition(b"/")[0], []).append(path)
+        held: set[bytes] = set()
+        for parent, members in by_parent.items():
+            refs = {ref for tree in trees if (ref := self._directory_ref(tree, parent)) is not None}
+            for ref in refs:
+                listed = self._manifests.directory(ref, parent)
+                held.update(path for path in members if is_content(listed.get(path.rpartition(b"/")[2])))
+        return held
+
+    def _directory_ref(self, tree: bytes, path: bytes) -> bytes | None:
+        if not path:
+            return tree
+        entry = self._manifests.find(tree, path)
+        return entry.ref if entry is not None and entry.kind == "dir" else None
+
+
+def is_content(entry: Entry | None) -> bool:
+    """Whether a snapshot holds something there, rather than the note that it was left out."""
+    return entry is not None and entry.kind != "skip"
+
+
+def _is_hidden(entry: Entry) -> bool:
+    return entry.kind == "skip" and entry.ref in (b"ignored", b"secret")

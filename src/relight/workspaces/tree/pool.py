@@ -1,0 +1,384 @@
+"""The content of one workspace and its forks: objects by hash, in segments that several processes share.
+
+Order of operations: the segment's row (durable), its file, its directory entry (synced); records (buffered);
+`sync` (written, fdatasync); only then may a snapshot that names them be returned.
+Promise: `has` is true only for objects that are durable or will be by the next `sync`, in a segment that had its row
+when this pool last looked. An error while writing forgets everything since the last `sync`; a failed fdatasync is not
+tried again, its segment is left for good.
+It does not know what objects mean, and not which of them are needed: sweep.py does.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import threading
+from collections.abc import Set
+from pathlib import Path
+from typing import Final
+
+from relight.errors import Corrupt, OverQuota
+from relight.ports.faults import point
+from relight.ports.workspace import SegmentIndex
+from relight.workspaces.tree import compress, segment
+from relight.workspaces.tree.compress import Base
+from relight.workspaces.tree.disk import free_bytes, sync_directory, translate, wrapped
+from relight.workspaces.tree.objects import OBJECT_MOST_BYTES, digest
+from relight.workspaces.tree.own import OwnSegment, lock, try_lock, unlock
+from relight.workspaces.tree.places import Places
+from relight.workspaces.tree.segment import DELTA, PLAIN, Place, Record
+
+SEGMENT_BYTES: Final = 64 * 1024 * 1024
+BUFFER_BYTES: Final = 8 * 1024 * 1024
+SURE_MOST: Final = 100_000
+
+
+class Pool:
+    """Objects by hash. `used` collects the segments that were relied on, until somebody clears it."""
+
+    def __init__(self, directory: Path, key: str, rows: SegmentIndex) -> None:
+        self.directory, self.key, self.rows = directory / key, key, rows
+        self.used: set[str] = set()
+        self.stored_bytes = 0
+        self.quota_bytes: int | None = None
+        """most that all segments may take; None: no bound"""
+        self.floor_bytes: int | None = None
+        """least that must stay free on the disk"""
+        self._lock = threading.RLock()
+        self._own: OwnSegment | None = None
+        self._sure: dict[bytes, Place] = {}
+        """found reliable, and marked as used, since the last look"""
+        with wrapped(self.directory):
+            for made in (directory, self.directory):
+                made.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self._places = Places(self.directory, key, rows)
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def has(self, ref: bytes) -> bool:
+        """Whether a snapshot may rely on the object; marks its segments as used."""
+        return self._reliable(ref) is not None
+
+    def _reliable(self, ref: bytes) -> Place | None:
+        with self._lock:
+            self._look()
+            place = self._sure.get(ref)
+            if place is not None:
+                return place
+            place, rowed = self._places.find(ref), self._places.rowed
+            if place is None or place.segment not in rowed:
+                return None
+            if place.has_base:
+                base = self._places.find(place.base)
+                if base is None or base.segment not in rowed:
+                    return None
+                self.used.add(base.segment)
+            self.used.add(place.segment)
+            if len(self._sure) >= SURE_MOST:
+                self._sure.clear()
+            self._sure[ref] = place
+            return place
+
+    def forget_used(self) -> None:
+        """From here on `used` collects anew."""
+        with self._lock:
+            self.used.clear()
+            self._sure.clear()
+
+    def find(self, ref: bytes) -> Place | None:
+        """Where an object lies, with or without a row."""
+        with self._lock:
+            self._look()
+            place = self._places.find(ref)
+            if place is None:
+                self.look_again()
+                place = self._places.find(ref)
+            return place
+
+    def found_outside(self, ref: bytes, avoid: Set[str]) -> Place | None:
+        """As `find`, where there is a choice not in these segments."""
+        with self._lock:
+            self._look()
+            return self._places.find(ref, avoid)
+
+    def read(self, ref: bytes) -> bytes:
+        """The object, checked by its hash; `Corrupt` where it is missing or damaged."""
+        return self.read_based(ref)[0]
+
+    def read_based(self, ref: bytes) -> tuple[bytes, Base]:
+        """The object, and the whole one it is a difference from or is itself."""
+        found = self._read_once(ref)
+        if found is None:
+            self.look_again()
+            found = self._read_once(ref)
+        if found is None:
+            raise Corrupt(f"object {ref.hex()[:12]} is missing in {self.directory}")
+        return found
+
+    def _read_once(self, ref: bytes) -> tuple[bytes, Base] | None:
+        place = self.find(ref)
+        if place is None:
+            return None
+        if not place.has_base:
+            data = self._unpacked(ref, place)
+            return None if data is None else (data, Base(ref, data))
+        under = self.find(place.base)
+        if under is None or under.has_base:
+            raise Corrupt(f"object {ref.hex()[:12]} has lost the one it is a difference from")
+        base = self._unpacked(place.base, under)
+        data = self._unpacked(ref, place, base) if base is not None else None
+        return None if data is None or base is None else (data, Base(place.base, base))
+
+    def _unpacked(self, ref: bytes, place: Place, base: bytes = b"") -> bytes | None:
+        payload = self._payload(place)
+        if payload is None:
+            return None
+        data = compress.unpack(place.form, payload, place.raw_bytes, base)
+        if digest(data) != ref:
+            with self._lock:
+                self._places.damage(place.segment, ref)  # stored again where its content is at hand
+                self._sure.pop(ref, None)
+            raise Corrupt(f"object {ref.hex()[:12]} is damaged in {place.segment}")
+        return data
+
+    def _payload(self, place: Place) -> bytes | None:
+        """The bytes as stored; None where the file is gone: it may have been copied on."""
+        with self._lock:
+            if self._own is not None and self._own.holds_unwritten(place):
+                self._flush(self._own)
+            fd = self._places.descriptor(place.segment)
+            if fd is None:
+                return None
+            data = os.pread(fd, place.payload_bytes, place.offset)
+        if len(data) != place.payload_bytes:
+            raise Corrupt(f"{place.segment} is shorter than it was")
+        return data
+
+    def payload(self, place: Place) -> bytes:
+        """As stored, for copying on."""
+        data = self._payload(place)
+        if data is None:
+            raise Corrupt(f"{place.segment} is gone")
+        return data
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def put(self, ref: bytes, data: bytes, former: bytes | None = None) -> None:
+        """Store an object unless it is there, as a difference from its former version where that is smaller."""
+        if len(data) > OBJECT_MOST_BYTES:
+            raise ValueError("an object over its bound; callers cut large files into chunks")
+        if self._reliable(ref) is None:
+            worth = former is not None and len(data) >= compress.DELTA_LEAST_BYTES
+            self.append(compress.pack(ref, data, self._base(former) if worth and former is not None else None))
+
+    def _base(self, former: bytes) -> Base | None:
+        """The whole object under a former version, where one may rely on it."""
+        place = self._reliable(former)
+        if place is None or place.raw_bytes > compress.BASE_MOST_BYTES:
+            return None
+        if not place.has_base:
+            return Base(former, self.read(former))
+        return Base(place.base, self.read(place.base)) if self._reliable(place.base) is not None else None
+
+    def put_based(self, ref: bytes, data: bytes, base: Base | None) -> Base | None:
+        """As `put`, with the base at hand; what the next version may be a difference from."""
+        place = self._reliable(ref)
+        if place is not None:
+            return base if place.has_base else Base(ref, data)
+        record = compress.pack(ref, data, base if base is not None and self.has(base.ref) else None)
+        self.append(record)
+        return base if record.form >= DELTA else Base(ref, data)
+
+    def put_hashes(self, ref: bytes, data: bytes) -> None:
+        """As `put`, for objects that are hashes and little else: compression would only take time."""
+        if self._reliable(ref) is None:
+            self.append(Record(ref, PLAIN, len(data), data))
+
+    def append(self, record: Record) -> None:
+        """Write a record to our own segment."""
+        with self._lock:
+            own = self._writable()
+            self.stored_bytes += own.append(record)
+            self.used.add(own.name)
+            if own.end - own.written > BUFFER_BYTES:
+                self.check_room()
+                self._flush(own)
+            if own.end > SEGMENT_BYTES:
+                self._seal(own)
+
+    def sync(self) -> None:
+        """Everything put so far survives a power cut after this."""
+        with self._lock:
+            own = self._own
+            if own is None or own.durable == own.end:
+                return
+            self._flush(own)
+            point("snapshot.segment_written")
+            try:
+                own.sync()
+            except OSError as error:
+                self._leave(own)
+                raise translate(error, self.directory) from error
+            point("snapshot.segment_synced")
+
+    def rollback(self) -> None:
+        """Forget what was put since the last `sync`: somebody failed half-way."""
+        with self._lock:
+            own = self._own
+            if own is None:
+                return
+            self._sure.clear()
+            try:
+                own.take_back()
+            except OSError:
+                self._leave(own)
+
+    def check_room(self) -> None:
+        """OverQuota where what was put since the last `sync` passes the quota or the floor; nothing is written then."""
+        with self._lock:
+            own = self._own
+            pending = own.end - own.durable if own is not None else 0
+            if own is None or not pending:
+                return
+            takes = self._places.end_bytes() + pending
+            if self.quota_bytes is not None and takes > self.quota_bytes:
+                raise OverQuota(str(self.directory), "captured files would take", takes, self.quota_bytes)
+            if self.floor_bytes is not None:
+                left = free_bytes(own.listed.fd) - (own.end - own.written)
+                if left < self.floor_bytes:
+                    raise OverQuota(str(self.directory), "free space would be", left, self.floor_bytes)
+
+    def _flush(self, own: OwnSegment) -> None:
+        try:
+            own.flush()
+        except OSError as error:
+            self._leave(own)
+            raise translate(error, self.directory) from error
+
+    def _seal(self, own: OwnSegment) -> None:
+        self.sync()
+        self._places.write_index(own.name)
+        self._own = None
+        unlock(own.listed.fd)
+
+    def _leave(self, own: OwnSegment) -> None:
+        """Writing failed: an error is told, never tried away, and the next record goes to another segment."""
+        own.leave()
+        self._own = None
+        self._sure.clear()
+
+    def _abandon(self, own: OwnSegment) -> None:
+        """Its row is gone: nothing since the last sync exists any more."""
+        own.forget_fresh()
+        self._own = None
+        self._sure.clear()
+
+    def _writable(self) -> OwnSegment:
+        self._look()
+        if self._own is None:
+            with wrapped(self.directory):
+                self._own = self._adopt() or self._create()
+        return self._own
+
+    def start_segment(self) -> None:
+        """The next records go to a segment of their own."""
+        with self._lock, wrapped(self.directory):
+            self.release()
+            self._look()
+            self._own = self._create()
+
+    def _create(self) -> OwnSegment:
+        name = secrets.token_hex(8)
+        self.rows.add_segment(self.key, name)
+        point("snapshot.segment_rowed")
+        fd = os.open(self._places.path(name), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        lock(fd)
+        os.pwrite(fd, segment.MAGIC, 0)
+        sync_directory(self.directory)
+        point("snapshot.segment_created")
+        return OwnSegment(name, self._places.add(name, fd))
+
+    def _adopt(self) -> OwnSegment | None:
+        """Go on in a segment whose writer is gone, so that segments stay few."""
+        for name, listed in sorted(self._places.listed.items()):
+            if name not in self._places.rowed or listed.is_left or listed.end > SEGMENT_BYTES // 2:
+                continue
+            if not try_lock(listed.fd):
+                continue
+            if self._places.read_on(name) == os.fstat(listed.fd).st_size:
+                return OwnSegment(name, listed)
+            unlock(listed.fd)  # a torn tail, or damage before whole records: nothing is cut off, it is left as it is
+        return None
+
+    # -- what lies where --------------------------------------------------------------------------------------
+
+    def look_again(self) -> None:
+        """Learn what other processes did: new segments, new records, rows that are gone."""
+        with self._lock:
+            self._places.doubt()
+            self._look()
+
+    def _look(self) -> None:
+        own = self._own
+        if not self._places.look(own.name if own is not None else None):
+            return
+        self._sure.clear()
+        if own is not None and (own.name not in self._places.listed or own.name not in self._places.rowed):
+            self._abandon(own)
+
+    @property
+    def rowed(self) -> frozenset[str]:
+        with self._lock:
+            self._look()
+            return self._places.rowed
+
+    def files(self) -> dict[str, int]:
+        """Every segment file and its size, with or without a row."""
+        return self._places.sizes()
+
+    def objects_in(self, name: str) -> list[tuple[bytes, Place]]:
+        with self._lock:
+            self._look()
+            listed = self._places.listed.get(name)
+            return list(listed) if listed is not None else []
+
+    def discard(self, name: str) -> None:
+        """Remove the file of a segment whose row is gone."""
+        with self._lock:
+            if self._own is not None and self._own.name == name:
+                self._abandon(self._own)
+            self._places.forget(name)
+            for suffix in (".idx", ".seg"):
+                self._places.path(name, suffix).unlink(missing_ok=True)
+            sync_directory(self.directory)
+
+    def is_busy(self, name: str) -> bool:
+        """Whether some process is writing this segment."""
+        with self._lock:
+            if self._own is not None and self._own.name == name:
+                return True
+            fd = self._places.descriptor(name)
+            if fd is None:
+                return False
+            if not try_lock(fd):
+                return True
+            unlock(fd)
+            return False
+
+    def written_at(self, name: str) -> float:
+        """When a segment was last written to; the beginning of time where it is gone."""
+        with self._lock:
+            fd = self._places.descriptor(name)
+            return os.fstat(fd).st_mtime if fd is not None else 0.0
+
+    def release(self) -> None:
+        """Let another process go on in our segment."""
+        with self._lock:
+            if self._own is not None:
+                self._seal(self._own)
+
+    def close(self) -> None:
+        with self._lock:
+            self.rollback()
+            self.release()
+            self._places.close()

@@ -1,0 +1,57 @@
+"""What is remembered of directories beside a pool, once nobody needs it: file names must not outlive their session.
+
+The memory of a root lists every name in it, a note of a restore every path it touched. Both go as soon as the snapshot
+they speak of does: the memory costs one more look at the files, the note could not be undone any more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Set
+from pathlib import Path
+
+from relight.errors import Corrupt, Refused
+from relight.workspaces.tree import memory
+from relight.workspaces.tree.objects import snapshot_id
+from relight.workspaces.tree.restorelog import RestoreLog
+
+
+def forget_dead(pool: Path, live: Set[str]) -> None:
+    """Remove what speaks only of snapshots that are not among the live ones."""
+    for leftover in pool.glob("*.idx.*"):
+        leftover.unlink(missing_ok=True)
+    if not live:
+        shutil.rmtree(pool / "roots", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            pool.rmdir()  # stays where something else lies in it
+        return
+    roots = pool / "roots"
+    for root in sorted(roots.iterdir()) if roots.is_dir() else ():
+        _forget_memory(root, live)
+        _forget_notes(root / "restores", live)
+
+
+def _forget_memory(root: Path, live: Set[str]) -> None:
+    cached = memory.read(root / "memory")
+    if cached is None or snapshot_id(cached.last) not in live:
+        (root / "memory").unlink(missing_ok=True)
+    for leftover in root.glob("memory.*"):
+        leftover.unlink(missing_ok=True)
+
+
+def _forget_notes(directory: Path, live: Set[str]) -> None:
+    log = RestoreLog(directory)
+    with contextlib.suppress(Refused), log.alone():  # where a restore is under way its session is alive
+        for leftover in directory.glob("*.new"):
+            leftover.unlink(missing_ok=True)
+        for path in directory.glob("*.json"):
+            if not _is_live(log, path, live):
+                path.unlink(missing_ok=True)
+
+
+def _is_live(log: RestoreLog, path: Path, live: Set[str]) -> bool:
+    try:
+        return log.read(path).safety in live
+    except Corrupt:
+        return False

@@ -1,0 +1,21 @@
+"""A desk over each store that needs no server, and real processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.files.desk import Desk
+from tests.guarantees.conftest import memory_path, nursery
+
+__all__ = ["desk", "memory_path", "nursery"]
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def desk(request: pytest.FixtureRequest, memory_path: Path) -> Iterator[Desk]:
+    """A store with nothing in it beside a directory with nothing in it."""
+    made = Desk(request.param, memory_path)
+    yield made
+    made.world.close()
