@@ -1,0 +1,1 @@
+"""The command line: one file a verb. It asks the library, and adds words and layout, nothing else."""

@@ -1,0 +1,33 @@
+"""`relight can-resume`: the plan of a resume, and whether anything stands against it. Changes nothing."""
+
+from __future__ import annotations
+
+from relight.cli.documents import plan_document
+from relight.cli.door import Door, pass_door
+from relight.cli.look import Span
+from relight.cli.plan import lines_of
+from relight.cli.verb import json_flag, ref_argument, verb
+
+
+@verb(
+    "can-resume",
+    ("can-resume fix-login", "what a resume would do"),
+    ("can-resume fix-login@206 --json", "as a document with ok, reasons, in_doubt"),
+)
+@ref_argument()
+@json_flag
+@pass_door
+def can_resume(door: Door, ref: str, as_json: bool) -> int:
+    """Say whether and how a session can go on. The exit code is 0 where it can, 4 where it cannot."""
+    console = door.console
+    with door.opened() as rl:
+        plan = rl.can_resume(ref)
+        info, orphans = rl.get(plan.session), rl.orphans(plan.session)
+    if as_json:
+        console.document(plan_document(plan))
+    else:
+        console.write(lines_of(plan, now=door.now(), look=console.out, directory=info.directory, orphans=orphans))
+        console.write([[Span("✓ can resume", "ok") if plan.ok else Span("✗ cannot resume", "bad")]])
+    if plan.ok and plan.command is not None:
+        console.next(("go on", f"relight resume {ref}"))
+    return 0 if plan.ok else 4

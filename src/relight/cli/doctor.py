@@ -1,0 +1,146 @@
+"""`relight doctor`: can the store be trusted, and what is it told to keep. One line a thing: fine, or with a cure."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from relight.cli.doctor_files import look_at_workspaces
+from relight.cli.door import Door, pass_door
+from relight.cli.finding import Finding
+from relight.cli.look import Line, Look
+from relight.cli.table import Fact, facts
+from relight.cli.verb import json_flag, verb
+from relight.cli.words import count, place, size
+from relight.errors import StoreError
+from relight.model.policy import Retention
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+_DURABILITY: Final = {
+    "power-loss": "an acknowledged step survives a crash and a power cut",
+    "process-crash": "an acknowledged step survives a crash of the program, not of the machine",
+    "none": "nothing survives the end of the program",
+}
+_LOW_BYTES: Final = 200_000_000
+_AHEAD_SECONDS: Final = 60
+
+
+@verb("doctor", ("doctor", "one screen"), ("doctor --json", "for a monitor"))
+@json_flag
+@pass_door
+def doctor(door: Door, as_json: bool) -> int:
+    """Look at the store, its durability and size, captured files, retention, watching, the clock and the system."""
+    console = door.console
+    try:
+        with door.opened() as rl:
+            findings, code = _store(rl, door), 0
+            findings += _clock(rl, door.now()) + look_at_workspaces(rl)
+    except StoreError as error:
+        cure = error.hints[0] if error.hints else ""
+        findings, code = [Finding("store", error.message, False, cure)], error.exit_code
+    findings += _system()
+    if as_json:
+        console.document([finding._asdict() for finding in findings])
+    elif console.out.terminal:
+        console.write(lines_of(findings, console.out))
+    else:
+        for one in findings:
+            console.row(("ok" if one.fine else "!", one.what, one.text, one.cure))
+    return code
+
+
+def lines_of(findings: list[Finding], look: Look) -> list[Line]:
+    """A mark, what it is, what was found; the cure under it."""
+    entries = []
+    for one in findings:
+        entries.append(Fact(f"{'✓' if one.fine else '!'} {one.what}", one.text, "" if one.fine else "warn"))
+        if one.cure:
+            entries.append(Fact("", f"cure: {one.cure}"))
+    return facts(entries, look, indent=0)
+
+
+def _store(rl: Relight, door: Door) -> list[Finding]:
+    store = rl.store
+    path = _path_of(door)
+    if store.durability == "none" and path is not None:
+        return [Finding("store", f"{place(str(path))}: not there yet; it is made by the first session")]
+    counts = rl.counts()
+    findings = [
+        Finding("store", place(str(path)) if path is not None else store.url),
+        Finding(
+            "durable",
+            _DURABILITY.get(store.durability, store.durability),
+            fine=store.durability == "power-loss",
+            cure="" if store.durability == "power-loss" else "set RELIGHT_STORE to a file",
+        ),
+        Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
+        _captured(rl, path),
+        _retention(rl),
+    ]
+    schema = getattr(store, "schema_version", None)
+    if schema is not None:
+        findings.insert(2, Finding("schema", f"version {schema}"))
+    if getattr(store, "read_only", False):
+        findings.append(Finding("writable", "no: it can only be read", False, "check the permissions of the directory"))
+    if path is not None:
+        findings.append(_disk(path))
+    return findings
+
+
+def _captured(rl: Relight, path: Path | None) -> Finding:
+    taken = rl.file_bytes()
+    where = f" in {place(str(path))}.blobs" if taken and path is not None else ""
+    return Finding("files", f"{size(taken)} of captured files{where}" if taken else "none captured")
+
+
+def _path_of(door: Door) -> Path | None:
+    """The file, where the store is one."""
+    from relight import wiring
+
+    address = door.store or os.environ.get("RELIGHT_STORE") or wiring.default_path()
+    return None if address == "memory:" else wiring.sqlite_path(address).absolute()
+
+
+def _retention(rl: Relight) -> Finding:
+    policy = Retention()
+    over = rl.sweep(policy, dry_run=True)
+    due = f"; {count(len(over), 'session')} due now" if len(over) else ""
+    text = f"finished sessions are kept {policy.finished_days:g} days, unfinished ones for ever{due}"
+    return Finding("retention", text, cure="relight sweep --dry-run" if len(over) else "")
+
+
+def _disk(path: Path) -> Finding:
+    directory = next((one for one in path.parents if one.exists()), Path("/"))
+    free = shutil.disk_usage(directory).free
+    return Finding("disk", f"{size(free)} free", free > _LOW_BYTES, "" if free > _LOW_BYTES else "free some space")
+
+
+def _clock(rl: Relight, now: datetime) -> list[Finding]:
+    """Leases do not use the wall clock; ages and retention do."""
+    newest = max((info.updated_at for info in rl.sessions(limit=50)), default=None)
+    ahead = (newest - now).total_seconds() if newest is not None else 0.0
+    if ahead > _AHEAD_SECONDS:
+        return [
+            Finding("clock", f"a step was saved {ahead:.0f} s in the future", False, "set the clock of this machine")
+        ]
+    return [Finding("clock", f"{now.astimezone():%Y-%m-%d %H:%M:%S %Z}; leases do not depend on it")]
+
+
+def _system() -> list[Finding]:
+    evidence = Path("/proc/self/stat").exists()
+    return [
+        Finding("python", f"{platform.python_version()} ({place(sys.executable)})"),
+        Finding(
+            "processes",
+            "a dead owner is seen at once" if evidence else "a dead owner is noticed when its lease ends",
+            evidence,
+            "" if evidence else "none needed; on Linux /proc is used",
+        ),
+    ]

@@ -1,0 +1,89 @@
+"""JSON as the reference promises it: which keys a session, a checkpoint, a call and a plan have, and in which order."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from relight.model.call import Call
+from relight.model.checkpoint import Checkpoint
+from relight.model.info import ResumePlan, SessionInfo
+
+SESSION_KEYS: Final = [
+    "id",
+    "name",
+    "key",
+    "agent",
+    "provider",
+    "model",
+    "task",
+    "labels",
+    "metadata",
+    "status",
+    "reason",
+    "failure",
+    "resumed_from",
+    "head",
+    "seq",
+    "attempt",
+    "parent",
+    "workspace",
+    "runtime",
+    "handle",
+    "created_at",
+    "updated_at",
+    "usage",
+    "attention",
+    "doing",
+    "last_step_at",
+    "saved_at",
+    "wake_at",
+    "cost",
+    "cost_rate",
+    "cost_tree",
+    "evidence",
+]
+CALL_KEYS: Final = [
+    "id",
+    "name",
+    "arguments",
+    "result",
+    "success",
+    "effect",
+    "in_doubt",
+    "intent_seq",
+    "result_seq",
+    "started_at",
+    "ended_at",
+]
+_USAGE_KEYS: Final = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost"]
+
+
+def session_document(info: SessionInfo) -> dict[str, Any]:
+    """A session. Parts that are empty are there all the same."""
+    built = msgspec.to_builtins(info)
+    document = {key: built[key] for key in SESSION_KEYS}
+    document["usage"] = {key: getattr(info.usage, key) for key in _USAGE_KEYS}
+    if info.failure is not None:
+        document["failure"] = {"class": info.failure.kind, "text": info.failure.text, "fields": info.failure.fields}
+    return document
+
+
+def checkpoint_document(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A checkpoint."""
+    built: dict[str, Any] = msgspec.to_builtins(checkpoint)
+    return built
+
+
+def call_document(call: Call) -> dict[str, Any]:
+    """A tool call."""
+    built = msgspec.to_builtins(call)
+    return {key: built[key] for key in CALL_KEYS}
+
+
+def plan_document(plan: ResumePlan) -> dict[str, Any]:
+    """A resume plan, its calls in doubt as calls are shown elsewhere."""
+    built: dict[str, Any] = msgspec.to_builtins(plan)
+    built["in_doubt"] = [call_document(call) for call in plan.in_doubt]
+    return built

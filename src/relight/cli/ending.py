@@ -1,0 +1,58 @@
+"""The block at the end of a run: how it ended, from the journal's facts, and what one would do now."""
+
+from __future__ import annotations
+
+from relight.cli.console import Console
+from relight.cli.look import Span
+from relight.cli.plaintext import one_line
+from relight.cli.table import Fact, facts
+from relight.cli.words import GLYPHS, count, lasting, money, tokens
+from relight.engine.supervise import Ended
+from relight.model.info import SessionInfo
+
+
+def tell_end(console: Console, ended: Ended, *, seconds: float) -> None:
+    """Verdict, facts, cure."""
+    info = ended.session
+    glyph, role = GLYPHS[info.status]
+    survived = ""
+    if ended.restarts:
+        survived = f", {count(ended.restarts, 'restart')} survived ({lasting(ended.lost_seconds)} lost)"
+    length = f"{lasting(seconds)}, {count(info.seq, 'step')}{survived}"
+    why = f"  {one_line(info.reason)}" if info.reason and info.status != "completed" else ""
+    console.say(Span(f"{glyph} ", role), Span(info.title, "bold"), f" {info.status}{why}  {length}")
+    console.lines(facts(_facts(info), console.err))
+    _cure(console, info)
+
+
+def _facts(info: SessionInfo) -> list[Fact]:
+    entries = []
+    if info.status not in ("completed", "archived"):
+        entries.append(Fact("saved", f"up to @{info.head}; nothing is lost"))
+    if info.in_doubt:
+        entries.append(Fact("calls", f"{info.in_doubt} in doubt: see relight can-resume {info.title}", "warn"))
+    usage = info.usage
+    total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    if info.cost is not None or total:
+        entries.append(Fact("cost", ", ".join(filter(None, (money(info.cost), f"{tokens(total)} tokens")))))
+    if info.said:
+        entries.append(Fact("said", f'"{one_line(info.said)}"'))
+    if info.question:
+        entries.append(Fact("asks", one_line(info.question), "waiting"))
+    for line in (info.failure.text if info.failure is not None else "").splitlines()[-5:]:
+        entries.append(Fact("stderr" if not any(one.name == "stderr" for one in entries) else "", one_line(line)))
+    return entries
+
+
+def _cure(console: Console, info: SessionInfo) -> None:
+    if not console.hints:
+        return
+    cures = {
+        "failed": f"relight resume {info.title}",
+        "terminated": f"relight resume {info.title}",
+        "halted": f"relight show {info.title}",
+        "waiting": f"relight send {info.title} ANSWER, then: relight resume {info.title}",
+    }
+    if info.status in cures:
+        console.lines([[]])
+        console.say(Span("hint:", "ref"), f" {cures[info.status]}")

@@ -1,0 +1,113 @@
+"""How to draw: width, colour, glyphs, plainness; decided once from the streams, the environment and the flags.
+
+Eight ANSI colours by role, never a background, never colour alone: the word is always there. A line is made of spans,
+text with a role; only the console turns roles into escapes, so that no text can bring its own.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, TextIO
+
+Role = Literal["", "ok", "bad", "warn", "waiting", "ref", "dim", "bold"]
+When = Literal["auto", "always", "never"]
+
+DEFAULT_WIDTH: Final = 80
+NARROWEST: Final = 20
+SGR: Final[dict[Role, str]] = {
+    "ok": "32",
+    "bad": "31",
+    "warn": "33",
+    "waiting": "35",
+    "ref": "36",
+    "dim": "2",
+    "bold": "1",
+}
+ASCII: Final = str.maketrans(
+    {
+        "…": "..",
+        "●": "*",
+        "✓": "v",
+        "✗": "x",
+        "†": "+",
+        "·": ".",
+        "→": "->",
+        "×": "x",
+        "└": "`",
+        "─": "-",
+    }
+)
+
+
+class Span(NamedTuple):
+    """Text with a role."""
+
+    text: str
+    role: Role = ""
+
+
+Part = Span | str
+Line = list[Part]
+
+
+class Look(NamedTuple):
+    """What the stream can show."""
+
+    width: int = DEFAULT_WIDTH
+    color: bool = False
+    unicode: bool = True
+    terminal: bool = False
+    plain: str = ""
+    """why plain mode is on, empty where it is not"""
+
+    @property
+    def ellipsis(self) -> str:
+        """What stands for text that was cut."""
+        return "…" if self.unicode else ".."
+
+    @property
+    def table(self) -> bool:
+        """Columns for a person's eyes? Otherwise tabs for a program, or name: value lines for a screen reader."""
+        return self.terminal and not self.plain
+
+
+def look_of(stream: TextIO, *, color: When, plain: bool, environment: Mapping[str, str] = os.environ) -> Look:
+    """What this stream can show, here and now."""
+    terminal = _is_terminal(stream)
+    why_plain = "--plain" if plain else "ACCESSIBLE" if environment.get("ACCESSIBLE", "0") not in ("", "0") else ""
+    return Look(
+        width=_width(stream, terminal, environment),
+        color=_color(color, terminal and not why_plain, environment),
+        unicode="utf" in (stream.encoding or "").lower(),
+        terminal=terminal,
+        plain=why_plain,
+    )
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # closed
+        return False
+
+
+def _width(stream: TextIO, terminal: bool, environment: Mapping[str, str]) -> int:
+    if not terminal:
+        return DEFAULT_WIDTH
+    asked = environment.get("COLUMNS", "")
+    try:
+        width = int(asked) if asked.isdigit() else os.get_terminal_size(stream.fileno()).columns
+    except (OSError, ValueError):
+        return DEFAULT_WIDTH
+    return max(NARROWEST, width) if width else DEFAULT_WIDTH
+
+
+def _color(color: When, terminal: bool, environment: Mapping[str, str]) -> bool:
+    if color != "auto":
+        return color == "always"
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+        return True
+    return terminal and environment.get("TERM") != "dumb"

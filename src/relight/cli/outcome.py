@@ -1,0 +1,24 @@
+"""How a change that was committed is told: one line, the checkpoint it made, what one would do now."""
+
+from __future__ import annotations
+
+from relight.cli.documents import checkpoint_document
+from relight.cli.door import Door
+from relight.cli.look import Span
+from relight.model.checkpoint import Checkpoint
+
+
+def tell_checkpoint(
+    door: Door, made: Checkpoint, name: str, done: str, then: tuple[str, str] | None = None, *, as_json: bool
+) -> int:
+    """As a document, a record or a sentence."""
+    console = door.console
+    if as_json:
+        console.document(checkpoint_document(made))
+    elif console.out.terminal:
+        console.write([[Span("✓ ", "ok"), Span(name, "bold"), f"  {done}  (@{made.seq})"]])
+    else:
+        console.row((made.id, done))
+    if then is not None:
+        console.next(then)
+    return 0

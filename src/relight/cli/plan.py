@@ -1,0 +1,68 @@
+"""The resume plan as a block of lines: the same for `can-resume`, `resume --dry-run` and `resume` itself."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+
+from relight.cli.console import wrapped
+from relight.cli.filefacts import plan_fact
+from relight.cli.look import Line, Look, Span
+from relight.cli.plaintext import one_line
+from relight.cli.table import Fact, facts
+from relight.cli.words import count, lasting, moment, place, seconds_between
+from relight.model.info import ResumePlan
+
+
+def lines_of(
+    plan: ResumePlan, *, now: datetime, look: Look, directory: str | None = None, orphans: Sequence[int] = ()
+) -> list[Line]:
+    """What would happen, and what stands against it."""
+    entries = [
+        Fact("conversation", count(plan.message_count, "message") + _fork_note(plan)),
+        plan_fact(plan.files),
+        Fact("calls", _calls(plan)),
+        Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),
+        Fact("command", _command(plan, directory)),
+        Fact("orphans", _orphans(orphans), "warn"),
+    ]
+    entries = [one for one in entries if one.text]
+    for reason in plan.reasons:
+        mark = "✗" if reason.blocks else "!"
+        cure = f" ({reason.cure})" if reason.cure else ""
+        entries.append(Fact("", f"{mark} {one_line(reason.text)}{cure}", "bad" if reason.blocks else "warn"))
+    return [*wrapped(_title(plan, now), look), *facts(entries, look)]
+
+
+def _title(plan: ResumePlan, now: datetime) -> Line:
+    seq = plan.checkpoint.rpartition("@")[2] if "@" in plan.checkpoint else "?"
+    name = plan.name or plan.session[:8]
+    if plan.stopped_at is None:
+        return [Span(f"{name} @{seq}", "bold"), f"  {plan.status}"]
+    ago = lasting(seconds_between(plan.stopped_at, now) or 0)
+    why = f": {one_line(plan.why_stopped)}" if plan.why_stopped else ""
+    return [Span(f"{name} @{seq}", "bold"), f"  {plan.status} {moment(plan.stopped_at, now)}, {ago} ago{why}"]
+
+
+def _fork_note(plan: ResumePlan) -> str:
+    return "; below the head, so a new session is forked and this one stays" if plan.forks else ""
+
+
+def _calls(plan: ResumePlan) -> str:
+    if not plan.in_doubt:
+        return "none in doubt"
+    return f"{len(plan.in_doubt)} in doubt: " + ", ".join(f"{one.name} ({one.effect})" for one in plan.in_doubt)
+
+
+def _command(plan: ResumePlan, directory: str | None) -> str:
+    if plan.command is None:
+        return ""
+    return shlex.join(plan.command) + (f"  in {place(directory)}" if directory else "")
+
+
+def _orphans(orphans: Sequence[int]) -> str:
+    if not orphans:
+        return ""
+    pids = ", ".join(map(str, orphans))
+    return f"{count(len(orphans), 'process', 'processes')} of a dead attempt to be ended (pid {pids})"

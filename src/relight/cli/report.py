@@ -1,0 +1,63 @@
+"""How an error is told: what is wrong with its code, the evidence, then one hint a cure. No trace unless asked for."""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+import click
+
+from relight.cli.console import Console, wrapped
+from relight.cli.look import Line, Look, Span
+from relight.errors import RelightError, UsageError
+
+_MOST_EVIDENCE: Final = 20
+
+
+def lines_of(error: RelightError, look: Look) -> list[Line]:
+    """The error as it is printed."""
+    lines = wrapped([Span("error:", "bad"), f" {_first_line(error.message)} ({error.code})"], look)
+    for evidence in error.evidence[:_MOST_EVIDENCE]:
+        lines += wrapped([evidence], look, indent=2)
+    if error.hints:
+        lines.append([])
+    for hint in error.hints:
+        lines += wrapped([Span("hint:", "ref"), f" {hint}"], look)
+    return lines
+
+
+def tell(error: BaseException, console: Console, *, debug: bool) -> int:
+    """Print it to stderr; the exit code."""
+    known = error if isinstance(error, RelightError) else _as_ours(error)
+    if debug:
+        console.lines([[line] for line in "".join(traceback.format_exception(error)).splitlines()])
+    console.lines(lines_of(known, console.err))
+    return known.exit_code
+
+
+def _as_ours(error: BaseException) -> RelightError:
+    if isinstance(error, click.UsageError):
+        return _as_usage(error)
+    if isinstance(error, click.ClickException):
+        return UsageError(_spoken(error.format_message()))
+    if isinstance(error, OSError) and error.strerror:
+        where = f"{error.filename}: " if error.filename else ""
+        return RelightError(f"{where}{error.strerror.lower()}", hints=["see where it came from: add --debug"])
+    hints = ["see where it came from: add --debug", "it is a bug of relight; the store is as it was before"]
+    return RelightError(f"unexpected {type(error).__name__}: {error}", hints=hints)
+
+
+def _as_usage(error: click.UsageError) -> UsageError:
+    hints = list(getattr(error, "cures", ()))
+    path = error.ctx.command_path if error.ctx is not None else "relight"
+    return UsageError(_spoken(error.format_message()), hints=hints or [f"{path} --help"])
+
+
+def _spoken(text: str) -> str:
+    """Lower case, no full stop: as all our errors."""
+    text = text.strip().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text.strip() else "(no text)"

@@ -1,0 +1,120 @@
+"""`relight resume`: go on where a session stopped. The plan comes first, and is what is then done."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.asking import confirm
+from relight.cli.detach import start_detached
+from relight.cli.documents import plan_document
+from relight.cli.door import Door, pass_door
+from relight.cli.look import Span
+from relight.cli.milestones import Level, Milestones
+from relight.cli.plan import lines_of
+from relight.cli.supervising import run_in_front
+from relight.cli.verb import json_flag, ref_argument, verb
+from relight.cli.words import count
+from relight.errors import UsageError
+from relight.model.info import ResumePlan
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+
+@verb(
+    "resume",
+    ("resume fix-login", "shows the plan, then goes on"),
+    ('resume fix-login@206 "try argon2 instead"', "from a checkpoint: a fork, with new words"),
+)
+@ref_argument(required=False)
+@click.argument("prompt", required=False)
+@click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@click.option("--restore", is_flag=True, help="Make a missing workspace anew; put back the files that it lacks.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
+@click.option("--all", "everything", is_flag=True, help="All that died and can be started again, in the background.")
+@click.option("--from-last-good", is_flag=True, help="Where the newest step is damaged: from the one before it.")
+@click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
+@click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
+@click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
+@json_flag
+@pass_door
+def resume(
+    door: Door,
+    /,
+    ref: str | None,
+    prompt: str | None,
+    dry_run: bool,
+    restore: bool,
+    yes: bool,
+    detach: bool,
+    everything: bool,
+    from_last_good: bool,
+    retries: int | None,
+    level: Level | None,
+    as_json: bool,
+) -> int:
+    """Continue session REF at its head, in front, like `run`. REF@SEQ below the head forks."""
+    if everything == (ref is not None):
+        raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
+    if as_json and not dry_run:
+        raise UsageError("--json shows the plan: add --dry-run", hints=["follow the steps: relight tail REF -f --json"])
+    with door.opened() as rl:
+        if ref is None:
+            return _resume_all(door, rl, dry_run=dry_run, yes=yes)
+        plan = rl.can_resume(ref)
+        if dry_run:
+            return _show_plan(door, rl, plan, as_json=as_json)
+        may_go_on = plan.ok or (restore and _only_missing(plan))
+        if level != "quiet" and may_go_on and plan.command is not None:
+            _tell_plan(door, rl, plan)
+        if may_go_on and plan.in_doubt and door.console.can_ask and not confirm(door, "go on?", yes=yes):
+            return 0
+        supervision = rl.supervise(ref, prompt=prompt, from_last_good=from_last_good, retries=retries, restore=restore)
+        if restore and plan.files is not None and level != "quiet":
+            door.console.say(Span("✓", "ok"), f" workspace put back as at @{plan.files.captured_at}")
+        if detach:
+            return start_detached(door, rl, supervision.session, retries=retries)
+        info = rl.get(supervision.session)
+        supervision.watcher = Milestones(door, info, level=level or "normal", resumed=level != "quiet")
+        return run_in_front(door, supervision)
+
+
+def _only_missing(plan: ResumePlan) -> bool:
+    """Does nothing but the missing workspace stand against it?"""
+    return all(reason.code == "workspace_missing" for reason in plan.reasons if reason.blocks)
+
+
+def _show_plan(door: Door, rl: Relight, plan: ResumePlan, *, as_json: bool) -> int:
+    if as_json:
+        door.console.document(plan_document(plan))
+    else:
+        info = rl.get(plan.session)
+        orphans = rl.orphans(plan.session)
+        look = door.console.out
+        door.console.write(lines_of(plan, now=door.now(), look=look, directory=info.directory, orphans=orphans))
+    return 0 if plan.ok else 4
+
+
+def _tell_plan(door: Door, rl: Relight, plan: ResumePlan) -> None:
+    """Only where it will be done: a refusal is an error with its own evidence."""
+    info, orphans = rl.get(plan.session), rl.orphans(plan.session)
+    look = door.console.err
+    door.console.lines([*lines_of(plan, now=door.now(), look=look, directory=info.directory, orphans=orphans), []])
+
+
+def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
+    """Those that died; one that failed or was halted has a verdict, and is resumed by name."""
+    stopped = [info for info in rl.sessions(status="terminated") if info.command is not None]
+    for info in stopped:
+        door.console.say(Span(info.title, "bold"), f"  @{info.head}  {info.reason or ''}", indent=2)
+    if not stopped or dry_run:
+        door.console.say(f"{count(len(stopped), 'session')} to resume")
+        return 0
+    if not confirm(door, f"resume {count(len(stopped), 'session')} in the background?", yes=yes):
+        return 0
+    for info in stopped:
+        start_detached(door, rl, info.id, retries=None)
+    return 0

@@ -1,0 +1,199 @@
+"""`relight rewind`: move a session back to a checkpoint. There is no default for what goes back."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import click
+
+from relight.cli.console import shown
+from relight.cli.documents import checkpoint_document
+from relight.cli.door import Door, pass_door
+from relight.cli.filelines import FileRow, file_rows, touched
+from relight.cli.lasting_effects import effects_since, not_undone
+from relight.cli.look import Line, Look, Part, Span
+from relight.cli.plaintext import cells, cut, pad
+from relight.cli.restore import choice_options, differences_of
+from relight.cli.table import Fact, facts
+from relight.cli.verb import json_flag, ref_argument, verb
+from relight.cli.words import count
+from relight.errors import Refused, RelightError, ScopeRequired, UsageError
+from relight.model.call import Call
+from relight.model.info import SessionInfo
+from relight.model.snapshot import Choice
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+    from relight.model.checkpoint import Checkpoint
+
+Scope = Literal["conversation", "files", "both"]
+_ROWS: Final = 20
+_PATH_CELLS: Final = 40
+_LEAST_CELLS: Final = 16
+_BESIDE: Final = 50
+"""what a path leaves for the names before it and the words behind it"""
+
+
+class FilesPreview(NamedTuple):
+    """What would happen to the files."""
+
+    rows: tuple[FileRow, ...] = ()
+    touched: int = 0
+    trouble: str = ""
+    """why nothing can be put back"""
+    stay: bool = False
+    """nobody asked for them"""
+
+
+class Preview(NamedTuple):
+    """What a rewind would do."""
+
+    info: SessionInfo
+    target: int
+    label: str | None
+    effects: list[Call] | None
+    files: FilesPreview | None = None
+    """None: the session has no workspace"""
+
+
+@verb(
+    "rewind",
+    ("rewind fix-login@206 --both", "conversation and files"),
+    ("rewind fix-login@tests-green", "shows what would go back, and asks"),
+)
+@ref_argument("checkpoint")
+@click.option("--conversation", "scope", flag_value="conversation", help="The conversation goes back.")
+@click.option("--files", "scope", flag_value="files", help="The files go back.")
+@click.option("--both", "scope", flag_value="both", help="Both go back.")
+@choice_options
+@json_flag
+@pass_door
+def rewind(door: Door, checkpoint: str, scope: Scope | None, choice: Choice | None, as_json: bool) -> int:
+    """Move a session back to CHECKPOINT. Nothing is deleted, and `relight undo` takes it back."""
+    console = door.console
+    if scope is None and not console.can_ask:
+        raise ScopeRequired(checkpoint)
+    if scope == "conversation" and choice is not None:
+        raise UsageError(f"--{choice} is about files, and --conversation leaves them alone")
+    with door.opened() as rl:
+        preview = _preview(rl, checkpoint, scope, choice or "stop")
+        if console.err.terminal:
+            console.lines(lines_of(preview, console.err))
+        scope = scope or _ask(door)
+        if scope is None:
+            console.say("nothing was changed")
+            return 0
+        if scope != "conversation":
+            _refuse_without_files(preview, checkpoint)
+        began = perf_counter()
+        made = rl.rewind(
+            checkpoint, conversation=scope != "files", files=scope != "conversation", choice=choice or "stop"
+        )
+        seconds = perf_counter() - began
+    if as_json:
+        console.document(checkpoint_document(made))
+    elif console.out.terminal:
+        console.write([_done(preview, scope, seconds)])
+    else:
+        console.row(_record(preview, scope, made))
+    console.next(("undo", f"relight undo {preview.info.title}"))
+    return 0
+
+
+def _record(preview: Preview, scope: Scope, made: Checkpoint) -> tuple[str, int, str]:
+    return made.id, made.seq if scope == "files" else preview.target, scope
+
+
+def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice) -> Preview:
+    if "@" not in checkpoint:
+        raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
+    plan = rl.can_resume(checkpoint, disk=False)
+    info = rl.get(plan.session)
+    target = int(plan.checkpoint.rpartition("@")[2])
+    label = next((one.label for one in rl.checkpoints(info.id) if one.seq == target), None)
+    files = None
+    if plan.files is not None:
+        files = FilesPreview(stay=True) if scope == "conversation" else _files(rl, checkpoint, info, choice)
+    return Preview(info, target, label, effects_since(rl, info.id, target), files)
+
+
+def _files(rl: Relight, checkpoint: str, info: SessionInfo, choice: Choice) -> FilesPreview:
+    """From a dry run. That there is nothing to put back is part of the preview: the conversation may still go."""
+    try:
+        plans = rl.restore(checkpoint, choice=choice, dry_run=True).plans
+        differences = differences_of(rl, checkpoint)
+    except RelightError as error:
+        return FilesPreview(trouble=error.message)
+    rows = file_rows(plans, differences, conflict=f"you changed this after @{info.head}")
+    return FilesPreview(rows=tuple(rows), touched=touched(plans))
+
+
+def _refuse_without_files(preview: Preview, checkpoint: str) -> None:
+    hints = [f"relight rewind {checkpoint} --conversation"]
+    if preview.files is None:
+        what = f"{preview.info.title}: this session has no workspace, so there are no files to put back"
+        raise Refused(what, hints=hints)
+    if preview.files.trouble:
+        raise Refused(f"the files cannot be put back: {preview.files.trouble}", hints=hints)
+
+
+def lines_of(preview: Preview, look: Look) -> list[Line]:
+    """From where to where, and what cannot be taken back."""
+    info, target = preview.info, preview.target
+    gone = max(0, info.head - target)
+    kept = (
+        f"{count(gone, 'step')} leave the model's view (kept, still @{target + 1} to @{info.head})"
+        if gone
+        else "as it is"
+    )
+    label = f' "{preview.label}"' if preview.label else ""
+    entries = [Fact("conversation", kept), *_file_facts(preview.files, look), not_undone(preview.effects)]
+    title = shown(f"{info.title}  @{info.head} -> @{target}{label}", look)
+    title = cut(title, look.width, ellipsis=look.ellipsis)
+    name = shown(info.title, look)
+    head: Line = [Span(title[: len(name)], "bold"), title[len(name) :]]
+    return [head, *facts([one for one in entries if one.text], look)]
+
+
+def _file_facts(files: FilesPreview | None, look: Look) -> list[Fact]:
+    if files is None:
+        return []
+    if files.stay:
+        return [Fact("files", "stay as they are")]
+    if files.trouble:
+        return [Fact("files", files.trouble, "warn")]
+    moving = [row for row in files.rows if row.letter != "="]
+    kept = len(files.rows) - len(moving)
+    room = min(_PATH_CELLS, look.width - _BESIDE)
+    paths = [shown(row.path, look) for row in moving[:_ROWS]]
+    if room >= _LEAST_CELLS:  # else there is no room for columns, and names are wrapped like words
+        paths = [cut(path, room, ellipsis=look.ellipsis) for path in paths]
+    width = max(map(cells, paths), default=0) if room >= _LEAST_CELLS else 0
+    lines = [
+        (f"{row.letter} {pad(path, width)}  {row.text}".rstrip(), row.role)
+        for row, path in zip(moving[:_ROWS], paths, strict=True)
+    ]
+    if len(moving) > _ROWS:
+        lines.append((f"and {len(moving) - _ROWS} more; all of them: relight diff", ""))
+    if kept:
+        lines.append((f"kept: {kept} that no snapshot holds, or that somebody else changed", "dim"))
+    if not lines:
+        lines.append(("as they were then", ""))
+    return [Fact("files" if number == 0 else "", *line) for number, line in enumerate(lines)]
+
+
+def _done(preview: Preview, scope: Scope, seconds: float) -> Line:
+    parts: list[Part] = []
+    if scope != "conversation" and preview.files is not None:
+        restored = f"{count(preview.files.touched, 'file')} restored in {seconds * 1000:.0f} ms"
+        parts += [Span("✓", "ok"), " safety snapshot   ", Span("✓", "ok"), f" {restored}   "]
+    if scope != "files":
+        parts += [Span("✓", "ok"), f" head is @{preview.target}"]
+    return parts
+
+
+def _ask(door: Door) -> Scope | None:
+    answer = door.console.ask("what goes back?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
+    scopes: dict[str, Scope] = {"c": "conversation", "f": "files", "b": "both"}
+    return scopes.get(answer[:1])

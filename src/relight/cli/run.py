@@ -1,0 +1,103 @@
+"""`relight run`: start any program as a session, keep it running, say how it ended."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+import click
+
+from relight.cli.detach import start_detached
+from relight.cli.door import Door, pass_door
+from relight.cli.look import Span
+from relight.cli.milestones import Level, Milestones
+from relight.cli.supervising import run_in_front
+from relight.cli.verb import verb
+from relight.cli.words import place, short_id
+from relight.engine.files import DEFAULT_ROOT
+from relight.errors import UsageError
+from relight.model.info import SessionInfo
+
+_NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
+
+
+@verb(
+    "run",
+    ("run -- python agent.py", "start it; kill it: it goes on"),
+    ("run --name nightly --workspace . -- ./agent.sh --all", "with a name, and its files captured"),
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option("--name", metavar="N", help="What the session is called; else agent and directory.")
+@click.option(
+    "--retries",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Deaths in a row without a new step that are survived (5; 0 for a program that does not use the library).",
+)
+@click.option(
+    "--workspace",
+    "workspaces",
+    multiple=True,
+    metavar="[NAME=]DIR",
+    help="Capture the files of this directory with every step; several with names.",
+)
+@click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
+@click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
+@click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
+@pass_door
+def run(
+    door: Door,
+    name: str | None,
+    retries: int | None,
+    workspaces: tuple[str, ...],
+    detach: bool,
+    level: Level | None,
+    command: tuple[str, ...],
+) -> int:
+    """Run COMMAND as a session. A program that uses relight resumes by itself when it dies.
+
+    The exit code is the program's own. Ctrl-C asks it to stop, a second one kills it; both can be resumed.
+    """
+    with door.opened(create=True) as rl:
+        directory = os.getcwd()
+        roots = roots_of(workspaces)
+        info = rl.launch(command, directory=directory, agent=agent_of(command[0]), name=name, workspace=roots)
+        if detach:
+            return start_detached(door, rl, info.id, retries=retries)
+        if level != "quiet":
+            _announce(door, info)
+        supervision = rl.supervise(info.id, retries=retries)
+        supervision.watcher = Milestones(door, info, level=level or "normal", resumed=False)
+        return run_in_front(door, supervision)
+
+
+def roots_of(given: tuple[str, ...]) -> dict[str, str]:
+    """Root name to directory. Without a name it is the main one; a path with an = in it begins with ./ or /."""
+    roots: dict[str, str] = {}
+    for one in given:
+        named = _NAMED.match(one)
+        name, directory = (named[1], named[2]) if named else (DEFAULT_ROOT, one)
+        if name in roots:
+            hints = ["name them: --workspace code=src --workspace docs=../docs"]
+            raise UsageError(f"two workspaces called {name!a}", hints=hints)
+        roots[name] = directory
+    return roots
+
+
+def agent_of(program: str) -> str:
+    """The agent's name: that of the program, without its version."""
+    name = Path(program).name
+    return re.sub(r"[-.\d]+$", "", name) or name
+
+
+def _announce(door: Door, info: SessionInfo) -> None:
+    """One line before; nothing is drawn over the program."""
+    if door.console.err.plain:
+        door.console.say(f"plain mode (from {door.console.err.plain})")
+    where = place(info.directory)
+    door.console.say(
+        "relight: session ", Span(info.title, "bold"), f" {short_id(info.id)} in {where}; every step is saved"
+    )

@@ -1,0 +1,30 @@
+"""`relight stop`: end the process that runs a session. What it saved is kept; it can be resumed."""
+
+from __future__ import annotations
+
+import msgspec
+
+from relight.cli.door import Door, pass_door
+from relight.cli.look import Span
+from relight.cli.verb import json_flag, ref_argument, verb
+
+
+@verb("stop", ("stop fix-login", "asks it to end, kills it if it does not"), ("stop 7f3a91", "by the id"))
+@ref_argument()
+@json_flag
+@pass_door
+def stop(door: Door, ref: str, as_json: bool) -> int:
+    """Stop a running session on this machine: SIGTERM to its supervisor, else to its process."""
+    with door.opened() as rl:
+        stopped = rl.stop(ref)
+        info = rl.get(stopped.session)
+    if as_json:
+        door.console.document(msgspec.to_builtins(stopped))
+    elif door.console.out.terminal:
+        how = "had to be killed" if stopped.killed else "ended"
+        text = f"  pid {stopped.pid} {how}; saved up to @{info.head}"
+        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
+    else:
+        door.console.row((stopped.session, stopped.pid, "killed" if stopped.killed else "ended"))
+    door.console.next(("go on", f"relight resume {info.title}"))
+    return 0

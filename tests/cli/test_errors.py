@@ -1,0 +1,208 @@
+"""Every error says what is wrong, with its code, within 80 columns, and what to do where the user can act."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import relight
+from relight import errors
+from relight.cli.console import rendered
+from relight.cli.look import Look
+from relight.cli.plaintext import cells
+from relight.cli.report import lines_of
+from relight.errors import RelightError
+from tests.cli.shell import Shell, eventually
+
+LONG = "a-rather-long-name-of-a-session-that-somebody-really-gave-it-in-2026"
+SAYS_ITS_CURE = {"SnapshotSwept"}
+EXAMPLES: dict[str, RelightError] = {
+    "RelightError": RelightError("unexpected KeyError: 'x'", hints=["add --debug"]),
+    "UsageError": errors.UsageError("say either a result or retry", hints=["--result TEXT, or --retry"]),
+    "InvalidMessage": errors.InvalidMessage("NaN is not JSON", path="$.content[3].text", hints=["use None"]),
+    "InvalidName": errors.InvalidName("session name", "../../x" * 2000, "1 to 100 of A-Z"),
+    "ScopeRequired": errors.ScopeRequired(f"{LONG}@206"),
+    "MissingExtra": errors.MissingExtra("postgres", needed_for="a PostgreSQL store"),
+    "UnknownStore": errors.UnknownStore("mysql://x", known=["sqlite:///relative.db"]),
+    "Unresolved": errors.Unresolved("no such thing", hints=["relight list"]),
+    "NotFound": errors.NotFound("fix-login"),
+    "Ambiguous": errors.Ambiguous("fix", ["fix-login", LONG]),
+    "AgentFailed": errors.AgentFailed("cannot start 'x'", hints=["look"]),
+    "Waiting": errors.Waiting(LONG, "Run `git push origin main`? " * 5),
+    "Refused": errors.Refused("no", hints=["another way"]),
+    "LeaseHeld": errors.LeaseHeld(LONG, owner="pid 5120 on a-host", until="05:48:26 UTC (in 26 s)", epoch=2),
+    "LeaseLost": errors.LeaseLost(LONG, mine=2, current=3),
+    "NotResumable": errors.NotResumable(LONG, "not restorable (status=archived)", hints=["relight fork x"]),
+    "Conflict": errors.Conflict("the name is taken", hints=["choose another name"]),
+    "SnapshotSwept": errors.SnapshotSwept(LONG, "pool-7"),
+    "InDoubt": errors.InDoubt(LONG, "send-mail:bob"),
+    "ToolsChanged": errors.ToolsChanged(LONG, ["- deploy once(a,b)", "~ mail once() -> pure()"]),
+    "HasForks": errors.HasForks(LONG, ["argon"]),
+    "Finished": errors.Finished(LONG, "completed"),
+    "WorkspaceUnusable": errors.WorkspaceUnusable("main", "/src/shop", "missing", hints=["--restore"]),
+    "SnapshotIncomplete": errors.SnapshotIncomplete("/src/shop", [(b"a\x1b[2J", "permission denied")] * 30),
+    "RestoreConflict": errors.RestoreConflict("/src/shop", [(b"notes.md", "changed after @214")]),
+    "RestoreUnfinished": errors.RestoreUnfinished("/src/shop", restore="r7", target="@206"),
+    "StoreError": errors.StoreError("the store failed", hints=["relight doctor"]),
+    "StoreUnavailable": errors.StoreUnavailable("it does not answer", hints=["relight doctor"]),
+    "Corrupt": errors.Corrupt("the digest is wrong", session=LONG, seq=215, offered=f"{LONG}@214"),
+    "NotAStore": errors.NotAStore("/home/somebody/documents/notes.txt"),
+    "NewerStore": errors.NewerStore("/home/somebody/relight.db", found=9, known=2),
+    "StoreFull": errors.StoreFull("/home/somebody/relight.db"),
+    "StoreReadOnly": errors.StoreReadOnly("/home/somebody/relight.db"),
+}
+
+
+def every_class(root: type[RelightError] = RelightError) -> Iterator[type[RelightError]]:
+    yield root
+    for child in root.__subclasses__():
+        if child.__module__ == "relight.errors":
+            yield from every_class(child)
+
+
+@pytest.mark.parametrize("kind", list(every_class()), ids=lambda kind: kind.__name__)
+@pytest.mark.parametrize("width", [40, 80])
+def test_an_error_is_told_whole_and_within_the_width(kind: type[RelightError], width: int) -> None:
+    error = EXAMPLES[kind.__name__]
+    assert type(error) is kind
+    lines = [rendered(line, Look(width=width, terminal=True)) for line in lines_of(error, Look(width=width))]
+    assert [line for line in lines if cells(line) > width] == []
+    text = "\n".join(lines)
+    assert lines[0].startswith("error:")
+    assert f"({kind.code})" in text
+    assert text.count("hint:") == len(error.hints)
+    assert error.hints or error.evidence or kind.__name__ in SAYS_ITS_CURE
+    assert "Traceback" not in text
+    assert kind.exit_code in range(6)
+
+
+def test_codes_are_told_apart() -> None:
+    codes = [kind.code for kind in every_class()]
+    assert len(codes) == len(set(codes))
+
+
+# -- exit codes, by real commands -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "exit_code"),
+    [
+        (["nonsense"], "RL-1000", 2),
+        (["list", "--since", "yesterday"], "RL-1000", 2),
+        (["list", "--label", "x"], "RL-1000", 2),
+        (["show"], "RL-1000", 2),
+        (["show", "--nonsense"], "RL-1000", 2),
+        (["--store", "mysql://x", "list"], "RL-1006", 2),
+        (["rewind", "fix-login@2"], "RL-1004", 2),
+        (["label", "fix-login", "12"], "RL-1002", 2),
+        (["fork", "fix-login", "--name", "../../x"], "RL-1002", 2),
+        (["settle", "fix-login", "c1"], "RL-1000", 2),
+        (["run", "--", "no-such-program-at-all"], "RL-1000", 2),
+        (["rm", "changelog"], "RL-1000", 2),
+        (["show", "nobody"], "RL-2001", 3),
+        (["show", "fix-login@999"], "RL-2001", 3),
+        (["show", "fix-login@no-such-label"], "RL-2001", 3),
+        (["show", "../../etc/passwd"], "RL-2001", 3),
+        (["show", "x" * 10_000], "RL-2001", 3),
+        (["tail", ""], "RL-2001", 3),
+        (["resume", "old", "--yes"], "RL-4003", 4),
+        (["resume", "port-to-uv", "--yes"], "RL-4003", 4),
+        (["rewind", "fix-login@2", "--files"], "RL-4000", 4),
+        (["rewind", "fix-login@2", "--both"], "RL-4000", 4),
+        (["archive", "fix-login"], "RL-4003", 4),
+        (["clear", "changelog", "--yes"], "RL-4004", 4),
+        (["stop", "changelog"], "RL-4004", 4),
+        (["fork", "fix-login", "--name", "changelog"], "RL-4004", 4),
+    ],
+    ids=lambda value: " ".join(value)[:40] if isinstance(value, list) else str(value),
+)
+def test_a_bad_call_is_refused_with_its_code(
+    shell: Shell, some: relight.Relight, words: list[str], code: str, exit_code: int
+) -> None:
+    done = shell.run(*words)
+    assert done.returncode == exit_code, done.stderr
+    assert done.stdout == ""
+    assert done.stderr.startswith("error: ")
+    assert f"({code})" in done.stderr
+    assert all(len(line) <= 80 for line in done.stderr.splitlines()), done.stderr
+
+
+def test_a_store_that_is_none_is_told_apart_from_one_that_is_broken(shell: Shell, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    notes.write_text("not a database " * 500)
+    done = shell.run("--store", str(notes), "list")
+    assert (done.returncode, "(RL-5003)" in done.stderr) == (5, True), done.stderr
+    assert notes.read_text().startswith("not a database")
+    assert shell.run("--store", str(tmp_path), "list").returncode == 5
+
+
+def test_without_a_home_the_way_out_is_named(shell: Shell) -> None:
+    done = shell.run("list", HOME="", XDG_DATA_HOME="", RELIGHT_STORE="")
+    assert done.returncode == 5
+    assert "RELIGHT_STORE" in done.stderr
+
+
+def test_a_session_owned_by_another_process_is_refused_with_its_owner(shell: Shell, rl: relight.Relight) -> None:
+    with rl.session("mine") as s:
+        s.append({"role": "user", "content": "hello"})
+        done = shell.run("send", "mine", "more")
+    assert done.returncode == 4
+    assert "(RL-4001)" in done.stderr
+    assert re.search(r"lease held by pid \d+ on \S+ until", done.stderr)
+
+
+def test_an_ambiguous_prefix_lists_who_it_could_be(shell: Shell, rl: relight.Relight) -> None:
+    from tests.cli.twins import make_twins
+
+    first, second = make_twins(rl)
+    done = shell.run("show", first.id[:6])
+    assert done.returncode == 3
+    assert "(RL-2002)" in done.stderr
+    assert first.name in done.stderr
+    assert second.name in done.stderr
+
+
+def test_an_unknown_name_lists_what_is_near(shell: Shell, some: relight.Relight) -> None:
+    assert "fix-login" in shell.run("show", "fix").stderr
+    assert "changelog" in shell.run("show", "chagelog").stderr
+
+
+def test_an_unknown_verb_names_the_nearest(shell: Shell) -> None:
+    done = shell.run("lits")
+    assert done.returncode == 2
+    assert "hint: relight list" in done.stderr
+
+
+def test_an_unexpected_error_is_short_and_says_how_to_see_more(shell: Shell, tmp_path: Path) -> None:
+    target = tmp_path / "file"
+    target.write_text("")
+    with relight.open(shell.store) as rl, rl.session("a") as s:
+        s.append({"role": "user", "content": "hello"})
+    words = ("export", "a", str(target / "below"), "--json")
+    short, long = shell.run(*words), shell.run(*words, "--debug")
+    assert short.returncode == 1
+    assert "Traceback" not in short.stderr
+    assert "--debug" in short.stderr
+    assert "Traceback" in long.stderr
+
+
+def test_a_closed_pipe_and_ctrl_c_are_quiet(shell: Shell, some: relight.Relight) -> None:
+    import signal
+
+    reader = shell.start("tail", "fix-login", "--json")
+    assert reader.stdout is not None
+    reader.stdout.close()
+    _, complaint = reader.communicate(timeout=30)
+    assert complaint == ""
+    with some.session("going") as s:
+        s.append({"role": "user", "content": "hello"})
+        follower = shell.start("tail", "going", "-f")
+        assert follower.stdout is not None
+        assert "hello" in eventually(lambda: follower.stdout and follower.stdout.readline().partition("user")[2])
+        follower.send_signal(signal.SIGINT)
+        _, complaint = follower.communicate(timeout=30)
+    assert follower.returncode == 130
+    assert complaint == ""
