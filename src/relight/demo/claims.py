@@ -1,0 +1,47 @@
+"""Claims: what the demo says about relight, checked against what was counted in this very run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """One sentence, and whether it came true."""
+
+    text: str
+    expected: Any
+    counted: Any
+    kept: bool
+
+    def __str__(self) -> str:
+        return f"{self.text}: expected {self.expected}, counted {self.counted}"
+
+
+class Claims:
+    """The claims of a run, in the order they were made."""
+
+    def __init__(self) -> None:
+        self.made: list[Claim] = []
+
+    def equal(self, text: str, counted: Any, expected: Any) -> bool:
+        """Claim that something is exactly this."""
+        return self._claim(text, counted, expected, kept=counted == expected)
+
+    def at_most(self, text: str, counted: int, bound: int) -> bool:
+        """Claim that something does not exceed a bound."""
+        return self._claim(text, counted, f"at most {bound}", kept=counted <= bound)
+
+    def at_least(self, text: str, counted: int, bound: int) -> bool:
+        """Claim that something reaches a bound."""
+        return self._claim(text, counted, f"at least {bound}", kept=counted >= bound)
+
+    def _claim(self, text: str, counted: Any, expected: Any, *, kept: bool) -> bool:
+        self.made.append(Claim(text=text, expected=expected, counted=counted, kept=kept))
+        return kept
+
+    @property
+    def broken(self) -> list[Claim]:
+        """Those that turned out false."""
+        return [claim for claim in self.made if not claim.kept]

@@ -1,0 +1,130 @@
+"""The demo's screen: lines that are never drawn over, in 80 columns, clear without colour, and pauses a key skips.
+
+How a stream may look is decided where the command line decides it (cli/look.py); this knows the demo's own lines.
+Plain mode and narrow terminals have no columns and say in words what the marks mean.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from relight.cli.console import rendered, shown, wrapped
+from relight.cli.look import DEFAULT_WIDTH, Line, Look, Role, Span
+from relight.cli.plaintext import cells, cut, pad
+
+NOTE: Final = 52
+"""the column of a step's mark"""
+VERDICT: Final = 76
+"""the column of a verdict's mark"""
+_ROLES: Final[dict[str, Role]] = {"✓": "ok", "✗": "bad", "†": "bad", "…": "warn"}
+_WORDS: Final = {"✓": "ok", "✗": "bad", "†": "killed", "…": "open"}
+
+
+class Screen:
+    """Prints the demo; a silent one prints nothing and never pauses."""
+
+    def __init__(self, look: Look, *, fast: bool, silent: bool = False) -> None:
+        self._look = look._replace(width=min(look.width, DEFAULT_WIDTH))
+        self._columns = not look.plain and look.width >= DEFAULT_WIDTH
+        self._silent = silent
+        self._part = 0
+        self.paced = look.terminal and not fast and not silent
+
+    # -- lines ------------------------------------------------------------------------------------------------
+
+    def opening(self, *lines: Line) -> None:
+        """The first lines."""
+        if self._look.plain:
+            self.put(f"plain mode (from {self._look.plain})")
+        for line in lines:
+            self.put(*line)
+        if self.paced and keyboard_is_ours():
+            self.put(Span("any key skips a pause", "dim"))
+
+    def part(self, title: str, note: str = "") -> None:
+        """A numbered heading."""
+        self._part += 1
+        self.put()
+        self.put(f"{self._part}  ", Span(title, "bold"), Span(f"  {note}" if note else "", "dim"))
+
+    def line(self, *parts: Span | str) -> None:
+        """A line of a part."""
+        self.put("   ", *parts)
+
+    def step(self, seq: int, kind: str, text: str, mark: str = "", note: str = "") -> None:
+        """One step of the journal."""
+        if not self._columns:
+            words = ", ".join(filter(None, [_WORDS.get(mark, ""), note]))
+            self.line(f"step {seq}, {kind}: {text}{': ' + words if words else ''}")
+            return
+        room = (NOTE if mark else DEFAULT_WIDTH) - 16
+        what = cut(shown(text, self._look), room, ellipsis=self._look.ellipsis)
+        tail: Line = [pad(what, room), " ", Span(mark, _ROLES[mark]), f" {note}"] if mark else [what]
+        self.line(Span(f"@{seq:<3}", "ref"), f" {kind:<6} ", *tail)
+
+    def verdict(self, text: str, mark: str) -> None:
+        """A line that ends with a mark in the last column."""
+        if not self._columns:
+            self.line(f"{text}: {_WORDS[mark]}")
+            return
+        self.line(pad(shown(text, self._look), VERDICT - 4), " ", Span(mark, _ROLES[mark]))
+
+    def right(self, left: str, right: str) -> None:
+        """Two texts at the two ends of a line."""
+        room = max(VERDICT - 2 - cells(shown(left, self._look)), cells(right) + 2)
+        self.line(left, pad(right, room, right=True) if self._columns else f"  {right}")
+
+    def put(self, *parts: Span | str) -> None:
+        """One line; in a narrow terminal several."""
+        for line in wrapped(list(parts), self._look):
+            self.put_whole(*line)
+
+    def put_whole(self, *parts: Span | str) -> None:
+        """One line that is to be copied, however long it is."""
+        if not self._silent:
+            print(rendered(list(parts), self._look), flush=True)
+
+    # -- pauses -----------------------------------------------------------------------------------------------
+
+    def pause(self, seconds: float) -> None:
+        """Time to read; any key skips it."""
+        if not self.paced:
+            return
+        if not keyboard_is_ours():
+            time.sleep(seconds)
+            return
+        readable, _, _ = select.select([sys.stdin], [], [], seconds)
+        if readable:
+            os.read(sys.stdin.fileno(), 64)
+
+
+def keyboard_is_ours() -> bool:
+    """Is there a keyboard, and may we read it? A process in the background would be stopped for asking."""
+    try:
+        return sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
+    except (AttributeError, OSError, ValueError):  # no stdin at all, none with a terminal, closed
+        return False
+
+
+@contextmanager
+def single_keys() -> Iterator[None]:
+    """Deliver keys one by one and unseen; Ctrl-C keeps its meaning. What was typed ahead is thrown away at the end."""
+    if not keyboard_is_ours():
+        yield
+        return
+    import termios
+    import tty
+
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    tty.setcbreak(keyboard)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSAFLUSH, before)

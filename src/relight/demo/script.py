@@ -1,0 +1,99 @@
+"""The scripted model: a pure function from a conversation to the next reply, in Anthropic's Messages format.
+
+It remembers nothing. What it says depends on the last call it sees and on its result, as a real model's reply
+would: after a mail whose outcome nobody knows it looks before it sends again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from relight.demo.shop import FIX, PLACE
+
+PROMPT: Final = "The cart's tests fail. Fix it, then tell the team."
+NO_MAIL: Final = "no mail found"
+SUBJECT: Final = "fixed"
+MAILS_AT_MOST: Final = 9
+"""tries to send, each after a look that found none; then it gives up"""
+
+Message = dict[str, Any]
+Call = tuple[str, dict[str, Any]]
+
+
+def reply(messages: Sequence[Message]) -> Message:
+    """What the model says next."""
+    text, calls = _next(messages)
+    turn = turns(messages) + 1
+    content: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    content += [
+        {"type": "tool_use", "id": f"call_{turn}_{number}", "name": name, "input": arguments}
+        for number, (name, arguments) in enumerate(calls, 1)
+    ]
+    return {"role": "assistant", "content": content}
+
+
+def turns(messages: Sequence[Message]) -> int:
+    """How often the model has spoken."""
+    return sum(message["role"] == "assistant" for message in messages)
+
+
+def rounds(messages: Sequence[Message]) -> list[tuple[str, list[tuple[str, Any, str]]]]:
+    """The conversation without ids: for each reply its words and its calls as (name, arguments, result)."""
+    results = {
+        block["tool_use_id"]: str(block["content"])
+        for message in messages
+        if message["role"] == "user" and isinstance(message["content"], list)
+        for block in message["content"]
+        if block["type"] == "tool_result"
+    }
+    return [
+        (
+            " ".join(block["text"] for block in message["content"] if block["type"] == "text"),
+            [
+                (block["name"], block["input"], results.get(block["id"], ""))
+                for block in message["content"]
+                if block["type"] == "tool_use"
+            ],
+        )
+        for message in messages
+        if message["role"] == "assistant"
+    ]
+
+
+def _next(messages: Sequence[Message]) -> tuple[str, list[Call]]:
+    spoken = rounds(messages)
+    if not spoken:
+        read: list[Call] = [("read_file", {"path": "test_cart.py"}), ("read_file", {"path": "cart.py"})]
+        return "I will look at the failing test.", read
+    if not spoken[-1][1]:
+        return "I have said all I had to say.", []  # nobody should have asked
+    name, _, result = spoken[-1][1][-1]
+    if name == "read_file":
+        edit = {"path": "cart.py", "old": PLACE, "new": FIX + PLACE}
+        return "The total ignores the discount.", [("edit_file", edit)]
+    if name == "edit_file":
+        return "Now the tests.", [("run_tests", {})]
+    if name == "run_tests":
+        return _after_tests(result)
+    if name == "send_mail":
+        return "I will see whether it went out.", [("check_outbox", {})]
+    return _after_looking(result, sum(call[0] == "send_mail" for _, calls in spoken for call in calls))
+
+
+def _after_tests(result: str) -> tuple[str, list[Call]]:
+    if "failed" in result:
+        return "The tests still fail. I stop here.", []
+    return "All green. I will tell the team.", [_mail()]
+
+
+def _after_looking(result: str, sent: int) -> tuple[str, list[Call]]:
+    if result != NO_MAIL:
+        return "It went out. Done.", []
+    if sent >= MAILS_AT_MOST:
+        return "The mail does not go out. I stop here.", []
+    return "It did not go out. I will send it now.", [_mail()]
+
+
+def _mail() -> Call:
+    return "send_mail", {"to": "team", "subject": SUBJECT}

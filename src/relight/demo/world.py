@@ -1,0 +1,103 @@
+"""The world outside the agent: the scripted model and the mail server, in a process of their own, which counts.
+
+    python -m relight.demo.world --think SECONDS --transit SECONDS --hasty RUN --slow RUN,RUN
+
+Every request is written down before it is answered: requests.jsonl. A mail that has arrived is a line in RUN.outbox.
+Requests are served one at a time and in order, so that whoever looks into the outbox sees every mail sent before.
+The first mail of a run in `--slow` arrives, but its receipt does not: that is the moment in which the demo kills.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import sys
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from relight.demo import script
+from relight.demo.wire import end_with_parent, say_ready
+
+REQUEST_SECONDS: Final = 10.0
+HOLD_SECONDS: Final = 90.0
+BACKLOG: Final = 16
+
+
+class World:
+    """Answers requests and keeps count."""
+
+    def __init__(self, *, think_seconds: float, transit_seconds: float, hasty: str, slow: set[str]) -> None:
+        self._think_seconds = think_seconds
+        self._transit_seconds = transit_seconds
+        self._hasty = hasty
+        self._slow = slow
+
+    def serve(self, wire: socket.socket) -> None:
+        """One request. A caller that is gone before its request is complete has asked nothing."""
+        wire.settimeout(REQUEST_SECONDS)
+        with wire.makefile("rb") as requests:
+            line = requests.readline()
+        if not line.endswith(b"\n"):
+            return
+        request = json.loads(line)
+        answer = {"model": self._model, "mail": self._mail, "outbox": self._outbox}[request["op"]](request)
+        if request["op"] == "mail" and request["run"] in self._slow:
+            self._slow.remove(request["run"])
+            wire.settimeout(HOLD_SECONDS)
+            wire.recv(1)  # comes back when the caller is gone
+            return
+        wire.sendall(json.dumps(answer).encode() + b"\n")
+
+    def _model(self, request: dict[str, Any]) -> dict[str, Any]:
+        messages = request["messages"]
+        _note("requests.jsonl", json.dumps({"run": request["run"], "turn": script.turns(messages) + 1}))
+        if request["run"] != self._hasty:
+            time.sleep(self._think_seconds)
+        message = script.reply(messages)
+        tokens = {"input_tokens": len(json.dumps(messages)) // 4, "output_tokens": len(json.dumps(message)) // 4}
+        return {"message": message, "usage": tokens}
+
+    def _mail(self, request: dict[str, Any]) -> str:
+        time.sleep(self._transit_seconds)
+        _note(f"{request['run']}.outbox", json.dumps({"to": request["to"], "subject": request["subject"]}))
+        time.sleep(self._transit_seconds)
+        return "sent"
+
+    def _outbox(self, request: dict[str, Any]) -> int:
+        outbox = Path(f"{request['run']}.outbox")
+        return len(outbox.read_bytes().splitlines()) if outbox.exists() else 0
+
+
+def _note(name: str, line: str) -> None:
+    with open(name, "ab") as file:
+        file.write(line.encode() + b"\n")
+
+
+def main() -> None:
+    """Serve until the parent is gone."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--think", type=float, default=0.0)
+    parser.add_argument("--transit", type=float, default=0.0)
+    parser.add_argument("--hasty", default="", help="the run whose model does not think, since nobody watches it")
+    parser.add_argument("--slow", default="", help="the runs whose first receipt gets lost")
+    options = parser.parse_args()
+    slow = set(filter(None, options.slow.split(",")))
+    world = World(think_seconds=options.think, transit_seconds=options.transit, hasty=options.hasty, slow=slow)
+    with socket.socket(socket.AF_UNIX) as door:
+        door.bind("socket")
+        door.listen(BACKLOG)
+        end_with_parent()
+        say_ready()
+        while True:
+            wire, _ = door.accept()
+            with wire:
+                try:
+                    world.serve(wire)
+                except OSError as error:
+                    print(f"a caller is gone: {error}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
