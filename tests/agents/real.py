@@ -1,0 +1,251 @@
+"""Real coding agents, driven offline: installed once into a cache, started in a home of their own.
+
+Versions are pinned: a newer agent is a decision, not a surprise. The native binaries are started, not the npm
+wrappers, so that a kill hits the agent. Every run has a blank HOME, a fake key, and the fake model's URL; nothing
+else of the caller's environment reaches it. `isolated` puts a command into a network namespace that has only `lo`.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import re
+import shutil
+import subprocess
+import tempfile
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+CLAUDE_VERSION: Final = "2.1.325"
+CODEX_VERSION: Final = "0.166.0"
+INSTALL_SECONDS: Final = 900
+CLAUDE_KEY: Final = "sk-ant-fake-key-of-the-relight-tests-0000"
+CODEX_KEY_NAME: Final = "FAKE_KEY"
+_PLATFORM: Final = f"linux-{'arm64' if platform.machine() in {'aarch64', 'arm64'} else 'x64'}"
+_PASSED: Final = ("PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR")
+_CONFIG: Final = """\
+model = "fake-model"
+model_provider = "fake"
+approval_policy = "never"
+sandbox_mode = "danger-full-access"
+check_for_update_on_startup = false
+
+[model_providers.fake]
+name = "fake"
+base_url = "{url}/v1"
+env_key = "{key_name}"
+wire_api = "responses"
+request_max_retries = 1
+stream_max_retries = 1
+supports_websockets = false
+
+[analytics]
+enabled = false
+
+[features]
+apps = false
+plugins = false
+remote_plugin = false
+daemon_auto_start = false
+enable_request_compression = false
+
+[projects."{cwd}"]
+trust_level = "trusted"
+"""
+
+
+# ---------------------------------------------------------------- installing
+
+
+def cache() -> Path:
+    """Where the agents are kept between runs."""
+    return Path(os.environ.get("RELIGHT_AGENT_CACHE") or Path.home() / ".cache" / "relight-agents")
+
+
+def installed() -> Path:
+    """The npm prefix with both agents, installing it if need be. One process installs, the others wait."""
+    prefix = cache() / f"claude-{CLAUDE_VERSION}-codex-{CODEX_VERSION}"
+    if prefix.is_dir():
+        return prefix
+    cache().mkdir(parents=True, exist_ok=True)
+    with (cache() / "install.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not prefix.is_dir():
+            _install(prefix)
+    return prefix
+
+
+def _install(prefix: Path) -> None:
+    if shutil.which("npm") is None:
+        raise RuntimeError("npm is missing: it installs the agents (apt install npm)")
+    partial = Path(tempfile.mkdtemp(dir=cache(), prefix="installing-"))
+    packages = [f"@anthropic-ai/claude-code@{CLAUDE_VERSION}", f"@openai/codex@{CODEX_VERSION}"]
+    quiet = ["--no-audit", "--no-fund", "--ignore-scripts", "--loglevel=error"]
+    try:
+        subprocess.run(
+            ["npm", "install", "--prefix", str(partial), *quiet, *packages],
+            check=True,
+            timeout=INSTALL_SECONDS,
+            stdout=subprocess.DEVNULL,
+        )
+        partial.rename(prefix)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def claude_binary() -> Path:
+    """The native Claude Code."""
+    return _binary(f"@anthropic-ai/claude-code-{_PLATFORM}/claude")
+
+
+def codex_binary() -> Path:
+    """The native Codex."""
+    return _binary(f"@openai/codex-{_PLATFORM}/vendor/*/bin/codex")
+
+
+def _binary(pattern: str) -> Path:
+    [found] = (installed() / "node_modules").glob(pattern)
+    return found
+
+
+# ---------------------------------------------------------------- running
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claude:
+    """Claude Code in a home of its own."""
+
+    home: Path
+    cwd: Path
+    url: str
+    extra: dict[str, str] = field(default_factory=dict)
+    """more environment, such as CLAUDE_CODE_OAUTH_TOKEN or CLAUDE_CODE_MAX_RETRIES"""
+
+    def environment(self) -> dict[str, str]:
+        quiet = ("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "DISABLE_TELEMETRY", "DISABLE_ERROR_REPORTING")
+        given = {
+            **_passed(),
+            "HOME": str(self.home),
+            "TZ": "UTC",
+            "IS_SANDBOX": "1",  # needed as root
+            "ANTHROPIC_BASE_URL": self.url,
+            "ANTHROPIC_API_KEY": CLAUDE_KEY,
+            "DISABLE_AUTOUPDATER": "1",
+            **dict.fromkeys(quiet, "1"),
+            **self.extra,
+        }
+        if "CLAUDE_CODE_OAUTH_TOKEN" in given:
+            del given["ANTHROPIC_API_KEY"]
+        return given
+
+    def start(self, prompt: str, session: str, *more: str) -> list[str]:
+        """A new session under an id of our choice."""
+        return [*self._base(), prompt, "--session-id", session, *self._output(), *more]
+
+    def resume(self, prompt: str, session: str, *more: str) -> list[str]:
+        """The same session with one more prompt."""
+        return [*self._base(), prompt, "--resume", session, *self._output(), *more]
+
+    def transcript(self, session: str) -> Path:
+        """The JSONL of a session; the directory is named by the real path of cwd."""
+        key = re.sub(r"[^a-zA-Z0-9]", "-", str(self.cwd.resolve()))
+        return self.home / ".claude" / "projects" / key / f"{session}.jsonl"
+
+    @staticmethod
+    def new_session() -> str:
+        return str(uuid.uuid4())
+
+    @staticmethod
+    def _base() -> list[str]:
+        return [str(claude_binary()), "-p"]
+
+    @staticmethod
+    def _output() -> list[str]:
+        return ["--output-format", "stream-json", "--verbose", "--dangerously-skip-permissions"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Codex:
+    """Codex in a home of its own."""
+
+    home: Path
+    cwd: Path
+    url: str
+    extra: dict[str, str] = field(default_factory=dict)
+
+    def environment(self) -> dict[str, str]:
+        return {**_passed(), "HOME": str(self.home), "TZ": "UTC", CODEX_KEY_NAME: "fake", **self.extra}
+
+    def configure(self) -> Path:
+        """Write config.toml; again for another URL or directory."""
+        config = self.home / ".codex" / "config.toml"
+        config.parent.mkdir(parents=True, exist_ok=True)
+        config.write_text(_CONFIG.format(url=self.url, cwd=self.cwd.resolve(), key_name=CODEX_KEY_NAME))
+        return config
+
+    def start(self, prompt: str, *more: str) -> list[str]:
+        """A new thread; its id is in the line thread.started."""
+        self.configure()
+        return [str(codex_binary()), "exec", "--json", "--skip-git-repo-check", *more, prompt]
+
+    def resume(self, prompt: str, thread: str, *more: str) -> list[str]:
+        """The same thread with one more prompt. Compare thread_id: an unknown name silently starts a new one."""
+        self.configure()
+        return [str(codex_binary()), "exec", "resume", "--json", "--skip-git-repo-check", *more, thread, prompt]
+
+    def rollouts(self) -> list[Path]:
+        """Every rollout in this home, oldest first."""
+        return sorted((self.home / ".codex" / "sessions").rglob("rollout-*.jsonl"))
+
+
+def spawn(agent: Claude | Codex, command: list[str], output: Path) -> subprocess.Popen[bytes]:
+    """Start an agent in a process group of its own; stdout to a file, stderr beside it."""
+    with output.open("ab") as stdout, output.with_suffix(".err").open("ab") as stderr:
+        return subprocess.Popen(
+            command,
+            cwd=agent.cwd,
+            env=agent.environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=stdout,
+            stderr=stderr,
+            start_new_session=True,
+        )
+
+
+def run(agent: Claude | Codex, command: list[str], seconds: float = 60.0) -> subprocess.CompletedProcess[str]:
+    """Run an agent to its end."""
+    return subprocess.run(
+        command,
+        cwd=agent.cwd,
+        env=agent.environment(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=seconds,
+        check=False,
+    )
+
+
+def isolated(command: list[str]) -> list[str]:
+    """The command in a network namespace with nothing but `lo`, where this machine allows it; else as it is.
+
+    The fake model has to run inside of the same one: wrap the test process, not the agent.
+    """
+    if not can_isolate():
+        return command
+    return ["unshare", "-rn", "sh", "-c", 'ip link set lo up && exec "$@"', "sh", *command]
+
+
+def can_isolate() -> bool:
+    """May this process make a network namespace?"""
+    if shutil.which("unshare") is None or shutil.which("ip") is None:
+        return False
+    probe = subprocess.run(["unshare", "-rn", "ip", "link", "set", "lo", "up"], capture_output=True, check=False)
+    return probe.returncode == 0
+
+
+def _passed() -> dict[str, str]:
+    return {name: os.environ[name] for name in _PASSED if name in os.environ}
