@@ -111,7 +111,7 @@ def _hints(error: type[RelightError]) -> list[str]:
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hints.append"
     ]
     written = [item for one in lists if isinstance(one, ast.List) for item in one.elts]
-    return [_spelled(item) for item in [*written, *appended]]
+    return [_spelled(item) for item in sorted([*written, *appended], key=lambda item: item.lineno)]
 
 
 def _spelled(text: ast.expr) -> str:
