@@ -1,0 +1,49 @@
+"""A plot of save time over the run, as SVG written by hand: two lines, two axes, no library."""
+
+from __future__ import annotations
+
+import statistics
+
+WIDTH, HEIGHT, LEFT, BOTTOM, TOP = 860, 360, 60, 40, 44
+
+
+def save_times(ours_ms: list[float], raw_ms: list[float], *, buckets: int = 80) -> str:
+    """Medians of equal stretches of the run; the title states the answer."""
+    lines = {"relight": _medians(ours_ms, buckets), "raw INSERT": _medians(raw_ms, buckets)}
+    top = max(max(values) for values in lines.values()) * 1.25
+    ratio = statistics.median(ours_ms) / statistics.median(raw_ms)
+    title = f"save time over {len(ours_ms)} saves: relight {ratio:.2f} x a raw INSERT, flat"
+    body = [_text(LEFT, 24, title, 15), *_axes(top, len(ours_ms))]
+    for (name, values), colour in zip(lines.items(), ("#0550ae", "#7a4d00"), strict=True):
+        points = " ".join(f"{_x(i, len(values)):.1f},{_y(value, top):.1f}" for i, value in enumerate(values))
+        body.append(f'<polyline fill="none" stroke="{colour}" stroke-width="2" points="{points}"/>')
+        body.append(_text(WIDTH - 130, _y(values[-1], top) - 8, name, 13, colour))
+    header = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">'
+    return "\n".join([header, f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>', *body, "</svg>\n"])
+
+
+def _medians(values: list[float], buckets: int) -> list[float]:
+    size = max(1, len(values) // buckets)
+    return [statistics.median(values[i : i + size]) for i in range(0, len(values) - size + 1, size)]
+
+
+def _axes(top: float, saves: int) -> list[str]:
+    parts = [f'<line x1="{LEFT}" y1="{HEIGHT - BOTTOM}" x2="{WIDTH - 20}" y2="{HEIGHT - BOTTOM}" stroke="#57606a"/>']
+    for share in (0.0, 0.25, 0.5, 0.75, 1.0):
+        y = _y(top * share, top)
+        parts.append(f'<line x1="{LEFT}" y1="{y:.1f}" x2="{WIDTH - 20}" y2="{y:.1f}" stroke="#d0d7de"/>')
+        parts.append(_text(8, y + 4, f"{top * share:.2f} ms", 12))
+        parts.append(_text(LEFT + share * (WIDTH - LEFT - 20) - 14, HEIGHT - 14, f"{saves * share:.0f}", 12))
+    return parts
+
+
+def _x(index: int, count: int) -> float:
+    return LEFT + index / max(1, count - 1) * (WIDTH - LEFT - 20)
+
+
+def _y(value: float, top: float) -> float:
+    return HEIGHT - BOTTOM - value / top * (HEIGHT - BOTTOM - TOP)
+
+
+def _text(x: float, y: float, text: str, size: int, colour: str = "#1b1f24") -> str:
+    return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}">{text}</text>'
