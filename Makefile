@@ -40,6 +40,7 @@ proof: $(READY) ## the suite with the full figures instead of samples; takes hou
 
 docs: $(READY) ## write the generated reference
 	@$(BIN)/python tools/reference.py
+	@test ! -e build/figures.json || $(BIN)/python tools/reliability.py
 
 lock: $(READY) ## pin the requirements again, with hashes; UPGRADE=1 takes newer versions
 	@$(LOCK) pyproject.toml -o requirements/base.txt

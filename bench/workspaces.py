@@ -3,13 +3,15 @@
     python -m bench.workspaces [--files 1000,10000,50000] [--json FILE] [--rounds N] [--no-git]
 
 Every figure is a median of interleaved rounds on one tree; ratios are against git in the same run, since absolute
-times drift from machine to machine. Ours is durable (segment synced) in every figure; git is not asked to sync.
-Disk is allocated blocks. git runs with an index and an object store of its own, never in the workspace's.
+times drift from machine to machine. Ours is durable (segment synced) in every figure; git is not asked to sync. The
+floor reads, hashes and appends the same changed files, with one fdatasync. Disk is allocated blocks. git runs with an
+index and an object store of its own, never in the workspace's.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import json
 import os
 import random
@@ -99,10 +101,31 @@ def timed(call: Callable[[], Any]) -> float:
     return (time.perf_counter() - start) * 1000
 
 
-def edit(paths: list[Path], chance: random.Random, count: int = CHANGED) -> None:
-    for path in chance.sample(paths, count):
+def edit(paths: list[Path], chance: random.Random, count: int = CHANGED) -> list[Path]:
+    edited = chance.sample(paths, count)
+    for path in edited:
         with path.open("a") as file:
             file.write(f"# edited {chance.getrandbits(64):x}\n")
+    return edited
+
+
+class Floor:
+    """What nobody can do without: read what changed, hash it, append it, sync."""
+
+    def __init__(self, path: Path) -> None:
+        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self.changed: list[Path] = []
+
+    def run(self) -> None:
+        for path in self.changed:
+            data = path.read_bytes()
+            hashlib.sha256(data).digest()
+            os.write(self._fd, data)
+        if self.changed:
+            os.fdatasync(self._fd)
+
+    def close(self) -> None:
+        os.close(self._fd)
 
 
 class Ours:
@@ -140,24 +163,34 @@ def measure(files: int, rounds: int, with_git: bool) -> dict[str, Any]:
         contenders: dict[str, Callable[[], Any]] = {"watch": watch.workspace.snapshot, "walk": walk.workspace.snapshot}
         if git is not None:
             contenders["git"] = git.snapshot
-        found["changed"] = _rounds(contenders, rounds, lambda: edit(paths, chance))
+        floor = Floor(scratch / "floor")
+
+        def change() -> None:
+            floor.changed = edit(paths, chance)
+
+        found["changed"] = _rounds({**contenders, "floor": floor.run}, rounds, change)
         found["nothing"] = _rounds(contenders, rounds, lambda: None)
+        floor.close()
         for count in (3, 100):
             found[f"restore_{count}"] = _restores(walk, watch, git, paths, chance, rounds, count)
         found["disk_100"] = _disk(watch, git, scratch, paths, chance)
         walk.workspace.close()
-        found["reopened_walk"] = timed(partial(_reopened, root, scratch / "walk"))
         watch.workspace.close()
+        opening = [_reopened(root, scratch / "walk") for _ in range(3)]
+        found["reopened"] = {"open": min(one for one, _ in opening), "walk": min(one for _, one in opening)}
         return found
     finally:
         shutil.rmtree(scratch)
 
 
-def _reopened(root: Path, home: Path) -> None:
-    """As another process finds it: open, remember, walk."""
+def _reopened(root: Path, home: Path) -> tuple[float, float]:
+    """As another process finds it: (open and remember, first walk)."""
+    start = time.perf_counter()
     again = Ours(root, home, watch=False)
-    again.workspace.snapshot()
+    opened = (time.perf_counter() - start) * 1000
+    walked = timed(again.workspace.snapshot)
     again.workspace.close()
+    return opened, walked
 
 
 def _rounds(contenders: dict[str, Callable[[], Any]], rounds: int, before: Callable[[], None]) -> dict[str, float]:
@@ -211,6 +244,7 @@ def goals(found: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
     rows = [
         ("3 changed, watcher, ms", found["changed"]["watch"], "≤ 2", found["changed"]["watch"] <= 2),
         ("nothing changed, watcher, ms", found["nothing"]["watch"], "≤ 0.3", found["nothing"]["watch"] <= 0.3),
+        ("opening again, ms", found["reopened"]["open"], "≤ 300", found["reopened"]["open"] <= 300),
     ]
     if "git" not in found["changed"]:
         return rows
@@ -230,9 +264,8 @@ def goals(found: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
 
 def show(found: dict[str, Any]) -> None:
     print(f"\n{found['files']:,} files of 1-20 KB (compiled walker: {'yes' if found['native'] else 'no'})")
-    for key in ("first", "changed", "nothing", "restore_3", "restore_100", "store_mb", "disk_100"):
+    for key in ("first", "changed", "nothing", "restore_3", "restore_100", "store_mb", "disk_100", "reopened"):
         print(f"  {key:<12}" + "   ".join(f"{name} {value:,.2f}" for name, value in found[key].items()))
-    print(f"  reopened     walk {found['reopened_walk']:,.2f}")
     for what, value, bound, met in goals(found):
         print(f"  {'ok  ' if met else 'MISS'} {what:<32} {value:8.2f}   {bound}")
 

@@ -16,6 +16,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PAGE = ROOT / "RELIABILITY.md"
 FIGURES = ROOT / "build" / "figures.json"
 _BROKEN = "**not kept**: "
+_NEXT = "<br>"
 BEGIN, END = "<!-- figures: begin -->", "<!-- figures: end -->"
 
 GUARANTEES = {
@@ -79,7 +80,8 @@ def read(former: str) -> list[dict[str, Any]]:
             "test": test.strip("`"),
             "kept": not figure.startswith(_BROKEN),
         }
-        for guarantee, _, figure, test in cells
+        for guarantee, _, figures, test in cells
+        for figure in figures.split(_NEXT)
     ]
 
 
@@ -90,29 +92,23 @@ def _exists(test: str) -> bool:
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """One line a figure, in the order of the guarantees; the sentence stands at the first."""
-    lines = ["| | guarantee | last figure | test |", "|---|---|---|---|"]
-    seen: set[str] = set()
-    told: set[tuple[str, str, str]] = set()
+    """One line a test with all its figures, in the order of the guarantees; the sentence stands at the first."""
+    figures: dict[tuple[str, str], dict[str, None]] = {}  # one test on several stores may say the same of each
     for row in sorted(rows, key=lambda row: (int(row["guarantee"][1:]), row["test"], row["figure"])):
-        name = row["guarantee"]
+        told = row["figure"] if row["kept"] else f"{_BROKEN}{row['figure']}"
+        figures.setdefault((row["guarantee"], _test(row["test"])), {})[told.replace("|", "\\|")] = None
+    lines = ["| | guarantee | last figures | test |", "|---|---|---|---|"]
+    seen: set[str] = set()
+    for (name, test), told_of_it in figures.items():
         sentence = "" if name in seen else GUARANTEES[name]
-        figure = row["figure"] if row["kept"] else f"{_BROKEN}{row['figure']}"
-        test = _test(row["test"])
-        if (name, figure, test) not in told:  # one test on several stores may say the same of each
-            lines.append(f"| {name} | {sentence} | {_cell(figure)} | `{test}` |")
+        lines.append(f"| {name} | {sentence} | {_NEXT.join(told_of_it)} | `{test}` |")
         seen.add(name)
-        told.add((name, figure, test))
     return "\n".join(lines) + "\n"
 
 
 def _test(nodeid: str) -> str:
     """The test without the parameters it was run with."""
     return nodeid.partition("[")[0]
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|")
 
 
 if __name__ == "__main__":

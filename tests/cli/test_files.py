@@ -172,8 +172,11 @@ def test_a_diff_goes_from_one_checkpoint_to_another_or_to_the_disk(shell: Shell,
     assert between[".env"]["what"] == "left out"
     now = {one["path"] for one in shell.json("diff", "fix@green") if one["kind"] != "dir"}
     assert now == {"cart.py", "lib/log.py", ".envrc", "notes.md", ".env"}
-    done = shell.run("diff", "fix@1")
-    assert (done.returncode, "the first is @2" in done.stderr) == (3, True)
+    assert shell.json("diff", "fix@1", "fix") == list(between.values())
+    with relight.open(shell.store) as rl, rl.session("bare") as s:
+        s.append({"role": "user", "content": "no files"})
+    done = shell.run("diff", "bare")
+    assert (done.returncode, "no step of it has captured files" in done.stderr) == (3, True)
 
 
 def test_a_diff_in_a_pipe_is_a_patch(shell: Shell, work: Path, tmp_path: Path) -> None:

@@ -67,4 +67,19 @@ def test_drawing_imports_nothing_heavy(shell: Shell, some: relight.Relight) -> N
         check=True,
     )
     loaded = done.stdout.splitlines()[-1]
-    assert not [name for name in ("rich", "asyncio", "hypothesis") if f"'{name}'" in loaded]
+    assert not [name for name in ("rich", "asyncio", "hypothesis", "difflib", "shutil") if f"'{name}'" in loaded]
+
+
+def test_a_reference_is_completed_without_loading_the_verbs(shell: Shell, some: relight.Relight) -> None:
+    code = "import sys, relight.cli.main as m; m.main([]); print(sorted({n.split('.')[0] for n in sys.modules}))"
+    asking = {"_RELIGHT_COMPLETE": "zsh_complete", "COMP_WORDS": "relight show fix", "COMP_CWORD": "2"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(shell.store, **asking),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    assert done.stdout.startswith("plain\nfix-login\nwaiting\n")
+    assert not [name for name in ("click", "difflib", "shutil") if f"'{name}'" in done.stdout.splitlines()[-1]]

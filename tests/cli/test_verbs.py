@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.cli.main import VERBS
+from relight.cli.group import VERBS
 from tests.cli.conftest import call, send_mail
 from tests.cli.shell import Shell, eventually, logical_dump
 
@@ -165,13 +166,17 @@ def test_no_line_on_a_terminal_is_wider_than_it(shell: Shell, some: relight.Reli
         assert [line for line in screen.lines if len(line) > width] == [], words
 
 
+def _steady(line: str) -> str:
+    """Without ages, and without the space that a column of them takes."""
+    return re.sub(r"\s+", " ", re.sub(r"\s*\d[\d.]*\s?m?s( ago)?", " AGE", line))
+
+
 def test_the_words_are_the_same_without_colour(shell: Shell, some: relight.Relight) -> None:
     for words in (["checkpoints", "fix-login"], ["can-resume", "changelog"], ["show", "changelog"]):
         colored, plain = shell.screen(*words), shell.screen(*words, NO_COLOR="1")
         assert "\x1b[" in colored.text
         assert "\x1b" not in plain.text
-        steady = [re.sub(r"\s*\d[\d.]*\s?m?s( ago)?", " AGE", line) for line in colored.lines]
-        assert steady == [re.sub(r"\s*\d[\d.]*\s?m?s( ago)?", " AGE", line) for line in plain.lines]
+        assert [_steady(line) for line in colored.lines] == [_steady(line) for line in plain.lines]
     assert "\x1b" not in shell.screen("list", TERM="dumb").text
     assert "\x1b" not in shell.screen("list", "--color", "never").text
     assert "\x1b[" in shell.run("show", "changelog", CLICOLOR_FORCE="1").stdout
@@ -233,6 +238,31 @@ def test_a_shell_completes_verbs_sessions_and_labels(shell: Shell, some: relight
     assert "old" not in complete("relight show ")
     for name in ("bash", "zsh", "fish"):
         assert "_RELIGHT_COMPLETE" in shell.run("completion", name).stdout
+
+
+@pytest.mark.parametrize("name", ["bash", "zsh", "fish"])
+@pytest.mark.parametrize("typed", ["", "fi", "fix-login@", "nobody", "old"])
+def test_our_own_answer_to_a_shell_is_the_one_click_would_give(
+    some: relight.Relight, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, typed: str
+) -> None:
+    from relight.cli import completing, group
+
+    words = {"COMP_WORDS": f"relight show {typed}".strip(), "COMP_CWORD": typed if name == "fish" else "2"}
+    for variable, value in {**words, "_RELIGHT_COMPLETE": f"{name}_complete"}.items():
+        monkeypatch.setenv(variable, value)
+    monkeypatch.setenv("RELIGHT_STORE", some.store.url)
+    assert completing.answered(os.environ)
+    ours = capsys.readouterr().out
+    group.run([])
+    assert capsys.readouterr().out.strip("\n") == ours.strip("\n")
+
+
+@pytest.mark.parametrize("line", ["relight", "relight sh", "relight show 'fix", "relight show -", "relight list f"])
+def test_other_questions_of_a_shell_are_left_to_click(line: str) -> None:
+    from relight.cli import completing
+
+    asked = {"_RELIGHT_COMPLETE": "zsh_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    assert not completing.answered(asked)
 
 
 # -- following ------------------------------------------------------------------------------------------------

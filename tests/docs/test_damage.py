@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 import sys
 from collections.abc import Callable
@@ -163,6 +164,37 @@ def test_a_store_of_a_newer_relight_is_left_alone(store: Path) -> None:
     sql(store, "PRAGMA user_version = 999")
     with pytest.raises(NewerStore):
         relight.open(store).close()
+
+
+def test_damaged_content_of_a_file_is_told_and_hurts_nothing_else(tmp_path: Path) -> None:
+    path, files = tmp_path / "relight.db", tmp_path / "files"
+    files.mkdir()
+    (files / "one").write_bytes(random.Random(1).randbytes(5000))
+    (files / "two").write_bytes(b"two")
+    with relight.open(path) as rl, rl.session("work", workspace=files) as s:
+        s.append({"role": "user", "content": "before"})
+        (files / "one").write_bytes(b"1")
+        (files / "two").write_bytes(b"2")
+        s.append({"role": "user", "content": "after"})
+    flip_content(path.with_name(path.name + ".blobs"), random.Random(1).randbytes(5000))
+    with relight.open(path) as rl:
+        with pytest.raises(Corrupt) as refused:
+            rl.restore("work@2")
+        assert refused.value.exit_code == 5
+        assert {name: (files / name).read_bytes() for name in ("one", "two")} == {"one": b"1", "two": b"2"}
+        assert len(rl.load("work").messages) == 2
+        rl.undo("work")
+        assert sorted(file.name for file in files.iterdir()) == ["one", "two"]
+        rl.restore("work@2", paths=["two"])
+        assert {name: (files / name).read_bytes() for name in ("one", "two")} == {"one": b"1", "two": b"two"}
+
+
+def flip_content(blobs: Path, content: bytes) -> None:
+    """Flip one bit in the stored bytes of a file that does not compress."""
+    (segment,) = [file for file in blobs.rglob("*") if file.is_file() and content[:64] in file.read_bytes()]
+    data = bytearray(segment.read_bytes())
+    data[data.index(content[:64]) + 100] ^= 1
+    segment.write_bytes(data)
 
 
 @pytest.mark.parametrize("part", [0.9, 0.5, 0.1, 0.01])

@@ -13,7 +13,7 @@ from tests.house.files import modules
 
 READERS = {"os.environ.get", "environ.get", "environment.get", "os.getenv", "getenv"}
 ENVIRONMENTS = {"os.environ", "environ", "environment"}
-OUTSIDE = {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL"}
+OUTSIDE = {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "COMP_WORDS", "COMP_CWORD"}
 """the system's own, which we read as everybody does"""
 
 

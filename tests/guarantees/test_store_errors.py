@@ -28,7 +28,9 @@ APPENDS = 6
 
 def inject(strace: str, call: str, error: str, nth: int, store: Path, told: Path) -> subprocess.CompletedProcess[str]:
     """The program under strace, with the nth such call of it failed."""
-    path = os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]).strip(os.pathsep)
+    source = str(Path(relight.__file__).parent.parent)  # the real interpreter does not read an editable install's .pth
+    given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    path = os.pathsep.join([*given, source, str(ROOT)]).strip(os.pathsep)
     fault = f"inject={call}:error={error}:when={nth}"
     arguments = [os.path.realpath(sys.executable), "-m", "tests.programs.insister", str(store), str(told), str(APPENDS)]
     watched = ["-P", str(store), "-P", f"{store}-wal", "-e", f"trace={call}", "-e", fault]

@@ -10,9 +10,11 @@ import os
 from pathlib import Path
 
 import relight
-import relight.engine.restoring
-import relight.workspaces.tree.home
+from relight.engine import restoring, session, sweeping  # so that a fork of the nursery need not import them
 from relight.model.policy import Retention
+from relight.workspaces.tree import home, native
+
+LOADED = (restoring, session, sweeping, home, native.load())
 
 
 def grow(root: Path) -> None:

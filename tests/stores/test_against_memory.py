@@ -8,7 +8,7 @@ from typing import Any
 
 import hypothesis.strategies as st
 import msgspec
-from hypothesis import settings
+from hypothesis import Phase, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from relight.errors import RelightError
@@ -196,8 +196,5 @@ class BothStores(RuleBasedStateMachine):
 
 
 TestBothStores = BothStores.TestCase
-from hypothesis import Phase
-
-TestBothStores.settings = settings(
-    max_examples=40, stateful_step_count=40, deadline=None, phases=(Phase.reuse, Phase.generate)
-)
+PHASES = (Phase.reuse, Phase.generate)  # shrinking a run of forty steps takes longer than reading it
+TestBothStores.settings = settings(max_examples=40, stateful_step_count=40, deadline=None, phases=PHASES)

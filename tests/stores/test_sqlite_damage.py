@@ -17,6 +17,7 @@ from relight.journal.chain import broken_links, unseal_head
 from relight.model.session import GENESIS
 from relight.ports.store import Query, Store
 from relight.stores.sqlite.store import SqliteStore
+from relight.stores.sqlite.wal import _sums
 from relight.testing.clock import ManualClock
 from tests.stores.sessions import history, trial
 
@@ -196,6 +197,41 @@ def test_a_log_cut_off_by_a_crash_is_no_damage(tmp_path: Path) -> None:
         file.write(bytes(header) + bytes(2000))
     store = SqliteStore(path, ManualClock())
     assert {session: history(store, session) for session in expected} == expected
+    assert store.check() == []
+    store.close()
+
+
+def test_a_log_that_was_begun_anew_is_no_damage(tmp_path: Path) -> None:
+    """Everything was written back, and the next writer has not begun: the old frames still stand in the file."""
+    path = tmp_path / "relight.db"
+    world = trial(path)
+    session = world.working(5)
+    connection = apsw.Connection(str(path))
+    connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_RESTART)
+    assert path.with_name("relight.db-wal").stat().st_size > 0
+    again = trial(path)
+    assert again.seqs(session) == [1, 2, 3, 4, 5, 6, 7]
+    assert again.store.check() == []
+    for one in (connection, again.store, world.store):
+        one.close()
+
+
+def test_a_log_that_was_cut_off_at_its_new_beginning_is_no_damage(tmp_path: Path) -> None:
+    """A writer began the log anew and was killed before its first frame: a new header, and old frames behind it."""
+    path = tmp_path / "relight.db"
+    written_and_killed(path)
+    log = path.with_name("relight.db-wal")
+    frames = log.read_bytes()
+    store = SqliteStore(path, ManualClock())
+    names = [record.identity.id for record in store.list_sessions(Query())]
+    expected = [b"".join(history(store, name)) for name in names]
+    store.close()
+    header = bytearray(frames[:24])
+    header[12:24] = bytes([0, 0, 0, 9]) + bytes(range(8))
+    first, second = _sums(bytes(header), (0, 0), "<")
+    log.write_bytes(bytes(header) + first.to_bytes(4, "big") + second.to_bytes(4, "big") + frames[32:])
+    store = SqliteStore(path, ManualClock())
+    assert [b"".join(history(store, name)) for name in names] == expected
     assert store.check() == []
     store.close()
 

@@ -6,7 +6,6 @@ laid out to the width by whoever prints it, and is never cut in a pipe.
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Iterable
@@ -46,6 +45,8 @@ class Console:
 
     def document(self, value: Any, *, indent: int | None = 2) -> None:
         """One JSON document. All of it is ASCII, so that a terminal has nothing to obey."""
+        import json  # most of what is shown is not JSON, and completing a word waits for every import
+
         text = json.dumps(value, indent=indent, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
         print(text, file=sys.stdout, flush=indent is None)
 
@@ -108,8 +109,9 @@ def _talk(text: str) -> None:
 
 
 def rendered(line: Line, look: Look, *, tabs: bool = False) -> str:
-    """A line as the stream gets it."""
-    return "".join(_painted(part, look, tabs) for part in line).rstrip(" ")
+    """A line as the stream gets it; without spaces at its end, unless they are part of what a program reads."""
+    text = "".join(_painted(part, look, tabs) for part in line)
+    return text if tabs else text.rstrip(" ")
 
 
 def shown(text: str, look: Look) -> str:

@@ -29,7 +29,7 @@ _COLUMNS: Final = [Column(""), Column("", least=12), Column("", least=10), Colum
 @verb(
     "diff",
     ("diff fix-login@206", "since that checkpoint, to the disk now"),
-    ("diff fix-login@2 fix-login --stat", "what the session changed, in counts"),
+    ("diff fix-login@1 fix-login --stat", "what the session changed, in counts"),
 )
 @ref_argument("a")
 @ref_argument("b", required=False)
@@ -37,7 +37,10 @@ _COLUMNS: Final = [Column(""), Column("", least=12), Column("", least=10), Colum
 @json_flag
 @pass_door
 def diff(door: Door, a: str, b: str | None, stat: bool, as_json: bool) -> int:
-    """Show what changed in the files from checkpoint A to B, or to the disk now. A session means its head."""
+    """Show what changed in the files from checkpoint A to B, or to the disk now.
+
+    A session means its head; a checkpoint before the first capture means the first.
+    """
     with door.opened() as rl:
         found = rl.diff(a, b)
     console = door.console

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final
 
@@ -77,10 +78,8 @@ def _before_the_edit(rl: relight.Relight, session: str) -> int:
 
 
 def _undo(rl: relight.Relight, session: str) -> None:
-    try:
+    with suppress(NotFound):  # a rewind that did nothing leaves nothing to undo: the claims say so
         rl.undo(session)
-    except NotFound:
-        pass  # the rewind did nothing: the claims say so
 
 
 def _timed(act: Callable[[], Any]) -> float:

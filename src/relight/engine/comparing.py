@@ -64,15 +64,16 @@ def diff(context: Context, a: Found, b: Found | None) -> list[FileDiff]:
 
 
 def held_at(context: Context, found: Found) -> dict[str, str]:
-    """Root name to snapshot at a checkpoint. NotFound, with the first there is, where nothing was captured yet."""
+    """Root name to snapshot at a checkpoint; before the first capture it is the first. NotFound where there is none."""
     rows = rows_of(context, found)
-    held = snapshots_at(rows, position_of(found))
-    if not held:
-        first = next((row.seq for row in rows if row.snapshots), None)
-        evidence = [f"the first is @{first}"] if first is not None else ["no step of it has captured files"]
+    first: dict[str, str] = {}
+    for row in rows:
+        first = {**row.snapshots, **first}
+    if not first:
         name = found.identity.name or found.identity.id
+        evidence = ["no step of it has captured files"]
         raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files", evidence=evidence)
-    return held
+    return {**first, **snapshots_at(rows, position_of(found))}
 
 
 def _between(
@@ -150,11 +151,6 @@ def _lines_of(text: str) -> list[str]:
 def _quoted(name: str) -> str:
     """As git does: a name that could be read as another line of the diff stands in quotes, escaped."""
     return name if name.isprintable() and '"' not in name else json.dumps(name)
-
-
-def _lines(text: str) -> list[str]:
-    """With their ends; only a newline ends one, as every other tool has it."""
-    return [line + "\n" for line in text.split("\n")[:-1]] + ([text.rpartition("\n")[2]] if text[-1:] != "\n" else [])
 
 
 def _count(lines: list[str], mark: str) -> int:

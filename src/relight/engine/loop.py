@@ -176,10 +176,16 @@ class _Repetition:
 
 
 def _last_turns(s: Session, n: int) -> list[list[Call]]:
-    """The calls of the last n replies that made any, newest reply first."""
+    """The calls of the last n replies of this attempt that made any, newest reply first.
+
+    Only of this attempt: whoever resumes a halted session wants it to go on.
+    """
     turns: list[list[Call]] = []
     asked = 0
+    since = s.resumed_from or 0
     for slot in reversed(s._recorder.fold.slots()):
+        if slot.asked_seq <= since:
+            break
         if slot.asked_seq != asked:
             if len(turns) == n:
                 break

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -21,7 +21,7 @@ from relight.engine.branching import rewind_view, status_after_rewind
 from relight.engine.context import Context
 from relight.engine.files import close_all, open_roots, refuse_unfinished
 from relight.engine.opening import evidence_of, recorder_for, refuse_if_held
-from relight.engine.operating import ending_the_dead, write_once
+from relight.engine.operating import ending_the_dead
 from relight.engine.reading import Found, chain_of, step_at
 from relight.engine.recorder import Recorder
 from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept
@@ -66,6 +66,8 @@ class Undoable:
         self._paths = [os.fsencode(path).strip(b"/") for path in paths]
         self._adopt, self._look_only = adopt, look_only
         self._roots: Mapping[str, Workspace] = {}
+        self._names: Collection[str] = ()
+        """the roots it is about"""
         self._plan: Callable[[], dict[str, RestorePlan]] = dict
         self.plans: dict[str, RestorePlan] = {}
         head = found.whole_head()
@@ -103,6 +105,7 @@ class Undoable:
                 paths=self._paths,
             )
 
+        self._names = targets.keys()
         self._plan = lambda: {name: plan(name, target) for name, target in targets.items()}
         self.plans = self._plan()
 
@@ -117,7 +120,7 @@ class Undoable:
                 if record is not None
             }
 
-        self._plan = plan
+        self._names, self._plan = records.keys(), plan
         self.plans = self._plan()
 
     def _own_snapshots(self) -> dict[str, list[str]]:
@@ -154,14 +157,14 @@ class Undoable:
     # -- doing ------------------------------------------------------------------------------------------------
 
     def carry_out(self, verb: Verb, *, kind: str, of: Operation | None = None) -> FilesReport:
-        """Beginning, files, end. Nothing is touched where a conflict is undecided."""
+        """Beginning, files, end. Nothing is touched where a conflict is undecided; without files the end is all."""
         self._refuse_conflicts()
         heads = self._heads(verb, kind, of)
         about = of.id if of is not None else None
+        recorder = self._recorder()
         if not self.plans:
             note = end_note(verb, begun=None, restores={}, heads=heads, of=about)
-            return FilesReport(plans={}, checkpoint=self._write_alone(note, heads))
-        recorder = self._recorder()
+            return FilesReport(plans={}, checkpoint=self._end(recorder, note, heads))
         begun = self._begin(recorder, verb, heads, about)
         with self._leased(recorder):
             outcomes = {name: self._root(name).restore(plan) for name, plan in self.plans.items()}
@@ -186,7 +189,8 @@ class Undoable:
             taken = tuple(plan.safety for plan in self.plans.values())
             changes = _naming(begin_note(verb, files=files, heads=heads, of=about), taken)
             try:
-                return self._claim(recorder, changes, taken)
+                claim, changes = self._claim(recorder, changes)
+                return recorder.commit("mark", changes, claim=claim, snapshots=taken)
             except SnapshotSwept as error:
                 swept = error
                 self._look_again()
@@ -194,12 +198,15 @@ class Undoable:
                 self._refuse_conflicts()
         raise swept
 
-    def _claim(self, recorder: Recorder, changes: Changes, taken: tuple[Snapshot, ...]) -> Checkpoint:
+    def _claim(self, recorder: Recorder, changes: Changes) -> tuple[Claim | None, Changes]:
+        """How a commit takes the lease, and what it writes down of an owner that died; nothing where we own it."""
+        if recorder.owns:
+            return None, changes
         context, head = self._context, recorder.head
         gone = refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
         owner = context.host.owner(context.entropy.session_id())
         claim = Claim(owner=owner, seconds=LEASE_SECONDS, expected_epoch=head.epoch, owner_gone=gone)
-        return recorder.commit("mark", ending_the_dead(context, head, changes), claim=claim, snapshots=taken)
+        return claim, ending_the_dead(context, head, changes)
 
     @contextlib.contextmanager
     def _leased(self, recorder: Recorder) -> Iterator[None]:
@@ -219,10 +226,11 @@ class Undoable:
         kind: StepKind = "rewind" if view is not None else "mark"
         status = status_after_rewind(recorder.head, view) if view is not None else None
         for _ in range(_SWEPT_TRIES):
-            taken = tuple(self._root(name).snapshot() for name in self.plans)
+            taken = tuple(self._root(name).snapshot() for name in self._names)
             changes = msgspec.structs.replace(_naming(note, taken), status=status)
             try:
-                return recorder.commit(kind, changes, release=True, view=view, snapshots=taken)
+                claim, changes = self._claim(recorder, changes)
+                return recorder.commit(kind, changes, claim=claim, release=True, view=view, snapshots=taken)
             except SnapshotSwept as error:
                 swept = error
                 self._look_again()
@@ -231,14 +239,6 @@ class Undoable:
     def _look_again(self) -> None:
         for root in self._roots.values():
             root.recover()
-
-    def _write_alone(self, note: dict[str, object], heads: tuple[int, int] | None) -> Checkpoint:
-        """An operation without files: one step."""
-        recorder, view = self._recorder(), self._view(heads)
-        if view is None:
-            return write_once(self._context, recorder, "mark", Changes(note=note))
-        changes = Changes(note=note, status=status_after_rewind(recorder.head, view))
-        return write_once(self._context, recorder, "rewind", changes, view=view)
 
     def _view(self, heads: tuple[int, int] | None) -> View | None:
         if heads is None:
@@ -265,4 +265,4 @@ def newest_of(rows: Sequence[CheckpointRow]) -> dict[str, str]:
 
 
 def _naming(note: dict[str, object], taken: Sequence[Snapshot]) -> Changes:
-    return Changes(note=note, snapshot={one.root: one.id for one in taken})
+    return Changes(note=note, snapshot={one.root: one.id for one in taken} or None)

@@ -21,8 +21,12 @@ _MAX_INT_BITS: Final = 8 * 1024 * 1024
 def check_json(value: Any, *, root: str = "$", depth: int = LIMITS.depth) -> None:
     """Raise InvalidMessage with the path of the first thing that is not JSON."""
     stack: list[tuple[Any, Any, int]] = [(value, None, 0)]
+    seen = 0
     while stack:
         item, trail, level = stack.pop()
+        seen += 1
+        if seen > LIMITS.message_bytes:  # each takes a byte; the same list again and again can be very many
+            raise _refused(f"more than {LIMITS.message_bytes:,} values", trail, root)
         kind = type(item)
         if kind in _LEAVES:
             if kind is int and item.bit_length() > _MAX_INT_BITS:

@@ -37,7 +37,8 @@ class Operation(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_void(self) -> bool:
         """It found nothing to do, so there is nothing to take back."""
-        return self.done and self.heads is None and not self.went_on and not any(self.restores.values())
+        moved = self.heads is not None and self.heads[0] != self.heads[1]
+        return self.done and not moved and not self.went_on and not any(self.restores.values())
 
 
 def begin_note(

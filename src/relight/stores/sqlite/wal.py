@@ -11,8 +11,6 @@ while its file is there.
 
 from __future__ import annotations
 
-import os
-import shutil
 from hashlib import sha256
 from pathlib import Path
 from struct import unpack, unpack_from
@@ -29,11 +27,6 @@ MOST_FRAMES: Final = 4096
 """frames looked at behind the end"""
 _HEADER: Final = 32
 _FRAME: Final = 24
-_INDEX_SALT: Final = 32
-"""where the index's header keeps the first salt of the log it knows"""
-_never_closed: list[int] = []
-"""descriptors of an index: closing one would drop every lock that SQLite holds on it in this process, and the next
-process to come would cut the index off under us"""
 _BIG_ENDIAN: Final = 0x377F0683
 _MASK: Final = 0xFFFFFFFF
 
@@ -69,6 +62,8 @@ def _kept(path: Path) -> str:
     evidence = log.with_name(f"{log.name}-damaged-{sha256(log.read_bytes()).hexdigest()[:8]}")
     if evidence.exists():
         return ""
+    import shutil  # it brings three compressors along, and this hardly ever happens
+
     shutil.copyfile(log, evidence)
     evidence.chmod(files.FILE_MODE)
     return f"a copy is in {evidence}"
@@ -84,37 +79,30 @@ def _frames_seen(connection: apsw.Connection) -> int:
     return connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_NOOP)[0]
 
 
-def _is_begun_anew(log: Path) -> bool:
-    """Did SQLite start over at the log's beginning? All it holds is in the database then, and a writer that is killed
-    before its first frame leaves the old frames behind an end of 0: not damage. The index in shared memory counts its
-    first salt up then, and the file still has the one before."""
-    index = log.with_name(log.name.removesuffix("-wal") + "-shm")
-    with log.open("rb") as file:
-        old = file.read(_HEADER)[16:20]
-    try:
-        descriptor = os.open(index, os.O_RDONLY | os.O_CLOEXEC)
-    except FileNotFoundError:
-        return False
-    _never_closed.append(descriptor)
-    new = os.pread(descriptor, 4, _INDEX_SALT)
-    return len(old) == len(new) == 4 and unpack(">I", new)[0] == (unpack(">I", old)[0] + 1) & _MASK
-
-
 def _has_two_commits(file: BinaryIO, seen: int, page_size: int) -> bool:
     """Behind frame `seen`: a commit, and a second one whose frames all chain to the first."""
     header = file.read(_HEADER)
     order = ">" if len(header) == _HEADER and unpack_from(">I", header)[0] == _BIG_ENDIAN else "<"
-    salts = header[16:24] if seen else None
+    start = _sums(header[:24], (0, 0), order) if len(header) == _HEADER else None
+    is_whole = start is not None and start == unpack_from(">II", header, 24)
+    if (
+        not seen
+        and is_whole
+        and start is not None
+        and _begins_with_commit(file, header[16:24], start, page_size, order)
+    ):
+        return False  # SQLite would see it, so it has begun anew: all that stands here is in the database already
+    salts = header[16:24] if is_whole else None
     file.seek(_HEADER + seen * (_FRAME + page_size))
     sums: tuple[int, int] | None = None  # of the frame before, once a commit was met
     for _ in range(MOST_FRAMES):
         frame = file.read(_FRAME + page_size)
         if len(frame) < _FRAME + page_size:
             return False
-        salts = salts or frame[8:16]  # a header that SQLite refused may be the damage itself
+        salts = salts or frame[8:16]  # a header that is not whole is the damage itself
         is_commit = frame[4:8] != b"\0\0\0\0"
         stored: tuple[int, int] = unpack_from(">II", frame, 16)
-        if frame[8:16] != salts or (sums is not None and _sums(frame, sums, order) != stored):
+        if frame[8:16] != salts or (sums is not None and _frame_sums(frame, sums, order) != stored):
             sums = None
         elif sums is not None and is_commit:
             return True
@@ -123,10 +111,28 @@ def _has_two_commits(file: BinaryIO, seen: int, page_size: int) -> bool:
     return False
 
 
-def _sums(frame: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
-    """SQLite's checksum over the frame's first 8 bytes and its page, going on from the frame before."""
+def _begins_with_commit(file: BinaryIO, salts: bytes, sums: tuple[int, int], page_size: int, order: str) -> bool:
+    """Is everything whole from the header to the first commit?"""
+    for _ in range(MOST_FRAMES):
+        frame = file.read(_FRAME + page_size)
+        if len(frame) < _FRAME + page_size or frame[8:16] != salts:
+            return False
+        sums = _frame_sums(frame, sums, order)
+        if sums != unpack_from(">II", frame, 16):
+            return False
+        if frame[4:8] != b"\0\0\0\0":
+            return True
+    return False
+
+
+def _frame_sums(frame: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
+    """A frame's checksum covers its first 8 bytes and its page, and goes on from the frame before."""
+    return _sums(frame[:8] + frame[_FRAME:], sums, order)
+
+
+def _sums(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
+    """SQLite's checksum of the log."""
     first, second = sums
-    data = frame[:8] + frame[_FRAME:]
     words = unpack(f"{order}{len(data) // 4}I", data)
     for one, two in zip(words[::2], words[1::2], strict=True):
         first = (first + one + second) & _MASK

@@ -19,7 +19,7 @@
 #define SYS_openat2 437
 #endif
 #define RECORD 36
-#define BATCH 16
+#define BATCH 8
 #define MOST_THREADS 8
 
 struct how { uint64_t flags, mode, resolve; };
@@ -141,7 +141,7 @@ void relight_scan(int root, uint32_t count, const char **paths, const char *befo
     pthread_t others[MOST_THREADS];
     int started = 0;
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    while (started < threads - 1 && count > (uint32_t)(started + 1) * BATCH * 4)
+    while (started < threads - 1 && count > (uint32_t)(started + 1) * BATCH * 2)
         if (pthread_create(&others[started], NULL, worker, &w)) break; else started++;
     worker(&w);
     for (int i = 0; i < started; i++) pthread_join(others[i], NULL);

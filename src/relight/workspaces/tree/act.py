@@ -2,6 +2,7 @@
 
 Order: what stands in the way of a directory or file is removed → directories → files and links in batches (temporary
 file, content, mode, mtime, sync; then swap names) → deletes, children first → modes of directories → their sync.
+The note of the restore is durable before the first of these changes, most often in the same round as the first files.
 How a name is taken or given up without losing anybody's change: swapping.py. What a kill leaves: leftovers.py.
 """
 
@@ -11,7 +12,6 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 from relight.model.snapshot import Action, Entry
@@ -20,11 +20,10 @@ from relight.workspaces.tree.beneath import open_directory
 from relight.workspaces.tree.leftovers import PARTIAL
 from relight.workspaces.tree.manifest import Manifests
 from relight.workspaces.tree.swapping import Seen, Swapper, exists
+from relight.workspaces.tree.syncing import sync_all
 
 BATCH_FILES: Final = 64
 BATCH_BYTES: Final = 64 * 1024 * 1024
-SYNCERS: Final = 8
-"""syncs side by side share one commit of the file system's journal"""
 
 
 class Actor:
@@ -37,14 +36,20 @@ class Actor:
         """what could not be done because somebody else was there"""
         self.written = self.deleted = 0
 
-    def run(self, writes: Sequence[Action], deletes: Sequence[Action]) -> None:
-        """All of it."""
-        with ThreadPoolExecutor(SYNCERS) as self._syncers:
+    def run(self, writes: Sequence[Action], deletes: Sequence[Action], *, first: Sequence[int] = ()) -> None:
+        """All of it. The descriptors in `first` are synced before anything is changed, and closed."""
+        self._first = list(first)
+        try:
             self._run(writes, deletes)
+        finally:
+            for fd in first:
+                os.close(fd)
 
     def _run(self, writes: Sequence[Action], deletes: Sequence[Action]) -> None:
-        later = self._clear_the_way(writes, deletes)
         directories = [one for one in writes if one.entry is not None and one.entry.kind == "dir"]
+        if directories or not writes or _obstacles(writes):
+            self._sync_all([])
+        later = self._clear_the_way(writes, deletes)
         for action in directories:
             self._make_directory(action)
         for batch in _batches(one for one in writes if one.entry is not None and one.entry.kind != "dir"):
@@ -61,11 +66,7 @@ class Actor:
 
     def _clear_the_way(self, writes: Sequence[Action], deletes: Sequence[Action]) -> list[Action]:
         """Empty and remove directories whose place a file or link takes; the deletes that are left for later."""
-        places = tuple(
-            one.path
-            for one in writes
-            if one.found is not None and one.found.kind == "dir" and one.entry is not None and one.entry.kind != "dir"
-        )
+        places = _obstacles(writes)
         if not places:
             return list(deletes)
         inside = tuple(path + b"/" for path in places)
@@ -122,11 +123,9 @@ class Actor:
                 os.close(fd)
 
     def _sync_all(self, fds: list[int]) -> None:
-        if len(fds) <= 1:
-            for fd in fds:
-                os.fsync(fd)
-        else:
-            list(self._syncers.map(os.fsync, fds))
+        """These, and what had to be durable first."""
+        fds, self._first = [*self._first, *fds], []
+        sync_all(fds)
 
     # -- files ------------------------------------------------------------------------------------------------
 
@@ -196,6 +195,15 @@ class Actor:
         self.deleted += 1
         point("restore.deleted")
         return True
+
+
+def _obstacles(writes: Sequence[Action]) -> tuple[bytes, ...]:
+    """Paths at which a directory stands where a file or link goes."""
+    return tuple(
+        one.path
+        for one in writes
+        if one.found is not None and one.found.kind == "dir" and one.entry is not None and one.entry.kind != "dir"
+    )
 
 
 def _batches(actions: Iterable[Action]) -> Iterator[list[Action]]:

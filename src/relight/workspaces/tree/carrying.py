@@ -58,18 +58,18 @@ class Carrier:
         saved = self._clear_up(record)
         if (saved or not is_as_planned) and not self._changed_since(plan.safety.id) <= set(saved):
             raise Conflict(f"{self._where()}: changed since the restore was planned; plan again")
-        self._log.write(record)
-        point("restore.begun")
         actor = Actor(self._root_fd, self._manifests, self._seen, record.id, record.actions)
         try:
-            actor.run(plan.decision.writes, plan.decision.deletes)
+            note = self._log.begin(record)
+            point("restore.begun")
+            actor.run(plan.decision.writes, plan.decision.deletes, first=note)
         except OSError as error:
             raise StoreUnavailable(
                 f"{self._where()}: the restore stopped half-way: {error}",
                 hints=["do the same restore again, or undo it: relight undo REF"],
             ) from error
         point("restore.acted")
-        self._log.close(record)
+        self._log.end(record)
         point("restore.noted")
         return RestoreOutcome(
             id=record.id,
@@ -111,7 +111,7 @@ class Carrier:
     def _clear_up(self, record: RestoreRecord) -> tuple[bytes, ...]:
         """Temporary files of interrupted restores, this one's and the one it undoes."""
         saved: list[bytes] = []
-        for old in self._log.list():
+        for old in self._log.records():
             if old.state == "begun" and old.id in (record.id, record.undoes):
                 sides = [self._manifests.record(one).tree for one in (old.target, old.safety)]
                 saved += clear_up(self._root_fd, old.id, old.actions, self._knows(sides))

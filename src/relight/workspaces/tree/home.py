@@ -6,7 +6,9 @@ with the process.
 
 from __future__ import annotations
 
+import shutil
 import tempfile
+import weakref
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -30,8 +32,12 @@ class TreeWorkspaces:
     def __init__(self, store: Store, policy: TreePolicy | None = None) -> None:
         self._store = store
         self._policy = policy or TreePolicy()
-        self._temporary = tempfile.TemporaryDirectory(prefix="relight-blobs-") if store.blobs is None else None
-        self._blobs = store.blobs if self._temporary is None else Path(self._temporary.name)
+        self._blobs = store.blobs or self._temporary()
+
+    def _temporary(self) -> Path:
+        made = Path(tempfile.mkdtemp(prefix="relight-blobs-"))
+        weakref.finalize(self, shutil.rmtree, made, ignore_errors=True)
+        return made
 
     def pool_of(self, path: str) -> str:
         return workspace_key(Path(path))
@@ -80,6 +86,5 @@ class TreeWorkspaces:
         return sum(one.stat().st_size for one in self._directory().rglob("*") if one.is_file())
 
     def _directory(self) -> Path:
-        assert self._blobs is not None
         self._blobs.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._blobs

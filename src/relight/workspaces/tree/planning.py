@@ -69,7 +69,7 @@ class Planner:
 
     def _to_undo(self, restore: str | None) -> RestoreRecord:
         """The one that is named, the one whose undoing was interrupted, or the newest that still stands."""
-        records = {one.id: one for one in self._log.list()}
+        records = {one.id: one for one in self._log.records()}
         interrupted = next((one.undoes for one in records.values() if one.state == "begun" and one.undoes), None)
         if restore is None and interrupted is not None and interrupted in records:
             return records[interrupted]

@@ -43,15 +43,9 @@ def _forget_memory(root: Path, live: Set[str]) -> None:
 def _forget_notes(directory: Path, live: Set[str]) -> None:
     log = RestoreLog(directory)
     with contextlib.suppress(Refused), log.alone():  # where a restore is under way its session is alive
-        for leftover in directory.glob("*.new"):
-            leftover.unlink(missing_ok=True)
-        for path in directory.glob("*.json"):
-            if not _is_live(log, path, live):
-                path.unlink(missing_ok=True)
-
-
-def _is_live(log: RestoreLog, path: Path, live: Set[str]) -> bool:
-    try:
-        return log.read(path).safety in live
-    except Corrupt:
-        return False
+        try:
+            kept = {record.id for record in log.records() if record.safety in live}
+        except Corrupt:
+            return  # `verify` names it; nobody knows whose it is
+        for restore in log.ids() - kept:
+            log.forget(restore)

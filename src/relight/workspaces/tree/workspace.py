@@ -273,7 +273,7 @@ class TreeWorkspace:
 
     def restore(self, plan: RestorePlan) -> RestoreOutcome:
         with self._lock, self._log.alone():
-            self.check_usable()
+            self._check_in_place()
             return self._carrier.carry_out(plan, is_as_planned=self._tracker.last == snapshot_ref(plan.safety.id))
 
     def _changed_since(self, snapshot: str) -> set[bytes]:
@@ -281,7 +281,7 @@ class TreeWorkspace:
         return {change.path for change in self.diff(snapshot, now)} if now != snapshot else set()
 
     def restores(self) -> tuple[RestoreRecord, ...]:
-        return self._log.list()
+        return self._log.records()
 
     # -- housekeeping -----------------------------------------------------------------------------------------
 
@@ -290,7 +290,7 @@ class TreeWorkspace:
 
             def pinned() -> Iterable[str]:
                 roots = self.pool.directory / "roots"
-                notes = [one for root in sorted(roots.iterdir()) for one in RestoreLog(root / "restores").list()]
+                notes = [one for root in sorted(roots.iterdir()) for one in RestoreLog(root / "restores").records()]
                 return {*live(), *(one.safety for one in notes), *(one.target for one in notes)}
 
             mode = sweep.Mode(thorough=thorough)
