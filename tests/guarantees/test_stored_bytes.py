@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from backports import zstd
+from zstandard import ZstdCompressor
 
 from relight.journal.codec import VERSION, Undecodable, decode_changes, decode_head, encode_changes
 from relight.model.step import Changes
@@ -52,9 +52,8 @@ ARRAY, ONE = b"\x81\xa8messages\xdd", b"\0\0\0\1"
 
 def packed(*chunks: tuple[bytes, int], declared: int | None = None) -> bytes:
     """A body of repeated chunks, compressed without ever holding it whole."""
-    compressor, parts = zstd.ZstdCompressor(), []
     size = sum(len(chunk) * times for chunk, times in chunks)
-    compressor.set_pledged_input_size(size)
+    compressor, parts = ZstdCompressor().compressobj(size=size), []
     for chunk, times in chunks:
         block = max(1, 65536 // len(chunk))
         for _ in range(times // block):

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any
 
 import msgspec
-from backports import zstd
+from zstandard import ZstdDecompressor
 
 from relight.journal.chain import unseal_head, unseal_identity
 from relight.journal.codec import VERSION, Undecodable, decode_changes, decode_open, encode_changes
@@ -61,7 +61,7 @@ def mutate(rng: Random, body: bytes) -> bytes:
     """A few blows, on the packed bytes or on what is inside them."""
     data = bytearray(body)
     if rng.random() < 0.5 and len(data) > 6 and data[1] == 1:
-        data = bytearray(bytes((VERSION, 0)) + zstd.decompress(bytes(data[6:])))
+        data = bytearray(bytes((VERSION, 0)) + ZstdDecompressor().decompress(bytes(data[6:])))
     for _ in range(rng.randint(1, 3)):
         at = rng.randrange(len(data)) if data else 0
         blow = rng.randrange(5)
