@@ -7,7 +7,7 @@ What a fence says is what happens, so that nothing is skipped without a reader s
     console    each line behind `$ ` runs in a shell and must exit with 0, or with N where the line ends in `# exit N`;
                the lines under it must be in its output
     text       is not run: output, diagrams, and what would change the reader's machine
-In output `…` stands for anything.
+In output `…` stands for anything, and spaces for any number of them: a column moves with the width of a number.
 """
 
 from __future__ import annotations
@@ -98,4 +98,5 @@ def missing(shown: list[str], output: str) -> list[str]:
 
 
 def _pattern(shown: str) -> re.Pattern[str]:
-    return re.compile(".*".join(re.escape(part) for part in shown.split("…")))
+    parts = [re.sub(r"(\\ )+", r"\\s+", re.escape(part)) for part in shown.split("…")]
+    return re.compile(".*".join(parts))

@@ -131,6 +131,7 @@ def test_a_snapshot_swept_before_its_step_is_taken_again(desk: Desk, figure: Fig
         rl.store.remove_segments(pool, rl.store.list_segments(pool))  # as a sweep that found no step to need them
         s.append(reply("its snapshot is gone"))
         assert rows(rl)[-1].snapshots
+        assert rl.store.list_segments(pool), "the step was committed on segments that may not be relied on"
     assert desk.damage(rl) == []
     rl.sweep(AT_ONCE)
     assert desk.damage(rl) == []

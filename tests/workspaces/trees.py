@@ -52,7 +52,7 @@ class Gardener:
             ["write", "append", "mkdir", "link", "delete", "rmtree", "rename", "chmod", "fifo", "swap", "touch"],
             [30, 10, 10, 6, 8, 3, 8, 6, 2, 2, 4],
         )[0]
-        path = self._path()
+        path = self._path() if kind in ("write", "mkdir", "link", "fifo") else self._existing()
         try:
             getattr(self, "_" + kind)(path)
         except (FileExistsError, FileNotFoundError, NotADirectoryError, IsADirectoryError, OSError):
@@ -68,6 +68,11 @@ class Gardener:
         for _ in range(self.chance.randrange(3)):
             path = os.path.join(path, self._name())
         return os.path.join(path, self._name())
+
+    def _existing(self) -> bytes:
+        """One of the paths that are there; else one that is not."""
+        found = [os.path.join(at, name) for at, below, files in os.walk(self.root) for name in (*below, *files)]
+        return self.chance.choice(sorted(found)) if found else self._path()
 
     def _write(self, path: bytes) -> None:
         os.makedirs(os.path.dirname(path), exist_ok=True)

@@ -79,9 +79,27 @@ def _check_session(context: Context, found: Found) -> tuple[int, list[Problem]]:
         for seq, what in _broken(context, found.identity, steps)
     ]
     problems += _head_problems(context, found, steps, name, known={one.seq for one in problems})
+    problems += _file_problems(context, found.identity, name)
     if problems and not problems[0].abandoned:
         problems[0] = msgspec.structs.replace(problems[0], offered=_offer(context, chain, problems[0], name))
     return len(steps), problems
+
+
+def _file_problems(context: Context, identity: Identity, name: str) -> list[Problem]:
+    """Checkpoints whose captured files are not all there. The conversation at them is whole all the same."""
+    if not identity.pools:
+        return []
+    rows = context.store.checkpoints(identity.id)
+    problems: list[Problem] = []
+    for root, pool in identity.pools.items():
+        named = dict.fromkeys(row.snapshots[root] for row in rows if root in row.snapshots)
+        broken = context.workspaces().broken(pool, named)
+        problems += [
+            Problem(session=name, seq=row.seq, what=f"the files of {root} cannot be restored: {why}")
+            for row in rows
+            if (why := broken.get(row.snapshots.get(root, ""))) is not None
+        ]
+    return problems
 
 
 def _needed(found: Found, steps: list[Step]) -> set[int] | None:

@@ -130,6 +130,9 @@ class Workspaces(Protocol):
     def content(self, pool: str) -> Content:
         """What the snapshots of a pool hold."""
 
+    def broken(self, pool: str, snapshots: Iterable[str]) -> dict[str, str]:
+        """Those whose content is missing or damaged, and what is wrong; every object is read once."""
+
     def prepare(self, path: str, *, name: str) -> None:
         """Make the directory where it is missing. Conflict where something is in it."""
 

@@ -37,10 +37,18 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def version_of(connection: apsw.Connection, where: str) -> int:
-    """How many migrations it has seen; NotAStore or NewerStore where it is not ours to touch."""
-    application = connection.execute(SQL["application_id"]).get
-    version: int = connection.execute(SQL["user_version"]).get
-    if application != APPLICATION_ID and not (application == 0 and version == 0 and not _schema_of(connection)):
+    """How many migrations it has seen; NotAStore or NewerStore where it is not ours to touch.
+
+    All of it is read at one moment: another process may be making the store right now.
+    """
+    connection.execute(SQL["begin_reading"])
+    try:
+        application = connection.execute(SQL["application_id"]).get
+        version: int = connection.execute(SQL["user_version"]).get
+        is_empty = application == 0 and version == 0 and not _schema_of(connection)
+    finally:
+        connection.execute(SQL["commit"])
+    if application != APPLICATION_ID and not is_empty:
         raise NotAStore(where, "a database of another application")
     if version > VERSION:
         raise NewerStore(where, found=version, known=VERSION)

@@ -53,6 +53,13 @@ class TreeWorkspaces:
     def content(self, pool: str) -> TreeContent:
         return TreeContent(Pool(self._directory(), pool, self._store))
 
+    def broken(self, pool: str, snapshots: Iterable[str]) -> dict[str, str]:
+        content = self.content(pool)
+        try:
+            return content.broken(snapshots)
+        finally:
+            content.close()
+
     def prepare(self, path: str, *, name: str) -> None:
         directory = Path(path)
         try:

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import tempfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
-from relight.errors import NotFound
+from relight.errors import NotFound, StoreError
 from relight.journal import restore as journal
 from relight.model.snapshot import Change, Skipped
 from relight.ports.workspace import SegmentIndex
@@ -87,6 +88,18 @@ class TreeContent:
 
     def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
         return tuple(sorted(self._manifests.skipped(self._manifests.record(snapshot).tree), key=lambda one: one.path))
+
+    def broken(self, snapshots: Iterable[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        seen: set[bytes] = set()
+        for snapshot in snapshots:
+            try:
+                for ref in self._manifests.reachable(snapshot, seen):
+                    self._pool.read(ref)
+            except (NotFound, StoreError) as error:
+                found[snapshot] = error.message
+                seen = set()  # another snapshot that shares the bad object has to meet it again
+        return found
 
     def close(self) -> None:
         self._pool.close()

@@ -76,6 +76,11 @@ class Run:
         self._deadline = time.monotonic() + policy.budget_seconds
 
     @property
+    def found_nothing(self) -> bool:
+        """Whether nothing was looked at: the memory is what the disk is."""
+        return not (self.drafts or self.new_nodes or self.modes or self.dropped or self.walked)
+
+    @property
     def has_new(self) -> bool:
         return bool(self._new)
 

@@ -101,8 +101,9 @@ def _changed_by_depth(run: Run, memory: Memory) -> dict[int, set[bytes]]:
     if not memory.last:
         changed.add(b"")
     waiting: dict[int, set[bytes]] = {}
-    for path in changed & memory.nodes.keys():
-        waiting.setdefault(path.count(b"/") + 1 if path else 0, set()).add(path)
+    for path in changed:
+        if path in memory.nodes:  # not `changed & nodes.keys()`: that looks at every directory there is
+            waiting.setdefault(path.count(b"/") + 1 if path else 0, set()).add(path)
     return waiting
 
 

@@ -66,6 +66,9 @@ class Tracker:
         run, finder, pool = Run(self._policy), self._finder, self._pool
         try:
             tier = finder.find(run)
+            known = finder.memory
+            if known.record is not None and run.found_nothing and not known.repositories:
+                return known.last, known.record, tier, run
             storing.read_files(run, self._root_fd, pool)
             if run.unreadable and self._policy.unreadable == "error":
                 raise SnapshotIncomplete(os.fsdecode(self._root), run.unreadable)
@@ -74,7 +77,6 @@ class Tracker:
             finder.must_walk = True
             pool.rollback()
             raise
-        known = finder.memory
         try:
             point("snapshot.read")
             storing.apply(run, known, pool, finder.watcher)

@@ -80,6 +80,7 @@ class TreeWorkspace:
         and made anew.
         """
         self.path, self._name = Path(path).absolute(), name
+        self._path_text = str(self.path)
         own = (blobs, *store)
         identity.check_fit(name, self.path, (blobs,))
         self._lock = threading.RLock()
@@ -192,7 +193,7 @@ class TreeWorkspace:
     def _check_in_place(self) -> None:
         """Cheap, at every snapshot: the path still leads to the directory we hold."""
         try:
-            now, held = os.stat(self.path), os.fstat(self._root_fd)
+            now, held = os.stat(self._path_text), os.fstat(self._root_fd)
         except OSError as error:
             raise WorkspaceUnusable(self._name, str(self.path), f"workspace missing: {error.strerror}") from error
         if (now.st_ino, now.st_dev) != (held.st_ino, held.st_dev):

@@ -1,5 +1,9 @@
 -- The statements about the file as a whole: settings, version, health.
 
+-- name: begin_reading
+-- What is read until the commit is of one moment.
+BEGIN
+
 -- name: application_id
 -- Whose database is this?
 PRAGMA application_id
