@@ -1,35 +1,30 @@
 """The content of one workspace and its forks: objects by hash, in segments that several processes share.
 
-Order of operations: the segment's row (durable), its file, its directory entry (synced); records (buffered);
-`sync` (written, fdatasync); only then may a snapshot that names them be returned.
 Promise: `has` is true only for objects that are durable or will be by the next `sync`, in a segment that had its row
-when this pool last looked. An error while writing forgets everything since the last `sync`; a failed fdatasync is not
-tried again, its segment is left for good.
-It does not know what objects mean, and not which of them are needed: sweep.py does.
+when this pool last looked; only after `sync` may a snapshot that names them be returned.
+Where objects lie: places.py. How they are written: writer.py. How they are made small: compress.py. It does not know
+what objects mean, and not which of them are needed: sweep.py does.
 """
 
 from __future__ import annotations
 
 import os
-import secrets
 import threading
 from collections.abc import Set
 from pathlib import Path
 from typing import Final
 
-from relight.errors import Corrupt, OverQuota
-from relight.ports.faults import point
+from relight.errors import Corrupt
 from relight.ports.workspace import SegmentIndex
-from relight.workspaces.tree import compress, segment
+from relight.workspaces.tree import compress
 from relight.workspaces.tree.compress import Base
-from relight.workspaces.tree.disk import free_bytes, sync_directory, translate, wrapped
+from relight.workspaces.tree.disk import sync_directory, wrapped
 from relight.workspaces.tree.objects import OBJECT_MOST_BYTES, digest
-from relight.workspaces.tree.own import OwnSegment, lock, try_lock, unlock
+from relight.workspaces.tree.own import try_lock, unlock
 from relight.workspaces.tree.places import Places
 from relight.workspaces.tree.segment import DELTA, PLAIN, Place, Record
+from relight.workspaces.tree.writer import Writer
 
-SEGMENT_BYTES: Final = 64 * 1024 * 1024
-BUFFER_BYTES: Final = 8 * 1024 * 1024
 SURE_MOST: Final = 100_000
 
 
@@ -40,18 +35,14 @@ class Pool:
         self.directory, self.key, self.rows = directory / key, key, rows
         self.used: set[str] = set()
         self.stored_bytes = 0
-        self.quota_bytes: int | None = None
-        """most that all segments may take; None: no bound"""
-        self.floor_bytes: int | None = None
-        """least that must stay free on the disk"""
         self._lock = threading.RLock()
-        self._own: OwnSegment | None = None
         self._sure: dict[bytes, Place] = {}
         """found reliable, and marked as used, since the last look"""
         with wrapped(self.directory):
             for made in (directory, self.directory):
                 made.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._places = Places(self.directory, key, rows)
+        self.writer = Writer(self._places, key, rows, self._sure.clear)
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -144,8 +135,7 @@ class Pool:
     def _payload(self, place: Place) -> bytes | None:
         """The bytes as stored; None where the file is gone: it may have been copied on."""
         with self._lock:
-            if self._own is not None and self._own.holds_unwritten(place):
-                self._flush(self._own)
+            self.writer.flush_for(place)
             fd = self._places.descriptor(place.segment)
             if fd is None:
                 return None
@@ -197,118 +187,31 @@ class Pool:
     def append(self, record: Record) -> None:
         """Write a record to our own segment."""
         with self._lock:
-            own = self._writable()
-            self.stored_bytes += own.append(record)
-            self.used.add(own.name)
-            if own.end - own.written > BUFFER_BYTES:
-                self.check_room()
-                self._flush(own)
-            if own.end > SEGMENT_BYTES:
-                self._seal(own)
+            self._look()
+            name, size = self.writer.append(record)
+            self.stored_bytes += size
+            self.used.add(name)
 
     def sync(self) -> None:
         """Everything put so far survives a power cut after this."""
         with self._lock:
-            own = self._own
-            if own is None or own.durable == own.end:
-                return
-            self._flush(own)
-            point("snapshot.segment_written")
-            try:
-                own.sync()
-            except OSError as error:
-                self._leave(own)
-                raise translate(error, self.directory) from error
-            point("snapshot.segment_synced")
+            self.writer.sync()
 
     def rollback(self) -> None:
         """Forget what was put since the last `sync`: somebody failed half-way."""
         with self._lock:
-            own = self._own
-            if own is None:
-                return
-            self._sure.clear()
-            try:
-                own.take_back()
-            except OSError:
-                self._leave(own)
+            self.writer.rollback()
 
     def check_room(self) -> None:
         """OverQuota where what was put since the last `sync` passes the quota or the floor; nothing is written then."""
         with self._lock:
-            own = self._own
-            pending = own.end - own.durable if own is not None else 0
-            if own is None or not pending:
-                return
-            takes = self._places.end_bytes() + pending
-            if self.quota_bytes is not None and takes > self.quota_bytes:
-                raise OverQuota(str(self.directory), "captured files would take", takes, self.quota_bytes)
-            if self.floor_bytes is not None:
-                left = free_bytes(own.listed.fd) - (own.end - own.written)
-                if left < self.floor_bytes:
-                    raise OverQuota(str(self.directory), "free space would be", left, self.floor_bytes)
-
-    def _flush(self, own: OwnSegment) -> None:
-        try:
-            own.flush()
-        except OSError as error:
-            self._leave(own)
-            raise translate(error, self.directory) from error
-
-    def _seal(self, own: OwnSegment) -> None:
-        self.sync()
-        self._places.write_index(own.name)
-        self._own = None
-        unlock(own.listed.fd)
-
-    def _leave(self, own: OwnSegment) -> None:
-        """Writing failed: an error is told, never tried away, and the next record goes to another segment."""
-        own.leave()
-        self._own = None
-        self._sure.clear()
-
-    def _abandon(self, own: OwnSegment) -> None:
-        """Its row is gone: nothing since the last sync exists any more."""
-        own.forget_fresh()
-        self._own = None
-        self._sure.clear()
-
-    def _writable(self) -> OwnSegment:
-        self._look()
-        if self._own is None:
-            with wrapped(self.directory):
-                self._own = self._adopt() or self._create()
-        return self._own
+            self.writer.check_room()
 
     def start_segment(self) -> None:
         """The next records go to a segment of their own."""
-        with self._lock, wrapped(self.directory):
-            self.release()
+        with self._lock:
             self._look()
-            self._own = self._create()
-
-    def _create(self) -> OwnSegment:
-        name = secrets.token_hex(8)
-        self.rows.add_segment(self.key, name)
-        point("snapshot.segment_rowed")
-        fd = os.open(self._places.path(name), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
-        lock(fd)
-        os.pwrite(fd, segment.MAGIC, 0)
-        sync_directory(self.directory)
-        point("snapshot.segment_created")
-        return OwnSegment(name, self._places.add(name, fd))
-
-    def _adopt(self) -> OwnSegment | None:
-        """Go on in a segment whose writer is gone, so that segments stay few."""
-        for name, listed in sorted(self._places.listed.items()):
-            if name not in self._places.rowed or listed.is_left or listed.end > SEGMENT_BYTES // 2:
-                continue
-            if not try_lock(listed.fd):
-                continue
-            if self._places.read_on(name) == os.fstat(listed.fd).st_size:
-                return OwnSegment(name, listed)
-            unlock(listed.fd)  # a torn tail, or damage before whole records: nothing is cut off, it is left as it is
-        return None
+            self.writer.start_segment()
 
     # -- what lies where --------------------------------------------------------------------------------------
 
@@ -319,12 +222,12 @@ class Pool:
             self._look()
 
     def _look(self) -> None:
-        own = self._own
+        own = self.writer.own
         if not self._places.look(own.name if own is not None else None):
             return
         self._sure.clear()
         if own is not None and (own.name not in self._places.listed or own.name not in self._places.rowed):
-            self._abandon(own)
+            self.writer.abandon()
 
     @property
     def rowed(self) -> frozenset[str]:
@@ -345,17 +248,20 @@ class Pool:
     def discard(self, name: str) -> None:
         """Remove the file of a segment whose row is gone."""
         with self._lock:
-            if self._own is not None and self._own.name == name:
-                self._abandon(self._own)
+            if self._is_own(name):
+                self.writer.abandon()
             self._places.forget(name)
             for suffix in (".idx", ".seg"):
                 self._places.path(name, suffix).unlink(missing_ok=True)
             sync_directory(self.directory)
 
+    def _is_own(self, name: str) -> bool:
+        return self.writer.own is not None and self.writer.own.name == name
+
     def is_busy(self, name: str) -> bool:
         """Whether some process is writing this segment."""
         with self._lock:
-            if self._own is not None and self._own.name == name:
+            if self._is_own(name):
                 return True
             fd = self._places.descriptor(name)
             if fd is None:
@@ -374,11 +280,10 @@ class Pool:
     def release(self) -> None:
         """Let another process go on in our segment."""
         with self._lock:
-            if self._own is not None:
-                self._seal(self._own)
+            self.writer.release()
 
     def close(self) -> None:
         with self._lock:
-            self.rollback()
-            self.release()
+            self.writer.rollback()
+            self.writer.release()
             self._places.close()

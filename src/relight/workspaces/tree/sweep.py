@@ -20,8 +20,9 @@ from relight.model.snapshot import SweepReport
 from relight.ports.faults import point
 from relight.workspaces.tree import compress
 from relight.workspaces.tree.manifest import Manifests
-from relight.workspaces.tree.pool import SEGMENT_BYTES, Pool
+from relight.workspaces.tree.pool import Pool
 from relight.workspaces.tree.segment import MAGIC, Place, Record, header_bytes
+from relight.workspaces.tree.writer import SEGMENT_BYTES
 
 DEAD_SHARE: Final = 0.25
 """a segment is rewritten when this much of it is dead"""

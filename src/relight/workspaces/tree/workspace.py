@@ -95,7 +95,7 @@ class TreeWorkspace:
         self, blobs: Path, rows: SegmentIndex, key: str, policy: TreePolicy, own: Iterable[Path], adopt: bool
     ) -> None:
         self.pool = self.pool_kind(blobs, key, rows)
-        self.pool.quota_bytes, self.pool.floor_bytes = policy.quota_bytes, policy.floor_bytes
+        self.pool.writer.quota_bytes, self.pool.writer.floor_bytes = policy.quota_bytes, policy.floor_bytes
         self._manifests = Manifests(self.pool)
         real = self.path.resolve()
         home = self.pool.directory / "roots" / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
