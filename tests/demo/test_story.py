@@ -76,6 +76,7 @@ def test_the_copy_differs_in_the_bit_that_was_named(kept: tuple[dict[str, Any], 
     whole = bytearray((root / "damaged.db").read_bytes())
     whole[damage["byte"]] ^= 1 << damage["bit"]
     (root / "mended.db").write_bytes(whole)
+    shutil.copytree(root / "damaged.db.blobs", root / "mended.db.blobs")
     with relight.open(root / "mended.db") as rl:
         assert rl.verify("demo").ok
 

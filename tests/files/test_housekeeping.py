@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from relight.engine.library import Relight
-from relight.errors import RelightError
+from relight.errors import Conflict, RelightError
 from relight.model.policy import Retention
 from relight.stores.memory import MemoryStore
 from relight.workspaces.tree.pool import Pool
 from tests.figures import Figure
-from tests.files.desk import Desk, captured, reply, rows
+from tests.files.desk import Desk, captured, note_at, reply, rows
 
 AT_ONCE = Retention(grace_seconds=0.0)
 OVER = Retention(grace_seconds=0.0, finished_days=0.0)
@@ -136,6 +136,31 @@ def test_a_snapshot_swept_before_its_step_is_taken_again(desk: Desk, figure: Fig
     rl.sweep(AT_ONCE)
     assert desk.damage(rl) == []
     figure("G18", "a snapshot swept before its step was taken again, and is whole")
+
+
+@pytest.mark.guarantee("G18")
+def test_a_sweep_that_is_always_faster_costs_the_files_and_not_the_step(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rl = desk.start()
+    desk.write("file", "x" * 100)
+    with rl.session("agent", workspace=desk.root) as s:
+        store, commit = rl.store, type(rl.store).commit
+
+        def meanwhile(self: object, session: str, draft: object) -> object:
+            for pool in store.list_pools():
+                store.remove_segments(pool, store.list_segments(pool))
+            return commit(self, session, draft)  # type: ignore[arg-type]
+
+        monkeypatch.setattr(type(store), "commit", meanwhile)
+        paid = s.append(reply("a paid reply"))
+        assert paid is not None and note_at(rl, paid.seq)["files_not_captured"]
+        with pytest.raises(Conflict):
+            s.checkpoint("asked")
+        monkeypatch.undo()
+        s.append(reply("and on"))
+        assert rows(rl)[-1].snapshots
+    assert desk.damage(rl) == []
 
 
 @pytest.mark.guarantee("G18")

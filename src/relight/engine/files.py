@@ -9,20 +9,23 @@ error is its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from typing import Final
 
 import msgspec
 
 from relight.engine.context import Context
 from relight.engine.reading import Found
-from relight.errors import RelightError, RestoreUnfinished, UsageError
+from relight.errors import RelightError, RestoreUnfinished, SnapshotSwept, UsageError
 from relight.journal.moments import check_moments, is_due
+from relight.model.checkpoint import Checkpoint
 from relight.model.session import Identity
 from relight.model.snapshot import Snapshot
 from relight.model.step import StepKind
 from relight.ports.workspace import Workspace, Workspaces
 
-DEFAULT_ROOT = "main"
+DEFAULT_ROOT: Final = "main"
+SWEPT_TRIES: Final = 4
 
 
 def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[str, str]:
@@ -125,17 +128,51 @@ class Files:
                 self._context.tell(f"the files could not be captured: {error}")
         return tuple(one for name, one in self._waiting.items() if self._committed.get(name) != one.id)
 
-    def taken(self, snapshots: tuple[Snapshot, ...]) -> None:
+    def commit(
+        self,
+        kind: StepKind,
+        *,
+        is_reply: bool,
+        asked: bool,
+        write: Callable[[tuple[Snapshot, ...], str | None], Checkpoint],
+    ) -> Checkpoint:
+        """Commit a step with the snapshots that are due, or with the reason why there are none.
+
+        Where a sweep was faster than the step they are taken again; where it is so again and again, the step goes
+        without them, unless they were asked for.
+        """
+        snapshots = self.due(kind, is_reply=is_reply, asked=asked)
+        swept: SnapshotSwept | None = None
+        for _ in range(SWEPT_TRIES):
+            try:
+                return self._named(snapshots, write(snapshots, self.failure))
+            except SnapshotSwept as error:
+                swept = error
+                snapshots = self._recapture(asked=asked)
+        assert swept is not None
+        if asked:
+            raise swept
+        return self._named((), write((), str(swept)))
+
+    def _named(self, snapshots: tuple[Snapshot, ...], checkpoint: Checkpoint) -> Checkpoint:
         """A step names them now."""
         self._committed.update((one.root, one.id) for one in snapshots)
         self._waiting.clear()
+        return checkpoint
 
-    def recapture(self) -> tuple[Snapshot, ...]:
+    def _recapture(self, *, asked: bool) -> tuple[Snapshot, ...]:
         """Their content was swept before a step could name them: look again, capture again."""
-        for root in self._roots.values():
-            root.recover()
         self._committed.clear()
-        return tuple(self.capture().values())
+        self.failure = None
+        try:
+            for root in self._roots.values():
+                root.recover()
+            return tuple(self.capture().values())
+        except RelightError as error:
+            if asked:
+                raise
+            self.failure = str(error)
+            return ()
 
     def close(self) -> None:
         """Let go of the roots."""

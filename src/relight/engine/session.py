@@ -21,7 +21,7 @@ from relight.engine.opening import begin_attempt
 from relight.engine.recorder import Recorder
 from relight.engine.state import StateMap
 from relight.engine.tools import Tools, toolbox
-from relight.errors import Finished, LeaseLost, SnapshotSwept, UsageError, Waiting
+from relight.errors import Finished, LeaseLost, UsageError, Waiting
 from relight.journal.codec import isolated
 from relight.journal.fold import as_call, open_effects
 from relight.journal.jsonable import check_text
@@ -361,17 +361,14 @@ class Session:
         asked: bool,
         commit: Callable[[Changes, tuple[Snapshot, ...]], Checkpoint],
     ) -> Checkpoint:
-        """Commit with the snapshots that are due; once more with new ones where a sweep was faster."""
+        """Commit with the snapshots that are due, or with a note why there are none."""
         assert self._files is not None
         is_reply = any(self._recorder.fold.format.is_assistant(one) for one in changes.messages)
-        snapshots = self._files.due(kind, is_reply=is_reply, asked=asked)
-        try:
-            checkpoint = commit(_naming(changes, snapshots, self._files.failure), snapshots)
-        except SnapshotSwept:
-            snapshots = self._files.recapture()
-            checkpoint = commit(_naming(changes, snapshots, None), snapshots)
-        self._files.taken(snapshots)
-        return checkpoint
+
+        def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
+            return commit(_naming(changes, snapshots, failure), snapshots)
+
+        return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
 
     def _whole(self, changes: Changes, pending: Changes) -> Changes:
         """With what every step takes along: state not saved yet, and results for calls that a reply leaves behind."""

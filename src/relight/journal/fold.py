@@ -41,8 +41,8 @@ class Slot:
 
     __slots__ = (
         "asked_seq",
+        "carrier",
         "ended_us",
-        "fragment",
         "intent",
         "intent_seq",
         "outcome",
@@ -62,12 +62,12 @@ class Slot:
         self.outcome: Outcome | None = None
         self.result_seq: int | None = None
         self.ended_us: int | None = None
-        self.fragment: dict[str, Any] | None = None
-        """the result in a message that the caller appended itself"""
+        self.carrier: dict[str, Any] | None = None
+        """a message that the caller appended itself, with the result in it"""
 
     @property
     def is_open(self) -> bool:
-        return self.outcome is None and self.fragment is None
+        return self.outcome is None and self.carrier is None
 
     @property
     def key(self) -> str:
@@ -287,10 +287,10 @@ class Fold:
     def _answer(self, format: Format, message: dict[str, Any], step: Step) -> None:
         """A message of the caller's own with results. Where some are recorded already, they become one stretch."""
         touched = None
-        for call_id, fragment in format.split(message)[0]:
+        for call_id in format.answers(message):
             slot = next((slot for slot in self.open_slots() if slot.site.id == call_id), None)
             if slot is not None:
-                slot.fragment, slot.result_seq, slot.ended_us = fragment, step.seq, step.at_us
+                slot.carrier, slot.result_seq, slot.ended_us = message, step.seq, step.at_us
                 touched = next(group for group in self._groups if slot in group.slots)
         if touched is None:
             return
@@ -361,7 +361,7 @@ class Fold:
         fragments = [
             format.fragment(slot.site.result(slot.outcome.content, slot.outcome.status))
             if slot.outcome is not None and slot.outcome.status != "void"
-            else slot.fragment
+            else _fragment_in(format, slot)
             for slot in group.slots
         ]
         present = [fragment for fragment in fragments if fragment is not None]
@@ -372,6 +372,13 @@ class Fold:
 
     def _drop_closed_groups(self) -> None:
         self._groups = [group for group in self._groups if any(slot.is_open for slot in group.slots)]
+
+
+def _fragment_in(format: Format, slot: Slot) -> dict[str, Any] | None:
+    """The result in the caller's own message, as the provider spells it."""
+    if slot.carrier is None:
+        return None
+    return next((part for call_id, part in format.split(slot.carrier)[0] if call_id == slot.site.id), None)
 
 
 def as_call(slot: Slot, *, doubtful: bool) -> Call:

@@ -5,12 +5,22 @@ Entries are read from the pool when somebody needs them.
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from relight.model.snapshot import Entry
 from relight.workspaces.tree import scan
 from relight.workspaces.tree.compress import Base
 from relight.workspaces.tree.ignore import Rules
 from relight.workspaces.tree.objects import digest, encode_index, encode_pages, read_directory
 from relight.workspaces.tree.pool import Pool
+
+
+class Page(NamedTuple):
+    """One stored page of a directory."""
+
+    ref: bytes
+    base: Base | None
+    """what the next version may be a difference from"""
 
 
 class Node:
@@ -23,8 +33,8 @@ class Node:
     ) -> None:
         self.path, self.mode, self.block, self.ref, self.again = path, mode, block, ref, again
         self.entries: dict[bytes, Entry] | None = None if ref else {}
-        self.pages: dict[bytes, Base | None] = {}
-        """first name of each page to what a changed page may be a difference from"""
+        self.pages: dict[bytes, Page] = {}
+        """by first name"""
         self.rules: Rules | None = None
         self._stats: dict[bytes, scan.Stat] | None = None
 
@@ -54,7 +64,7 @@ class Node:
 
             entries: dict[bytes, Entry] = {}
             for page, listed in read_directory(read, self.ref, at_root=not self.path):
-                self.pages[listed[0].name if listed else b""] = bases[page]
+                self.pages[listed[0].name if listed else b""] = Page(page, bases[page])
                 entries.update((entry.name, entry) for entry in listed)
             self.entries = entries
         return self.entries
@@ -65,17 +75,23 @@ class Node:
         ordered = [entries[name] for name in sorted(entries)]
         former, self.pages = self.pages, {}
         only = next(iter(former.values())) if len(former) == 1 else None
-        refs = []
         for first, data in encode_pages(ordered):
-            ref = digest(data)
-            self.pages[first] = pool.put_based(ref, data, former.get(first, only))
-            refs.append(ref)
-        self.ref = refs[0]
-        if len(refs) > 1:
-            index = encode_index(refs)
-            self.ref = digest(index)
-            pool.put_hashes(self.ref, index)
+            page, ref = former.get(first, only), digest(data)
+            if page is None or page.ref != ref:
+                page = Page(ref, pool.put_based(ref, data, page.base if page is not None else None))
+            self.pages[first] = page
+        self.ref = self._stored_index(pool)
         return self.entry(ordered)
+
+    def _stored_index(self, pool: Pool) -> bytes:
+        """The object that stands for all pages: the only one, or a list of them."""
+        refs = [page.ref for page in self.pages.values()]
+        if len(refs) == 1:
+            return refs[0]
+        index = encode_index(refs)
+        ref = digest(index)
+        pool.put_hashes(ref, index)
+        return ref
 
     def entry(self, entries: list[Entry]) -> Entry:
         files = size = skipped = 0

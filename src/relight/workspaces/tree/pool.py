@@ -164,18 +164,23 @@ class Pool:
     def _base(self, former: bytes) -> Base | None:
         """The whole object under a former version, where one may rely on it."""
         place = self._reliable(former)
-        if place is None or place.raw_bytes > compress.BASE_MOST_BYTES:
+        if place is not None and place.has_base:
+            former = place.base
+            place = self._reliable(former)
+        if place is None or place.has_base or place.raw_bytes > compress.BASE_MOST_BYTES:
             return None
-        if not place.has_base:
-            return Base(former, self.read(former))
-        return Base(place.base, self.read(place.base)) if self._reliable(place.base) is not None else None
+        data = self._unpacked(former, place)
+        return Base(former, data) if data is not None else None
 
     def put_based(self, ref: bytes, data: bytes, base: Base | None) -> Base | None:
-        """As `put`, with the base at hand; what the next version may be a difference from."""
-        place = self._reliable(ref)
-        if place is not None:
-            return base if place.has_base else Base(ref, data)
-        record = compress.pack(ref, data, base if base is not None and self.has(base.ref) else None)
+        """As `put`, with the base at hand; what the next version may be a difference from.
+
+        With a base it is not asked whether the object is there already: what changed just now hardly ever is.
+        """
+        there = self._reliable(ref if base is None else base.ref)
+        if there is not None and (base is None or base.ref == ref):
+            return base if there.has_base else Base(ref, data)
+        record = compress.pack(ref, data, base if there is not None else None)
         self.append(record)
         return base if record.form >= DELTA else Base(ref, data)
 
