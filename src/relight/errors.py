@@ -15,7 +15,8 @@
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
     │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt
     │  ├─ ToolsChanged · HasForks · Finished
-    │  └─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
+    │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
+    │  └─ BundleRefused       a bundle that is damaged, forged or in the way
     └─ StoreError             the operator looks at the store             exit 5   RL-5xxx
        ├─ StoreUnavailable · StoreFull · StoreReadOnly
        └─ Corrupt · NotAStore · NewerStore
@@ -42,6 +43,10 @@ class RelightError(Exception):
         self.message = message
         self.evidence: tuple[str, ...] = tuple(evidence)
         self.hints: tuple[str, ...] = tuple(hints)
+
+    def name_session(self, name: str) -> None:
+        """Say in the hints which session is meant, where whoever raised it could not know."""
+        self.hints = tuple(hint.replace(" REF", f" {name}") for hint in self.hints)
 
 
 # -- the caller changes the call ------------------------------------------------------------------------------
@@ -132,8 +137,15 @@ class NotFound(Unresolved):
 
     code = "RL-2001"
 
-    def __init__(self, ref: str, *, what: str = "session", evidence: Iterable[str] = ()) -> None:
+    def __init__(
+        self, ref: str, *, what: str = "session", evidence: Iterable[str] = (), hints: Iterable[str] = ()
+    ) -> None:
         super().__init__(f"no {what} answers to {ref!a}", evidence=evidence, hints=["relight list --all"])
+        session, at, _ = ref.partition("@")
+        if hints:
+            self.hints = tuple(hints)
+        elif at and what in ("checkpoint", "snapshot of the files"):
+            self.hints = (f"relight checkpoints {session}",)
         self.ref = ref
         self.what = what
 
@@ -393,6 +405,18 @@ class OverQuota(Refused):
         self.what = what
         self.would_bytes = would_bytes
         self.bound_bytes = bound_bytes
+
+
+class BundleRefused(Refused):
+    """A bundle that is damaged, forged, or meets another history under the same id. Nothing was taken in."""
+
+    code = "RL-4201"
+
+    def __init__(self, where: str, why: str, *, hints: Iterable[str] = ()) -> None:
+        given = tuple(hints) or ("nothing was taken in; get the file again from where it was exported",)
+        super().__init__(f"{where}: {why}", hints=given)
+        self.where = where
+        self.why = why
 
 
 # -- the operator looks at the store --------------------------------------------------------------------------

@@ -67,7 +67,24 @@ def test_drawing_imports_nothing_heavy(shell: Shell, some: relight.Relight) -> N
         check=True,
     )
     loaded = done.stdout.splitlines()[-1]
-    assert not [name for name in ("rich", "asyncio", "hypothesis", "difflib", "shutil") if f"'{name}'" in loaded]
+    heavy = ("rich", "asyncio", "hypothesis", "difflib", "shutil", "zstandard")
+    assert not [name for name in heavy if f"'{name}'" in loaded]
+
+
+def test_a_list_waits_for_nothing_that_only_writing_and_loading_need(shell: Shell, some: relight.Relight) -> None:
+    code = "import sys, relight.cli.main as m; m.main(['list']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=environment(shell.store),
+        capture_output=True,
+        text=True,
+        timeout=30,
+        check=True,
+    )
+    loaded = done.stdout.splitlines()[-1].split()
+    assert "relight.engine.listing" in loaded
+    needless = ("relight.journal.fold", "relight.journal.formats", "relight.engine.recorder", "relight.engine.session")
+    assert not [name for name in needless if name in loaded]
 
 
 def test_a_reference_is_completed_without_loading_the_verbs(shell: Shell, some: relight.Relight) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 
 import relight
 from relight.errors import InvalidMessage, RelightError, UsageError
-from relight.journal.codec import decode_changes, encode_changes, isolated
+from relight.journal.codec import Undecodable, decode_all, decode_changes, encode_changes, isolated
 from relight.model.policy import LIMITS
 from relight.model.step import Changes
 from tests.core.world import World
@@ -313,3 +314,45 @@ def test_a_value_is_stored_whole_or_refused_by_us(value: Any) -> None:
     except RelightError:
         return
     assert decode_changes(encode_changes(Changes(partial=[copy]))).partial == [copy]
+
+
+@given(
+    texts=st.lists(st.integers(0, 3000), min_size=1, max_size=150),
+    at=st.integers(0, 149),
+    byte=st.integers(0, 5000),
+    bits=st.integers(0, 255),
+)
+def test_many_steps_are_read_as_each_alone_and_a_damaged_one_in_its_place(
+    texts: list[int], at: int, byte: int, bits: int
+) -> None:
+    bodies = [encode_changes(Changes(messages=[{"n": n, "text": f"line {n}\n" * n}])) for n in texts]
+    damaged = bytearray(bodies[at % len(bodies)])
+    damaged[byte % len(damaged)] ^= bits
+    bodies[at % len(bodies)] = bytes(damaged)[: max(byte, 1)]
+    assert _read_until_damage(decode_all(bodies)) == _read_until_damage(map(decode_changes, bodies))
+
+
+def _read_until_damage(decoded: Iterator[Changes]) -> tuple[list[Changes], bool]:
+    read: list[Changes] = []
+    try:
+        read.extend(decoded)
+    except Undecodable:
+        return read, False
+    return read, True
+
+
+@pytest.mark.parametrize("wrong", [3, "much", [1], object()], ids=lambda one: type(one).__name__)
+def test_usage_that_is_no_mapping_is_refused(world: World, wrong: object) -> None:
+    with world.start().session("a") as s:
+        with pytest.raises(UsageError, match="usage is a mapping"):
+            s.append({"role": "user", "content": "x"}, usage=wrong)  # type: ignore[arg-type]
+        assert s.is_new
+
+
+@pytest.mark.parametrize("field", ["labels", "metadata"])
+def test_labels_and_metadata_are_mappings(world: World, field: str) -> None:
+    rl = world.start()
+    for wrong in (["a"], "a", 3):
+        with pytest.raises(UsageError, match=f"{field} is a mapping"):
+            rl.session("a", **{field: wrong})  # type: ignore[arg-type]
+    assert rl.find("a") is None

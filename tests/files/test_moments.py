@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+import relight
 from relight.errors import OverQuota, UsageError, WorkspaceUnusable
 from relight.model.snapshot import Snapshot
 from relight.ports import faults
@@ -156,6 +158,34 @@ def test_secrets_do_not_enter_the_store_by_a_step(desk: Desk, figure: Figure) ->
     stored = b"".join(path.read_bytes() for path in desk.path.rglob("*") if path.is_file())
     assert b"CANARY-2b81" not in stored
     figure("G26", f"{len(secrets)} secret files in the workspace, none in the store, all told")
+
+
+def test_a_finished_session_that_goes_on_captures_its_files_again(desk: Desk) -> None:
+    rl = desk.start()
+
+    def model(messages: list[dict[str, Any]]) -> dict[str, Any]:
+        desk.write("file", f"after {len(messages)} messages")
+        return reply("done")
+
+    for prompt in ("one", "two"):
+        with rl.session("agent", workspace=desk.root) as s:
+            relight.loop(s, model=model, tools=[], prompt=prompt)
+    assert rl.diff("agent") == [], "what the second prompt changed is in no snapshot"
+    assert rl.get("agent").attempt == 2
+
+
+@pytest.mark.parametrize("wrong", ["/nowhere/at/all", "/", "a\0b", "", 3, {}, {"": "."}, {"a": None}], ids=repr)
+def test_an_unusable_workspace_leaves_nothing_behind(desk: Desk, wrong: Any) -> None:
+    rl = desk.start()
+    with rl.session("there") as s:
+        s.append(user("hello"))
+    for name, resume in (("new", True), ("there", True), ("there", False)):
+        with pytest.raises((WorkspaceUnusable, UsageError)):
+            rl.session(name, workspace=wrong, resume=resume)
+    assert rl.find("new") is None
+    assert rl.get("there").workspace in (None, {}) and [one.name for one in rl.sessions()] == ["there"]
+    with rl.session("there") as s:
+        assert s.messages == [user("hello")]
 
 
 def test_a_missing_workspace_is_refused_before_anything_is_touched(desk: Desk) -> None:

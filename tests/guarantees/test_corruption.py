@@ -438,3 +438,32 @@ def test_damage_that_a_rewind_left_behind_keeps_nobody_from_going_on(tmp_path: P
         assert [message["content"] for message in rl.load("a").messages] == ["0", "1", "2", "on"]
         with pytest.raises(Corrupt):
             rl.load("a@9")
+
+
+@pytest.mark.guarantee("G28")
+def test_the_first_link_of_a_fork_is_checked_wherever_it_was_forked_off(tmp_path: Path) -> None:
+    """A fork of a fork, from a point in the session above both, signed anew as if it had begun elsewhere."""
+    path = tmp_path / "relight.db"
+    with relight.open(path) as rl:
+        with rl.session("a") as s:
+            for number in range(5):
+                s.append(user(f"message {number}"))
+        rl.fork("a@5", name="b")
+        session = rl.fork("b@3", name="c", prompt="another way").id
+        with rl.session("c") as s:
+            s.replace([user("all that matters")])  # from here on nobody loads what lies before
+        assert rl.verify().ok
+        signed, digest = [], bytes(32)
+        for step in rl.store.steps(session):
+            digest = step_digest(digest, step)
+            signed.append((digest, step.digest))
+    connection = apsw.Connection(str(path))
+    connection.executemany("UPDATE steps SET digest = ? WHERE digest = ?", signed)
+    rows: list[Any] = connection.execute("SELECT sid, record FROM heads").fetchall()
+    [(sid, head)] = [(sid, head) for sid, record in rows if (head := unseal_head(record)).session == session]
+    resealed = seal(msgspec.structs.replace(head, digest=digest))
+    connection.execute("UPDATE heads SET record = ? WHERE sid = ?", (resealed, sid))
+    connection.close()
+    with relight.open(path) as rl:
+        assert rl.load("c").messages == [user("all that matters")]
+        assert [one.seq for one in rl.verify("c").problems] == [4]

@@ -191,7 +191,9 @@ def find_doubt(recorder: Recorder, key: str) -> tuple[int, str]:
             return slot.asked_seq, slot.site.id
     open_keys = [slot.site.id for slot in recorder.fold.open_slots()]
     open_keys += [name for name, one in recorder.fold.once.items() if one.outcome is None]
-    raise NotFound(key, what="open call", evidence=[f"open: {name}" for name in open_keys])
+    name = recorder.identity.name or recorder.identity.id
+    hints = [f"see what is open: relight can-resume {name}"]
+    raise NotFound(key, what="open call", evidence=[f"open: {one}" for one in open_keys], hints=hints)
 
 
 def trial_step(head: Head) -> Step:

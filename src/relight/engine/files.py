@@ -9,19 +9,21 @@ error is its own.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 import msgspec
 
 from relight.engine.context import Context
 from relight.engine.reading import Found
-from relight.errors import RelightError, RestoreUnfinished, SnapshotSwept, UsageError
+from relight.errors import RelightError, RestoreUnfinished, SnapshotSwept, UsageError, WorkspaceUnusable
 from relight.journal.moments import check_moments, is_due
 from relight.model.checkpoint import Checkpoint
 from relight.model.session import Identity
 from relight.model.snapshot import Snapshot
-from relight.model.step import StepKind
+from relight.model.step import Changes, StepKind
 from relight.ports.workspace import Workspace, Workspaces
 
 DEFAULT_ROOT: Final = "main"
@@ -30,10 +32,16 @@ SWEPT_TRIES: Final = 4
 
 def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[str, str]:
     """Root name to path, from a path or from named paths."""
-    roots = dict(workspace) if isinstance(workspace, Mapping) else {DEFAULT_ROOT: os.fspath(workspace)}
-    if not roots or not all(isinstance(name, str) and name for name in roots):
+    roots = dict(workspace) if isinstance(workspace, Mapping) else {DEFAULT_ROOT: workspace}
+    if not roots or not all(isinstance(name, str) and name and _is_path(path) for name, path in roots.items()):
         raise UsageError("a workspace is a path, or a mapping from root name to path")
-    return roots
+    return {name: os.fspath(path) for name, path in roots.items()}
+
+
+def _is_path(path: object) -> bool:
+    """Could it lead anywhere?"""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    return isinstance(text, str) and text != "" and "\0" not in text
 
 
 def open_roots(
@@ -42,13 +50,26 @@ def open_roots(
     """The session's roots, opened. An error names the root and the path, and leaves none of them open."""
     opened: dict[str, Workspace] = {}
     try:
-        for name, path in identity.workspace.items():
-            pool = identity.pools.get(name) or workspaces.pool_of(path)
-            opened[name] = workspaces.open(path, name=name, pool=pool, watch=watch, adopt=adopt, look_only=look_only)
+        with hints_naming(identity):
+            for name, path in identity.workspace.items():
+                pool = identity.pools.get(name) or workspaces.pool_of(path)
+                opened[name] = workspaces.open(
+                    path, name=name, pool=pool, watch=watch, adopt=adopt, look_only=look_only
+                )
     except BaseException:
         close_all(opened)
         raise
     return opened
+
+
+@contextmanager
+def hints_naming(identity: Identity) -> Iterator[None]:
+    """A workspace knows no sessions: what it tells people to type is completed here."""
+    try:
+        yield
+    except RelightError as error:
+        error.name_session(identity.name or identity.id)
+        raise
 
 
 def refuse_unfinished(name: str, path: str, root: Workspace, *, target: str | None = None) -> None:
@@ -68,10 +89,26 @@ def settle_workspace(
     context: Context, found: Found, workspace: str | os.PathLike[str] | Mapping[str, str], moments: str | float
 ) -> Found:
     """Record where the session's files are, and when they are captured."""
-    wanted = msgspec.structs.replace(housed(context, found.identity, workspace), snapshot=check_moments(moments))
+    wanted = fitted(context, found.identity, workspace, moments)
     if wanted != found.identity:
         context.store.update(wanted)
     return Found(identity=wanted, head=found.head, seq=found.seq)
+
+
+def fitted(
+    context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str], moments: str | float
+) -> Identity:
+    """With these roots and moments; an unusable root is refused here, before anything is written down."""
+    wanted = msgspec.structs.replace(housed(context, identity, workspace), snapshot=check_moments(moments))
+    if wanted.workspace == identity.workspace:
+        return wanted
+    try:
+        close_all(open_roots(context.workspaces(), wanted, watch=False, look_only=True))
+    except WorkspaceUnusable as error:
+        if not os.path.lexists(error.path):  # nothing was ever captured of it that could be brought back
+            error.hints = (f"make it first: mkdir -p {shlex.quote(error.path)}",)
+        raise
+    return wanted
 
 
 def housed(context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str]) -> Identity:
@@ -100,8 +137,9 @@ class Files:
         """Watched from here on. Nobody works on files that are half restored."""
         roots = open_roots(self._context.workspaces(), identity, watch=True)
         try:
-            for name, root in roots.items():
-                refuse_unfinished(name, identity.workspace[name], root)
+            with hints_naming(identity):
+                for name, root in roots.items():
+                    refuse_unfinished(name, identity.workspace[name], root)
         except BaseException:
             close_all(roots)
             raise
@@ -113,6 +151,17 @@ class Files:
             self._waiting[name] = root.snapshot()
         self._taken_at_us = self._context.clock.instant().us
         return dict(self._waiting)
+
+    def baseline(self) -> bool:
+        """Capture what nobody has changed yet, for the next step. False where that is done, or not wanted."""
+        if self._committed or self._moments == "manual":
+            return False
+        try:
+            self.capture()
+        except RelightError as error:
+            self._context.tell(f"the files could not be captured: {error}")
+            return False
+        return True
 
     def due(self, kind: StepKind, *, is_reply: bool, asked: bool) -> tuple[Snapshot, ...]:
         """What the step about to be committed takes along; a root that did not change adds nothing."""
@@ -177,3 +226,12 @@ class Files:
     def close(self) -> None:
         """Let go of the roots."""
         close_all(self._roots)
+
+
+def naming(changes: Changes, snapshots: tuple[Snapshot, ...], failure: str | None) -> Changes:
+    """The changes with the snapshots they name, or with a note why there are none."""
+    if failure is not None:
+        changes = msgspec.structs.replace(changes, note={**(changes.note or {}), "files_not_captured": failure})
+    if snapshots:
+        changes = msgspec.structs.replace(changes, snapshot={one.root: one.id for one in snapshots})
+    return changes

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import threading
 import weakref
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from relight.engine.recorder import Recorder
 from relight.errors import LeaseLost, NotFound, RelightError
+
+if TYPE_CHECKING:
+    from relight.engine.recorder import Recorder
 
 BEATS_A_LEASE: Final = 3
 _LONGEST: Final = 10.0

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Final
 
@@ -11,12 +11,13 @@ import msgspec
 from relight.engine.context import Context
 from relight.engine.opening import evidence_of
 from relight.engine.reading import Found
+from relight.journal.codec import VERSION
 from relight.journal.describe import describe
-from relight.model.checkpoint import at
+from relight.model.checkpoint import Checkpoint, at
 from relight.model.info import Attention, SessionInfo
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE
-from relight.ports.store import Query, Record, Store
+from relight.ports.store import CheckpointRow, Query, Record, Store
 
 PAGE: Final = 200
 _RHYTHM_STEPS: Final = 200
@@ -74,3 +75,28 @@ def _broken(context: Context, identity: Identity) -> SessionInfo:
     text, cure = "its head row is damaged", f"relight resume {name} --from-last-good"
     attention = Attention(kind="corrupt", since=at(identity.created_us), text=text, cure=cure)
     return msgspec.structs.replace(info, attention=attention)
+
+
+def shown_snapshot(snapshots: Mapping[str, str]) -> str | None:
+    """One id for one root; several are written out by name."""
+    if len(snapshots) > 1:
+        return ",".join(f"{root}={snapshot}" for root, snapshot in sorted(snapshots.items()))
+    return next(iter(snapshots.values()), None)
+
+
+def checkpoint_of_row(session: str, row: CheckpointRow, model: str | None) -> Checkpoint:
+    """A step's row as users see it."""
+    return Checkpoint(
+        id=f"{session}@{row.seq}",
+        session=session,
+        seq=row.seq,
+        kind=row.kind,
+        label=row.label,
+        created_at=at(row.at_us),
+        turns=row.turns,
+        message_count=row.message_count,
+        model=model,
+        snapshot=shown_snapshot(row.snapshots),
+        size_bytes=row.size_bytes,
+        version=VERSION,
+    )

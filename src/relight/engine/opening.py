@@ -9,18 +9,16 @@ did. Nothing is repaired here: open calls stay open until the program, or its mo
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from relight.engine.context import Context
 from relight.engine.reading import Found, load, resolve
-from relight.engine.recorder import Recorder
-from relight.errors import Conflict, NotFound, NotResumable, UsageError
+from relight.errors import Conflict, Finished, NotFound, NotResumable, UsageError
 from relight.journal import leasing
 from relight.journal.codec import isolated
 from relight.journal.describe import Evidence, derived_status
-from relight.journal.fold import Fold
 from relight.journal.jsonable import check_text
 from relight.model.checkpoint import at
 from relight.model.ref import check_name
@@ -28,6 +26,10 @@ from relight.model.session import Head, Identity
 from relight.model.status import Status, StatusChange
 from relight.model.step import AttemptStart, Changes, Claim
 from relight.ports import faults
+
+if TYPE_CHECKING:
+    from relight.engine.recorder import Recorder
+    from relight.journal.fold import Fold
 
 _CLAIM_TRIES: Final = 5
 _LONGEST_LEASE: Final = 1e9
@@ -65,6 +67,9 @@ def checked_fields(
 ) -> dict[str, Any]:
     """What a session may be told to be, without what was not said. A struct would take anything, and lose it later."""
     fields: dict[str, Any] = {what: check_text(text, what) for what, text in texts.items() if text is not None}
+    for what, given in (("labels", labels), ("metadata", metadata)):
+        if given is not None and not isinstance(given, Mapping):
+            raise UsageError(f"{what} is a mapping, not {type(given).__name__}")
     if labels:
         fields["labels"] = {check_text(key, "labels"): check_text(labels[key], f"labels.{key}") for key in labels}
     if metadata:
@@ -86,6 +91,8 @@ def give_up_name(context: Context, found: Found) -> None:
 
 def recorder_for(context: Context, found: Found) -> Recorder:
     """A recorder on a verified state, that of the head or of the checkpoint found; it owns nothing yet."""
+    from relight.engine.recorder import Recorder  # who only looks at sessions does not wait for it
+
     fold = load(context.store, found)
     session = found.identity.id
 
@@ -102,21 +109,27 @@ def begin_attempt(
     seconds: float,
     status: Status = "working",
     handed_over_by: str | None = None,
+    handle: str | None = None,
 ) -> None:
-    """Claim the lease and commit the attempt. LeaseHeld where somebody else has it."""
+    """Claim the lease and commit the attempt. LeaseHeld where somebody else has it.
+
+    Finished where an owner that was thought dead completed the session before our claim.
+    """
+    was_completed = recorder.head.status == "completed"
     for _ in range(_CLAIM_TRIES):
         head = recorder.head
         evidence = evidence_of(context, head)
         before, why = derived_status(head, evidence)
         gone = refuse_if_held(context, recorder.identity, head, evidence, handed_over_by)
         owner = context.host.owner(context.entropy.session_id())
-        claim = Claim(owner=owner, seconds=seconds, expected_epoch=head.epoch, owner_gone=gone)
+        claim = Claim(owner=owner, seconds=seconds, expected_epoch=head.epoch, expected_seq=head.seq, owner_gone=gone)
         handed = head.lease is not None and head.lease.owner.id == handed_over_by
         attempt = AttemptStart(
             number=head.attempt if handed else head.attempt + 1,  # a supervisor's is the program's own
             resumed_from=head.resumed_from or 0 if handed else head.head,
             reason=None if handed or head.attempt == 0 else f"{before}: {why}" if why else before,
             owner=owner.label,
+            handle=handle,
         )
         faults.point("resume.planned")
         try:
@@ -124,6 +137,9 @@ def begin_attempt(
             recorder.commit("attempt", changes, claim=claim)
         except Conflict:
             refresh(context, recorder)
+            gate(Found(identity=recorder.identity, head=recorder.head, seq=None))
+            if recorder.head.status == "completed" and not was_completed:
+                raise Finished(recorder.identity.name or recorder.identity.id, "completed") from None
             continue
         faults.point("resume.claimed")
         return

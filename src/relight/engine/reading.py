@@ -9,19 +9,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from relight.errors import Ambiguous, Corrupt, NotFound
 from relight.journal.chain import broken_links
-from relight.journal.codec import Undecodable, decode_changes
-from relight.journal.fold import Fold
+from relight.journal.codec import Undecodable, decode_all
 from relight.journal.lineage import owner_of, stretches, visible
 from relight.model.ref import PREFIX_MIN, Ref, parse_ref
 from relight.model.session import GENESIS, Head, Identity
 from relight.model.step import Step
 from relight.ports.store import Record, Store
+
+if TYPE_CHECKING:
+    from relight.journal.fold import Fold
 
 MAX_GENERATIONS: Final = 1000
 CANDIDATES: Final = 10
@@ -168,6 +170,8 @@ def _offering(error: Corrupt, found: Found, offered: int | None) -> Corrupt:
 
 def _load(store: Store, chain: list[Identity], head: Head | None, seq: int | None) -> Fold:
     """Fold the visible steps up to `seq`, or up to the head, whose own row must then agree with the journal."""
+    from relight.journal.fold import Fold  # a list of sessions folds none, and does not wait for it
+
     session = chain[0].id
     fold = Fold(chain[0].provider)
     if seq is None:
@@ -188,8 +192,7 @@ def _load(store: Store, chain: list[Identity], head: Head | None, seq: int | Non
     ]
     path = _checked_path(steps, chain, head, target=target, since=since, anchor=anchor, upto=upto)
     by_seq = {step.seq: step for step in steps}
-    for number in path:
-        _apply(fold, by_seq[number], session)
+    _apply(fold, [by_seq[number] for number in path], session)
     return fold
 
 
@@ -238,8 +241,12 @@ def _check_whole(path: list[int], steps: Iterable[Step], *, target: int, since: 
         raise Corrupt("the step is missing", session=session, seq=first.base)
 
 
-def _apply(fold: Fold, step: Step, session: str) -> None:
+def _apply(fold: Fold, steps: list[Step], session: str) -> None:
+    decoded = decode_all([step.body for step in steps])
+    seq = 0
     try:
-        fold.apply(step, decode_changes(step.body))
+        for step in steps:
+            seq = step.seq
+            fold.apply(step, next(decoded))
     except Undecodable as error:
-        raise Corrupt(f"the step cannot be read: {error}", session=session, seq=step.seq) from None
+        raise Corrupt(f"the step cannot be read: {error}", session=session, seq=seq) from None

@@ -73,7 +73,7 @@ class Recorder:
         """
         body = encode_changes(changes)
         with self.lock:
-            committed = self._recall(kind, given or changes)
+            committed = self._recall(kind, given or changes) if self._unresolved is not None else None
             if committed is None:
                 draft = self._draft(kind, changes, body, label, claim, release, view, snapshots)
                 committed = self._write(draft, given or changes)
@@ -125,6 +125,7 @@ class Recorder:
             status=changes.status,
             attempt=changes.attempt,
             usage=changes.usage,
+            native=changes.native,
             said=last_said(self.fold.format, changes.messages),
             snapshots=snapshots,
         )
@@ -134,7 +135,7 @@ class Recorder:
         if not self.head.open:
             return ()
         closed = [(outcome.asked_seq, outcome.id) for outcome in changes.outcomes]
-        return tuple(closed + [(slot.asked_seq, slot.site.id) for slot in self.fold.answered_by(changes.messages)])
+        return tuple(closed + [slot.effect_key for slot in self.fold.answered_by(changes.messages)])
 
     def _write(self, draft: Draft, given: Changes) -> Committed:
         try:

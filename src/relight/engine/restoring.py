@@ -102,9 +102,9 @@ def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice =
     log = operation_log(context, found)
     operation = next_redo(log) if redo else next_undo(log)
     if operation is None:
-        raise NotFound(
-            found.identity.name or found.identity.id, what="operation to redo" if redo else "operation to undo"
-        )
+        name = found.identity.name or found.identity.id
+        what = "operation to redo" if redo else "operation to undo"
+        raise NotFound(name, what=what, hints=[f"see what was done: relight undo {name} --list"])
     plans = Undoable(context, found, rows_of(context, found) if operation.files else (), choice=choice)
     with plans:
         if redo:

@@ -12,7 +12,7 @@ from relight.engine.files import close_all, open_roots
 from relight.engine.reading import Found
 from relight.engine.surveying import missing_roots
 from relight.engine.undoable import FilesReport
-from relight.errors import NotResumable, WorkspaceUnusable
+from relight.errors import NotResumable
 
 
 def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
@@ -33,11 +33,7 @@ def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
             hints = [f"put its files back, as they were captured: relight resume {name} --restore"]
             raise NotResumable(name, f"workspace missing: {missing[0]}", hints=hints)
         return
-    try:
-        close_all(open_roots(context.workspaces(), identity, watch=False, look_only=True))
-    except WorkspaceUnusable as error:
-        hints = [hint.replace(" REF", f" {name}") for hint in error.hints]
-        raise WorkspaceUnusable(error.name, error.path, error.why, hints=hints) from None
+    close_all(open_roots(context.workspaces(), identity, watch=False, look_only=True))
 
 
 def bring_back(context: Context, found: Found) -> FilesReport | None:

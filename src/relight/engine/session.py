@@ -7,6 +7,7 @@ here is one durable step, committed before the call returns. Leaving the block w
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
@@ -16,14 +17,15 @@ import msgspec
 
 from relight.engine import effects
 from relight.engine.context import Context
-from relight.engine.files import Files
+from relight.engine.files import Files, naming
 from relight.engine.opening import begin_attempt
 from relight.engine.recorder import Recorder
+from relight.engine.resetting import reset_to
 from relight.engine.state import StateMap
 from relight.engine.tools import Tools, toolbox
 from relight.errors import Finished, LeaseLost, UsageError, Waiting
 from relight.journal.codec import isolated
-from relight.journal.fold import as_call, open_effects
+from relight.journal.fold import as_call
 from relight.journal.jsonable import check_text
 from relight.model.call import NOT_RUN, OUTCOME_UNKNOWN, Call, Outcome
 from relight.model.checkpoint import Checkpoint
@@ -59,11 +61,19 @@ class Session:
     """An open session. Thread-safe; each append gets its own seq."""
 
     def __init__(
-        self, context: Context, recorder: Recorder, *, lease_seconds: float, files: Files | None = None
+        self,
+        context: Context,
+        recorder: Recorder,
+        *,
+        lease_seconds: float,
+        files: Files | None = None,
+        open_files: Callable[[], Files | None] | None = None,
     ) -> None:
+        """`open_files` is for a finished session: asked where it goes on with a new prompt."""
         self._context = context
         self._recorder = recorder
         self._files = files
+        self._open_files = open_files
         self._lease_seconds = lease_seconds
         self._state = StateMap(lambda: self._recorder.fold.state)
         self._batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
@@ -159,7 +169,7 @@ class Session:
         self, message: dict[str, Any] | list[dict[str, Any]], usage: Usage | Mapping[str, Any] | None = None
     ) -> Checkpoint | None:
         """Commit a message, or the items of one reply, as one step. Inside `step()`: with the block, and None now."""
-        given = message if isinstance(message, list | tuple) else [message]
+        given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
         messages = [isolated(_a_message(one)) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
@@ -210,18 +220,7 @@ class Session:
         with recorder.lock:
             if recorder.is_unsure:
                 recorder.recall("reset")
-            carried = recorder.fold.carried(fresh)
-            changes = Changes(messages=fresh, carried=carried)
-            trial = type(recorder.fold)(recorder.identity.provider)
-            trial.apply(effects.trial_step(recorder.head), changes)
-            head = recorder.head
-            view = View(
-                head=head.head,
-                since=head.seq + 1,
-                message_count=len(trial.messages),
-                turns=trial.turns,
-                open=open_effects(trial, head.seq + 1, head.updated_us),
-            )
+            changes, view = reset_to(recorder, fresh)
             return self._record("reset", changes, view=view)
 
     # -- effects ----------------------------------------------------------------------------------------------
@@ -318,6 +317,8 @@ class Session:
 
     def _reopen(self, handed_over_by: str | None = None) -> None:
         """Begin an attempt: at opening, and where a finished session goes on with a new prompt."""
+        if self._files is None and self._open_files is not None:
+            self._files = self._open_files()
         begin_attempt(self._context, self._recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by)
         self._context.heartbeat.keep(self._recorder)
 
@@ -343,15 +344,16 @@ class Session:
                     return earlier
                 self._check_open()
             pending = self._state.pending()
-            whole = self._whole(changes, pending)
-
-            def commit(whole: Changes, snapshots: tuple[Snapshot, ...] = ()) -> Checkpoint:
-                return recorder.commit(
-                    kind, whole, label=label, release=release, view=view, given=changes, snapshots=snapshots
+            whole = self._whole(changes, pending) if pending is not None or recorder.fold.has_open else changes
+            if self._files is None:
+                checkpoint = recorder.commit(kind, whole, label=label, release=release, view=view, given=changes)
+            else:
+                commit = functools.partial(
+                    recorder.commit, kind, label=label, release=release, view=view, given=changes
                 )
-
-            checkpoint = commit(whole) if self._files is None else self._with_files(kind, whole, asked, commit)
-            self._state.taken(pending)
+                checkpoint = self._with_files(kind, whole, asked, commit)
+            if pending is not None:
+                self._state.taken(pending)
             return checkpoint
 
     def _with_files(
@@ -359,20 +361,20 @@ class Session:
         kind: StepKind,
         changes: Changes,
         asked: bool,
-        commit: Callable[[Changes, tuple[Snapshot, ...]], Checkpoint],
+        commit: Callable[..., Checkpoint],
     ) -> Checkpoint:
         """Commit with the snapshots that are due, or with a note why there are none."""
         assert self._files is not None
         is_reply = any(self._recorder.fold.format.is_assistant(one) for one in changes.messages)
 
         def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
-            return commit(_naming(changes, snapshots, failure), snapshots)
+            return commit(naming(changes, snapshots, failure), snapshots=snapshots)
 
         return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
 
-    def _whole(self, changes: Changes, pending: Changes) -> Changes:
+    def _whole(self, changes: Changes, pending: Changes | None) -> Changes:
         """With what every step takes along: state not saved yet, and results for calls that a reply leaves behind."""
-        if pending.state or pending.unset:
+        if pending is not None and (pending.state or pending.unset):
             changes = msgspec.structs.replace(changes, state=pending.state, unset=pending.unset)
         closing = self._closing(changes)
         return msgspec.structs.replace(changes, outcomes=[*closing, *changes.outcomes]) if closing else changes
@@ -380,7 +382,8 @@ class Session:
     def _closing(self, changes: Changes) -> list[Outcome]:
         """A reply that comes while calls are open closes them in the same commit."""
         fold = self._recorder.fold
-        if changes.carried is not None or not any(fold.format.is_assistant(one) for one in changes.messages):
+        is_assistant = fold.format.is_assistant
+        if changes.carried is not None or not any(map(is_assistant, changes.messages)):
             return []
         slots = fold.open_slots()
         if not slots or self._continues_reply(slots):
@@ -455,20 +458,12 @@ class StepBlock:
         changes = Changes(messages=batch.messages, usage=batch.usage, partial=batch.partial)
         try:
             pending = session._state.pending()
-            step_kind: StepKind = "message" if batch.messages else ("state" if pending.state else "mark")
+            is_state = pending is not None and pending.state
+            step_kind: StepKind = "message" if batch.messages else ("state" if is_state else "mark")
             batch.checkpoint = session._record(step_kind, changes, label=batch.label)
         except BaseException:
             session._state.roll_back(self._mark)  # else the next step would take half of the block along
             raise
-
-
-def _naming(changes: Changes, snapshots: tuple[Snapshot, ...], failure: str | None) -> Changes:
-    """The changes with the snapshots they name, or with a note why there are none."""
-    if failure is not None:
-        changes = msgspec.structs.replace(changes, note={**(changes.note or {}), "files_not_captured": failure})
-    if snapshots:
-        changes = msgspec.structs.replace(changes, snapshot={one.root: one.id for one in snapshots})
-    return changes
 
 
 def _a_message(value: Any) -> dict[str, Any]:

@@ -59,10 +59,10 @@ class StateMap(MutableMapping[str, Any]):
     def __repr__(self) -> str:
         return repr(dict(self))
 
-    def pending(self) -> Changes:
-        """What the next step has to take along."""
+    def pending(self) -> Changes | None:
+        """What the next step has to take along, if anything."""
         if not self._working and not self._unset:
-            return Changes()
+            return None
         working = list(self._working.items())  # another thread may set a key meanwhile
         check_json({key: value for key, (value, _) in working}, root="state")
         changed = {key: value for key, (value, before) in working if encoded(value) != before}

@@ -19,12 +19,12 @@ import msgspec
 
 from relight.engine.branching import rewind_view, status_after_rewind
 from relight.engine.context import Context
-from relight.engine.files import close_all, open_roots, refuse_unfinished
+from relight.engine.files import close_all, hints_naming, open_roots, refuse_unfinished
 from relight.engine.opening import evidence_of, recorder_for, refuse_if_held
 from relight.engine.operating import ending_the_dead
 from relight.engine.reading import Found, chain_of, step_at
 from relight.engine.recorder import Recorder
-from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept
+from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept, UsageError
 from relight.journal.codec import decode_changes
 from relight.journal.undoing import Operation, Verb, begin_note, end_note, is_operation
 from relight.model.checkpoint import Checkpoint
@@ -63,7 +63,7 @@ class Undoable:
     ) -> None:
         self._context, self._found, self._rows = context, found, rows
         self._choice, self._exact = choice, exact
-        self._paths = [os.fsencode(path).strip(b"/") for path in paths]
+        self._paths = _inside(paths, found.identity.workspace)
         self._adopt, self._look_only = adopt, look_only
         self._roots: Mapping[str, Workspace] = {}
         self._names: Collection[str] = ()
@@ -95,7 +95,8 @@ class Undoable:
 
         def plan(name: str, target: str) -> RestorePlan:
             root = self._root(name)
-            refuse_unfinished(name, self._found.identity.workspace[name], root, target=target)
+            with hints_naming(self._found.identity):
+                refuse_unfinished(name, self._found.identity.workspace[name], root, target=target)
             return root.plan_restore(
                 target,
                 last=last.get(name),
@@ -108,6 +109,24 @@ class Undoable:
         self._names = targets.keys()
         self._plan = lambda: {name: plan(name, target) for name, target in targets.items()}
         self.plans = self._plan()
+        for path in self._paths:
+            self._check_known(path)
+
+    def _check_known(self, path: bytes) -> None:
+        """A path that was asked for is in the checkpoint or on disk. NotFound says why it is in neither."""
+        places = self._found.identity.workspace.values()
+        why = [one.reason for plan in self.plans.values() for one in plan.left_out if one.path == path]
+        if why:
+            raise NotFound(os.fsdecode(path), what="captured file", evidence=[f"it was left out then: {why[0]}"])
+        touched = {
+            one.path
+            for plan in self.plans.values()
+            for part in (plan.decision.writes, plan.decision.deletes, plan.decision.kept, plan.decision.conflicts)
+            for one in part
+        }
+        known = path in touched or any(one.startswith(path + b"/") for one in touched)
+        if not known and not any(os.path.lexists(os.path.join(os.fsencode(place), path)) for place in places):
+            raise NotFound(os.fsdecode(path), what="captured file")
 
     def make_undo(self, operation: Operation) -> None:
         """Plan to take each root's restore back, also one that was interrupted."""
@@ -166,7 +185,7 @@ class Undoable:
             note = end_note(verb, begun=None, restores={}, heads=heads, of=about)
             return FilesReport(plans={}, checkpoint=self._end(recorder, note, heads))
         begun = self._begin(recorder, verb, heads, about)
-        with self._leased(recorder):
+        with self._leased(recorder), hints_naming(self._found.identity):
             outcomes = {name: self._root(name).restore(plan) for name, plan in self.plans.items()}
             restores = {name: outcome.id for name, outcome in outcomes.items()}
             note = end_note(verb, begun=begun.seq, restores=restores, heads=heads, of=about)
@@ -205,7 +224,9 @@ class Undoable:
         context, head = self._context, recorder.head
         gone = refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
         owner = context.host.owner(context.entropy.session_id())
-        claim = Claim(owner=owner, seconds=LEASE_SECONDS, expected_epoch=head.epoch, owner_gone=gone)
+        claim = Claim(
+            owner=owner, seconds=LEASE_SECONDS, expected_epoch=head.epoch, expected_seq=head.seq, owner_gone=gone
+        )
         return claim, ending_the_dead(context, head, changes)
 
     @contextlib.contextmanager
@@ -257,6 +278,22 @@ class Undoable:
         if record is None:
             raise NotFound(self._found.identity.id)
         return recorder_for(self._context, Found(identity=record.identity, head=record.head, seq=None))
+
+
+def _inside(paths: Sequence[str], roots: Mapping[str, str]) -> list[bytes]:
+    """Paths below the roots, as they were given: relative, or absolute and in one of them."""
+    found: list[bytes] = []
+    for path in paths:
+        at = os.path.normpath(path)
+        root = next((one for one in roots.values() if at == one or at.startswith(one + "/")), None)
+        at = os.path.relpath(at, root) if root is not None else at
+        if os.path.isabs(at) or at.split("/", maxsplit=1)[0] == ".." or "\0" in at:
+            hints = [f"paths are below {one}" for one in roots.values()]
+            raise UsageError(f"{path[:200]!a} lies outside the workspace", hints=hints)
+        if at == ".":
+            return []
+        found.append(os.fsencode(at))
+    return found
 
 
 def newest_of(rows: Sequence[CheckpointRow]) -> dict[str, str]:

@@ -8,7 +8,7 @@ import msgspec
 
 from relight.engine.context import Context
 from relight.engine.listing import every_session
-from relight.engine.reading import Found, chain_of, load, newest_whole
+from relight.engine.reading import Found, chain_of, load, newest_whole, step_at
 from relight.errors import Corrupt
 from relight.journal.chain import broken_links
 from relight.journal.codec import Undecodable, decode_changes
@@ -76,7 +76,7 @@ def _check_session(context: Context, found: Found) -> tuple[int, list[Problem]]:
     needed = _needed(found, steps)
     problems = [
         Problem(session=name, seq=seq, what=what, abandoned=needed is not None and seq not in needed)
-        for seq, what in _broken(context, found.identity, steps)
+        for seq, what in _broken(context, chain, steps)
     ]
     problems += _head_problems(context, found, steps, name, known={one.seq for one in problems})
     problems += _file_problems(context, found.identity, name)
@@ -118,12 +118,14 @@ def _needed(found: Found, steps: list[Step]) -> set[int] | None:
     return needed
 
 
-def _broken(context: Context, identity: Identity, steps: list[Step]) -> Iterator[tuple[int, str]]:
-    parent = identity.parent
+def _broken(context: Context, chain: list[Identity], steps: list[Step]) -> Iterator[tuple[int, str]]:
+    parent = chain[0].parent
     digest: bytes | None = GENESIS
-    if parent is not None:
-        before = list(context.store.steps(parent.session, after=parent.seq - 1, upto=parent.seq))
-        digest = before[0].digest if before else None
+    if parent is not None and parent.seq:
+        try:  # where it was forked off, which may lie in a session further up
+            digest = step_at(context.store, chain[1:], parent.seq).digest
+        except Corrupt:
+            digest = None
     bad = set()
     for link in broken_links(steps, after=parent.seq if parent is not None else 0, digest=digest):
         bad.add(link.seq)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -25,23 +25,27 @@ _SEAL_DOMAIN: Final = b"relight row 1\n"
 
 def step_digest(before: bytes, step: Step) -> bytes:
     """What `step.digest` must be, given the digest of the step before it."""
-    columns = encoded(
-        (
-            step.session,
-            step.seq,
-            step.kind,
-            step.at_us,
-            step.attempt,
-            step.base,
-            step.since,
-            step.message_count,
-            step.turns,
-            step.open,
-            step.label,
-            step.key,
-        )
+    columns = (
+        step.session,
+        step.seq,
+        step.kind,
+        step.at_us,
+        step.attempt,
+        step.base,
+        step.since,
+        step.message_count,
+        step.turns,
+        step.open,
+        step.label,
+        step.key,
     )
-    return sha256(b"".join((_STEP_DOMAIN, before, len(columns).to_bytes(4, "big"), columns, step.body))).digest()
+    return digest_of(before, columns, step.body)
+
+
+def digest_of(before: bytes, columns: tuple[Any, ...], body: bytes) -> bytes:
+    """The digest of a step that is still its columns, in the order of `step_digest`, and a body."""
+    row = encoded(columns)
+    return sha256(b"".join((_STEP_DOMAIN, before, len(row).to_bytes(4, "big"), row, body))).digest()
 
 
 class Break(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,13 +10,13 @@ Reading an older version goes through its upcasters one by one; a newer version 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from relight.errors import InvalidMessage
-from relight.journal.compression import Damaged, compress, decompress
+from relight.journal.compression import Damaged, Frame, compress, decompress, decompress_all
 from relight.journal.jsonable import check_json
 from relight.model.call import OpenEffect
 from relight.model.policy import LIMITS
@@ -33,6 +33,9 @@ _PLAIN_HEAD: Final = bytes((VERSION, _PLAIN))
 _ZSTD_HEAD: Final = bytes((VERSION, _ZSTD))
 _WORTH_BYTES: Final = 200
 _FREE_BYTES: Final = 2 * 1024 * 1024
+_TOGETHER: Final = 64
+_TOGETHER_BYTES: Final = 256 * 1024
+"""bodies that are unpacked with one call, and the most each of them may become"""
 _MOST_RATIO: Final = 16
 _BIG_INT: Final = 1
 _ODD_TEXT: Final = 2
@@ -50,7 +53,15 @@ _encoder = msgspec.msgpack.Encoder()
 
 def encode_changes(changes: Changes) -> bytes:
     """Bytes of a step. The changes must have passed `check_json`."""
-    return _pack(_encode(changes), LIMITS.step_bytes)
+    data = encoded(changes)
+    size = len(data)
+    if size > LIMITS.step_bytes:
+        raise InvalidMessage(f"a step of {size:,} bytes; the most is {LIMITS.step_bytes:,}")
+    if size >= _WORTH_BYTES:
+        packed = compress(data)
+        if size <= _most_from(packed):
+            return b"".join((_ZSTD_HEAD, size.to_bytes(4, "big"), packed))
+    return _PLAIN_HEAD + data
 
 
 def decode_changes(body: bytes) -> Changes:
@@ -61,9 +72,32 @@ def decode_changes(body: bytes) -> Changes:
     return _convert(_upcast(version, _decode(data, _any_decoder)), Changes)
 
 
+def decode_all(bodies: Sequence[bytes]) -> Iterator[Changes]:
+    """Many steps in order. Undecodable comes where the first one that cannot be read would."""
+    for start in range(0, len(bodies), _TOGETHER):
+        group = bodies[start : start + _TOGETHER]
+        sizes = [_declared(body) for body in group]
+        frames: list[Frame] = [memoryview(body)[6:] for body, size in zip(group, sizes, strict=True) if size]
+        try:
+            unpacked = iter(decompress_all(frames, [size for size in sizes if size]))
+        except Damaged:
+            yield from map(decode_changes, group)
+            continue
+        for body, size in zip(group, sizes, strict=True):
+            yield _decode(next(unpacked), _changes_decoder) if size else decode_changes(body)
+
+
+def _declared(body: bytes) -> int:
+    """The size of a body that may be unpacked together with others; 0 for one that wants a look of its own."""
+    if body[:2] != _ZSTD_HEAD:
+        return 0
+    size = int.from_bytes(body[2:6], "big")
+    return size if size <= _TOGETHER_BYTES else 0
+
+
 def encode_record(record: Head | Identity) -> bytes:
     """Bytes of a session's head or identity, plain: a head is small and rewritten with every step."""
-    return _PLAIN_HEAD + _encode(record)
+    return _PLAIN_HEAD + encoded(record)
 
 
 def decode_head(body: bytes) -> Head:
@@ -79,7 +113,7 @@ def decode_identity(body: bytes) -> Identity:
 def isolated(value: _T, *, cap: int = LIMITS.message_bytes) -> _T:
     """Check that a value is JSON and give back what a reload would give: a copy nobody else can change."""
     check_json(value)
-    data = _encode(value)
+    data = encoded(value)
     if len(data) > cap:
         raise InvalidMessage(f"{len(data):,} bytes encoded; the most is {cap:,}")
     copy: _T = _decode(data, _any_decoder)
@@ -87,8 +121,11 @@ def isolated(value: _T, *, cap: int = LIMITS.message_bytes) -> _T:
 
 
 def encoded(value: Any) -> bytes:
-    """The bytes of a checked value, for comparing and for digests."""
-    return _encode(value)
+    """The bytes of a checked value."""
+    try:
+        return _encoder.encode(value)
+    except (OverflowError, UnicodeEncodeError):
+        return _encoder.encode(_escape(msgspec.to_builtins(value, builtin_types=(bytes,))))
 
 
 def decode_open(data: bytes) -> tuple[OpenEffect, ...]:
@@ -97,18 +134,6 @@ def decode_open(data: bytes) -> tuple[OpenEffect, ...]:
 
 
 # -- packing ------------------------------------------------------------------------------------------------------
-
-
-def _pack(data: bytes, cap: int) -> bytes:
-    size = len(data)
-    if size > cap:
-        raise InvalidMessage(f"a step of {size:,} bytes; the most is {cap:,}")
-    if size < _WORTH_BYTES:
-        return _PLAIN_HEAD + data
-    packed = compress(data)
-    if size > _most_from(packed):
-        return _PLAIN_HEAD + data
-    return b"".join((_ZSTD_HEAD, size.to_bytes(4, "big"), packed))
 
 
 def _most_from(packed: bytes) -> int:
@@ -153,13 +178,6 @@ def _convert(data: Any, kind: type[_T]) -> _T:
 # -- MessagePack with the two things JSON has and it has not -------------------------------------------------------
 
 
-def _encode(value: Any) -> bytes:
-    try:
-        return _encoder.encode(value)
-    except (OverflowError, UnicodeEncodeError):
-        return _encoder.encode(_escape(msgspec.to_builtins(value, builtin_types=(bytes,))))
-
-
 def _escape(value: Any) -> Any:
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
         return msgspec.msgpack.Ext(_BIG_INT, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
@@ -201,7 +219,7 @@ _identity_decoder = msgspec.msgpack.Decoder(Identity, ext_hook=_unescape)
 _open_decoder = msgspec.msgpack.Decoder(tuple[OpenEffect, ...], ext_hook=_unescape)
 
 
-def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
+def _decode(data: bytes | memoryview, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
     try:
         return decoder.decode(data)
     except msgspec.ValidationError:
@@ -210,7 +228,7 @@ def _decode(data: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
         raise Undecodable(str(error)) from None
 
 
-def _decode_odd(data: bytes, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
+def _decode_odd(data: bytes | memoryview, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
     """A typed field (a reason, an id, a count) may hold an extension too, which only the untyped decoder reads."""
     try:
         return msgspec.convert(_any_decoder.decode(data), decoder.type)

@@ -12,7 +12,7 @@ import msgspec
 
 from relight.errors import Conflict
 from relight.journal import leasing
-from relight.journal.chain import step_digest
+from relight.journal.chain import digest_of
 from relight.model.call import OpenEffect
 from relight.model.lease import Instant
 from relight.model.session import Head
@@ -30,10 +30,9 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
     seq = head.seq + 1
     at_us = max(at_us, head.updated_us)
     view = draft.view or _view_after(head, draft, seq, at_us)
-    step = _sealed(head, draft, view, seq, at_us)
-    status = _status_after(head, draft.status, at_us)
-    after = Head(
-        session=head.session,
+    step = _step_after(head, draft, view, seq, at_us)
+    after = msgspec.structs.replace(
+        owned,
         seq=seq,
         head=seq if draft.kind != "rewind" else view.head,
         digest=step.digest,
@@ -47,11 +46,21 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         size_bytes=head.size_bytes + len(draft.body),
         said=head.said if draft.said is None else draft.said,
         updated_us=at_us,
-        epoch=owned.epoch,
         lease=None if draft.release else leasing.renewed(owned.lease, now),
-        **status,
+        **_status_after(head, draft.status, at_us),
+        **_whereabouts_after(draft),
     )
     return Committed(step=step, head=after)
+
+
+def _whereabouts_after(draft: Draft) -> dict[str, Any]:
+    """Changes of the agent's own session and place. After a rewind no native session says what the journal says."""
+    changed: dict[str, Any] = {}
+    if draft.native is not None or draft.kind == "rewind":
+        changed["native"] = draft.native or None
+    if draft.attempt is not None and draft.attempt.handle is not None:
+        changed["handle"] = draft.attempt.handle or None
+    return changed
 
 
 def plan_renewal(head: Head, *, owner: str, epoch: int, now: Instant) -> Head:
@@ -96,37 +105,45 @@ def _open_after(head: Head, draft: Draft, seq: int, at_us: int) -> tuple[OpenEff
     return tuple(effect for effect in head.open if (effect.asked_seq, effect.id) not in closed) + opened
 
 
-def _sealed(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> Step:
-    step = Step(
+def _step_after(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> Step:
+    attempt = draft.attempt.number if draft.attempt is not None else head.attempt
+    since = seq if draft.kind == "reset" else view.since
+    columns = (
+        head.session,
+        seq,
+        draft.kind,
+        at_us,
+        attempt,
+        view.head,
+        since,
+        view.message_count,
+        view.turns,
+        view.open,
+        draft.label,
+        draft.key,
+    )
+    return Step(
         session=head.session,
         seq=seq,
         kind=draft.kind,
         at_us=at_us,
-        attempt=draft.attempt.number if draft.attempt is not None else head.attempt,
+        attempt=attempt,
         base=view.head,
-        since=seq if draft.kind == "reset" else view.since,
+        since=since,
         message_count=view.message_count,
         turns=view.turns,
         open=view.open,
         label=draft.label,
         key=draft.key,
-        digest=b"",
+        digest=digest_of(head.digest, columns, draft.body),
         body=draft.body,
     )
-    return msgspec.structs.replace(step, digest=step_digest(head.digest, step))
 
 
 def _status_after(head: Head, change: StatusChange | None, at_us: int) -> dict[str, Any]:
-    """The fields of a head that stand beside its status."""
+    """The fields of a head that stand beside its status, where it changes."""
     if change is None:
-        return {
-            "status": head.status,
-            "reason": head.reason,
-            "failure": head.failure,
-            "question": head.question,
-            "wake_us": head.wake_us,
-            "ended_us": head.ended_us,
-        }
+        return {}
     if change.status != head.status and not allowed(head.status, change.status):
         raise Conflict(f"{head.session}: cannot go from {head.status} to {change.status}")
     return {

@@ -36,34 +36,20 @@ _TRIAL: Final = Step(
 """a step that is never stored, for seeing what a change would do"""
 
 
-class Slot:
+class Slot(msgspec.Struct, eq=False):
     """One call and what is known of it; changes while its session is folded."""
 
-    __slots__ = (
-        "asked_seq",
-        "carrier",
-        "ended_us",
-        "intent",
-        "intent_seq",
-        "outcome",
-        "result_seq",
-        "session",
-        "site",
-        "started_us",
-    )
-
-    def __init__(self, site: CallSite, session: str, asked_seq: int) -> None:
-        self.site = site
-        self.session = session
-        self.asked_seq = asked_seq
-        self.intent: Intent | None = None
-        self.intent_seq: int | None = None
-        self.started_us: int | None = None
-        self.outcome: Outcome | None = None
-        self.result_seq: int | None = None
-        self.ended_us: int | None = None
-        self.carrier: dict[str, Any] | None = None
-        """a message that the caller appended itself, with the result in it"""
+    site: CallSite
+    session: str
+    asked_seq: int
+    intent: Intent | None = None
+    intent_seq: int | None = None
+    started_us: int | None = None
+    outcome: Outcome | None = None
+    result_seq: int | None = None
+    ended_us: int | None = None
+    carrier: dict[str, Any] | None = None
+    """a message that the caller appended itself, with the result in it"""
 
     @property
     def is_open(self) -> bool:
@@ -73,20 +59,29 @@ class Slot:
     def key(self) -> str:
         return f"{self.session}:{self.asked_seq}:{self.site.id}"
 
+    @property
+    def effect_key(self) -> tuple[int, str]:
+        """As a head lists it while it is open."""
+        return (self.intent.asked_seq if self.intent is not None else self.asked_seq, self.site.id)
 
-class _Group:
+
+class _Group(msgspec.Struct, eq=False):
     """The calls of one reply, and the stretch of messages that holds their recorded results."""
 
-    __slots__ = ("carriers", "length", "loose", "slots", "start")
+    start: int
+    length: int = 0
+    slots: list[Slot] = []
+    loose: list[dict[str, Any]] = []
+    """messages of the caller's own with results, where the caller put them"""
+    carriers: list[dict[str, Any]] = []
+    """the same once they were taken into the stretch, because recorded results stand beside theirs"""
 
-    def __init__(self, start: int) -> None:
-        self.start = start
-        self.length = 0
-        self.slots: list[Slot] = []
-        self.loose: list[dict[str, Any]] = []
-        """messages of the caller's own with results, where the caller put them"""
-        self.carriers: list[dict[str, Any]] = []
-        """the same once they were taken into the stretch, because recorded results stand beside theirs"""
+    def open_slot(self, call_id: str) -> Slot | None:
+        """The call of this id, where it has no result yet."""
+        for slot in self.slots:
+            if slot.site.id == call_id and slot.is_open:
+                return slot
+        return None
 
 
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
@@ -94,7 +89,10 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
     intent: Intent
     intent_seq: int
+    started_us: int | None = None
     outcome: Outcome | None = None
+    result_seq: int | None = None
+    ended_us: int | None = None
 
 
 class Fold:
@@ -104,6 +102,8 @@ class Fold:
         self.messages: list[dict[str, Any]] = []
         self.state: dict[str, Any] = {}
         self.once: dict[str, Effect] = {}
+        self.hooked: dict[str, Effect] = {}
+        """effects that an agent's hook told of, until the call itself is in the conversation"""
         self.answers: dict[str, Any] = {}
         self.tools: dict[str, str] = {}
         self.partial: Any = None
@@ -122,6 +122,11 @@ class Fold:
     def format(self) -> Format:
         """The format of the conversation, as far as it can be told."""
         return self._format or detect((), self._provider)
+
+    @property
+    def has_open(self) -> bool:
+        """Is there a call without a result?"""
+        return bool(self._groups)
 
     def open_slots(self) -> list[Slot]:
         """Calls without a result, in the order they were asked for."""
@@ -150,7 +155,7 @@ class Fold:
         return Carried(
             state=dict(self.state),
             once={key: effect.outcome.content for key, effect in self.once.items() if effect.outcome is not None},
-            open=calls + [effect.intent for effect in self.once.values() if effect.outcome is None],
+            open=calls + [one.intent for one in (*self.once.values(), *self.hooked.values()) if one.outcome is None],
             answers=dict(self.answers),
             tools=dict(self.tools),
             partial=self.partial,
@@ -158,7 +163,7 @@ class Fold:
 
     def growth(self, changes: Changes) -> tuple[int, int]:
         """How many messages and turns these changes would add."""
-        if self._merges(changes):
+        if self._groups and self._merges(changes):
             trial = deepcopy(self)
             trial.apply(_TRIAL, changes)
             return len(trial.messages) - len(self.messages), trial.turns - self.turns
@@ -181,9 +186,7 @@ class Fold:
 
     def _merges(self, changes: Changes) -> bool:
         """Would results recorded by us and results of the caller's own come to share a message? Rare."""
-        if not self._groups or not self.format.shares:
-            return False
-        if not changes.outcomes and not any(group.length for group in self._groups):
+        if not self.format.shares or not (changes.outcomes or any(group.length for group in self._groups)):
             return False
         closed = {index for outcome in changes.outcomes if (index := self._group_index(outcome)) is not None}
         answered = self.answered_by(changes.messages)
@@ -224,6 +227,7 @@ class Fold:
     def _reset(self, carried: Carried) -> None:
         self.messages, self.turns = [], 0
         self._slots, self._groups = {}, []
+        self.hooked = {}
         self.state = dict(carried.state)
         self.answers = dict(carried.answers)
         self.tools = dict(carried.tools)
@@ -254,7 +258,7 @@ class Fold:
         format = self.format
         assistant = format.is_assistant(message)
         if assistant:
-            if _is_turn(format, self.messages[-1] if self.messages else None, message):
+            if not (format.spans and self.messages and format.is_assistant(self.messages[-1])):
                 self.turns += 1
             self._ask(format, message, step)
         self.messages.append(message)
@@ -276,6 +280,8 @@ class Fold:
                 slot = Slot(site, step.session, step.seq)
                 self._slots[step.seq, site.id] = slot
                 group.slots.append(slot)
+                if self.hooked:
+                    self._meet(slot)
 
     def answered_by(self, messages: Iterable[dict[str, Any]]) -> list[Slot]:
         """The open calls that these messages of the caller's answer."""
@@ -288,10 +294,12 @@ class Fold:
         """A message of the caller's own with results. Where some are recorded already, they become one stretch."""
         touched = None
         for call_id in format.answers(message):
-            slot = next((slot for slot in self.open_slots() if slot.site.id == call_id), None)
-            if slot is not None:
-                slot.carrier, slot.result_seq, slot.ended_us = message, step.seq, step.at_us
-                touched = next(group for group in self._groups if slot in group.slots)
+            for group in self._groups:
+                slot = group.open_slot(call_id)
+                if slot is not None:
+                    slot.carrier, slot.result_seq, slot.ended_us = message, step.seq, step.at_us
+                    touched = group
+                    break
         if touched is None:
             return
         touched.loose.append(message)
@@ -299,7 +307,21 @@ class Fold:
             self._place(self._groups.index(touched))
         self._drop_closed_groups()
 
+    def _meet(self, slot: Slot) -> None:
+        """The call that a hook told of before."""
+        effect = self.hooked.pop(slot.site.id, None)
+        if effect is not None:
+            slot.intent, slot.intent_seq, slot.started_us = effect.intent, effect.intent_seq, effect.started_us
+            slot.outcome, slot.result_seq, slot.ended_us = effect.outcome, effect.result_seq, effect.ended_us
+
     def _begin(self, intent: Intent, step: Step) -> None:
+        if intent.hooked:
+            slot = self._open_by_id(intent.id)
+            if slot is None:
+                self.hooked[intent.id] = Effect(intent=intent, intent_seq=step.seq, started_us=step.at_us)
+            else:
+                slot.intent, slot.intent_seq, slot.started_us = intent, step.seq, step.at_us
+            return
         if not intent.is_call:
             self.once[intent.id] = Effect(intent=intent, intent_seq=step.seq)
             return
@@ -309,7 +331,8 @@ class Fold:
 
     def _close(self, outcome: Outcome, step: Step) -> None:
         if outcome.asked_seq == 0:
-            self._close_once(outcome)
+            if not self._close_hooked(outcome, step):
+                self._close_once(outcome)
             return
         index = self._group_index(outcome)
         slot = self._slots.get((outcome.asked_seq, outcome.id))
@@ -321,6 +344,25 @@ class Fold:
         slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us
         self._place(index)
         self._drop_closed_groups()
+
+    def _close_hooked(self, outcome: Outcome, step: Step) -> bool:
+        """Nothing is put into the conversation: its agent writes it."""
+        slot = self._open_by_id(outcome.id)
+        if slot is not None and slot.intent is not None and slot.intent.hooked:
+            if outcome.status == "void":
+                slot.intent = slot.intent_seq = slot.started_us = None
+            else:
+                slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us
+                self._drop_closed_groups()
+            return True
+        effect = self.hooked.pop(outcome.id, None)
+        if effect is not None and outcome.status != "void":
+            ended = {"outcome": outcome, "result_seq": step.seq, "ended_us": step.at_us}
+            self.hooked[outcome.id] = msgspec.structs.replace(effect, **ended)
+        return effect is not None
+
+    def _open_by_id(self, call_id: str) -> Slot | None:
+        return next((slot for slot in self.open_slots() if slot.site.id == call_id), None)
 
     def _close_once(self, outcome: Outcome) -> None:
         effect = self.once.get(outcome.id)
@@ -404,7 +446,11 @@ def as_call(slot: Slot, *, doubtful: bool) -> Call:
 def open_effects(fold: Fold, step_seq: int, at_us: int) -> tuple[OpenEffect, ...]:
     """Started effects without an outcome, as a head records them."""
     begun = [(slot.intent, slot.intent_seq, slot.started_us) for slot in fold.open_slots()]
-    begun += [(effect.intent, effect.intent_seq, None) for effect in fold.once.values() if effect.outcome is None]
+    begun += [
+        (effect.intent, effect.intent_seq, effect.started_us)
+        for effect in (*fold.once.values(), *fold.hooked.values())
+        if effect.outcome is None
+    ]
     return tuple(
         OpenEffect(
             id=intent.id,

@@ -20,6 +20,45 @@ _MAX_INT_BITS: Final = 8 * 1024 * 1024
 
 def check_json(value: Any, *, root: str = "$", depth: int = LIMITS.depth) -> None:
     """Raise InvalidMessage with the path of the first thing that is not JSON."""
+    if not _is_plain(value, depth):
+        _find_odd(value, root, depth)
+
+
+def _is_plain(value: Any, depth: int) -> bool:
+    """Text, numbers and nothing inside plain dicts and lists? Level by level, without keeping a path."""
+    level, seen = [value], 0
+    for _ in range(depth):
+        inner: list[Any] = []
+        for item in level:
+            kind = type(item)
+            if kind is dict:
+                for key in item:
+                    if type(key) is not str:
+                        return False
+                inner += [one for one in item.values() if type(one) is not str]
+            elif kind is list:
+                inner += [one for one in item if type(one) is not str]
+            elif (
+                (kind is int and item.bit_length() <= _MAX_INT_BITS)
+                or (kind is float and math.isfinite(item))
+                or kind is bool
+                or item is None
+                or kind is str
+            ):
+                continue
+            else:
+                return False
+            seen += len(item)
+            if seen >= LIMITS.message_bytes:
+                return False
+        if not inner:
+            return True
+        level = inner
+    return False
+
+
+def _find_odd(value: Any, root: str, depth: int) -> None:
+    """Raise InvalidMessage with a path; nothing where it is JSON after all (a tuple)."""
     stack: list[tuple[Any, Any, int]] = [(value, None, 0)]
     seen = 0
     while stack:

@@ -20,6 +20,8 @@ def take(head: Head, claim: Claim, now: Instant) -> Head:
     lease = head.lease
     if lease is not None and not claim.owner_gone and not lease.expired(now):
         raise held(head, lease, until=f"{lease.remaining_seconds(now):.0f} s from now")
+    if claim.expected_seq is not None and head.seq != claim.expected_seq:
+        raise Conflict(f"{head.session}: its owner wrote meanwhile (it stands at @{head.seq}); nothing was written")
     return msgspec.structs.replace(head, epoch=head.epoch + 1, lease=granted(claim, now))
 
 

@@ -47,9 +47,9 @@ def owner_of(chain: Sequence[Identity], seq: int) -> str:
 def visible(bases: Mapping[int, int], *, head: int, since: int) -> list[int]:
     """The seqs on the path to `head`, oldest first, from the reset `since` on (0: from the beginning)."""
     path: list[int] = []
-    seq = head
+    seq, lowest = head, max(since, 1)
     for _ in range(len(bases)):
-        if seq < max(since, 1) or seq not in bases:
+        if seq < lowest or seq not in bases:
             break
         path.append(seq)
         if seq == since:

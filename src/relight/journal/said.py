@@ -17,7 +17,7 @@ def last_said(format: Format, messages: Sequence[dict[str, Any]]) -> str | None:
     On the path of every save, so it looks at the one place where all formats keep their text and builds no view.
     """
     for message in reversed(messages):
-        content = message.get("content")
+        content = message.get("content") or _inside(message).get("content")
         if not content or not format.is_assistant(message):
             continue
         blocks = content if isinstance(content, list) else [{"text": content}]
@@ -26,6 +26,12 @@ def last_said(format: Format, messages: Sequence[dict[str, Any]]) -> str | None:
             if isinstance(text, str) and (line := text[: 4 * LENGTH].strip()):
                 return line.split("\n", 1)[0][:LENGTH]
     return None
+
+
+def _inside(message: dict[str, Any]) -> dict[str, Any]:
+    """What the line of a native transcript wraps; empty for everything else."""
+    inner = message.get("message") or message.get("payload")
+    return inner if isinstance(inner, dict) else {}
 
 
 def spoken_text(format: Format, messages: Sequence[dict[str, Any]]) -> str:

@@ -31,6 +31,10 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     """the step that asked for it; 0 for `once`"""
     session: str = ""
     """the session that asked for it, where a reset carries it on, perhaps in a fork"""
+    arguments: Any = None
+    """only where `hooked`"""
+    hooked: bool = False
+    """an agent's hook told of it: it is matched with its call by id, whichever comes first into the journal"""
 
     @property
     def is_call(self) -> bool:

@@ -80,6 +80,8 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """a name for the credential in use, never the credential"""
     provider: str | None = None
     """where the agent's name does not say it"""
+    least_wait_seconds: float = LEAST_WAIT_SECONDS
+    """how long a limit is waited for at least, and beyond its reset; less than a minute is for tests"""
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):

@@ -130,6 +130,18 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
     blocks: bool = True
 
 
+class AgentState(msgspec.Struct, frozen=True, kw_only=True):
+    """How a coding agent would go on."""
+
+    agent: str
+    rung: str
+    """native, bootstrap, fresh"""
+    written: bool = False
+    """native: its own session is not there or says something else, and is written from the journal"""
+    living: int | None = None
+    """the pid of an agent that outlived its supervisor: it is taken up, not started"""
+
+
 class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a resume would do; the same object for `can-resume`, the dialog and `resume` itself."""
 
@@ -153,3 +165,5 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """a hash of what this was decided on; another one means that the state moved"""
     files: FilesState | None = None
     """None: the session has no workspace"""
+    agent: AgentState | None = None
+    """None: its program is no coding agent"""

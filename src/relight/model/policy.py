@@ -44,6 +44,27 @@ class LoopGuard(msgspec.Struct, frozen=True, kw_only=True):
     """the same calls with the same results, this many times in a row; 0 switches it off"""
 
 
+class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a supervisor treats one session."""
+
+    retries: int | None = None
+    """deaths in a row without progress that are survived; None: as many as its kind of program allows"""
+    approve: tuple[str, ...] = ()
+    """patterns of tool calls that wait for a person"""
+    budget: float | None = None
+    """most it may cost, in the currency usage is counted in"""
+    seconds: float | None = None
+    """most it may run, all attempts together"""
+    quiet_seconds: float = 1800.0
+    """without any sign of progress for so long, a coding agent is taken to hang, and is started again"""
+    same_failures: int = 3
+    """the same failure so often without progress: a person has to look"""
+    repeats: int = 12
+    """the same calls with the same results so often in a row: it is halted; 0 switches it off"""
+    network: bool = True
+    """may it reach the network, where its runtime can forbid it?"""
+
+
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Bounds on what one step may hold; a store may have smaller ones."""
 

@@ -12,6 +12,7 @@ import msgspec
 
 from relight.model.call import OpenEffect
 from relight.model.lease import Lease
+from relight.model.policy import RunPolicy
 from relight.model.status import Failure, Status
 from relight.model.usage import Usage
 
@@ -55,6 +56,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """root name to the pool its content lies in; a fork shares its parent's"""
     snapshot: str | float = "step"
     """when files are captured: step, turn, manual, or at most every so many seconds"""
+    policy: RunPolicy = RunPolicy()
+    """how a supervisor treats it"""
+    secrets: list[str] = []
+    """names of the variables its first start took credentials from; never their values"""
     created_us: int
 
 
@@ -87,6 +92,10 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     """stored bytes of all own steps"""
     said: str | None = None
     """the first line of the agent's last text"""
+    native: str | None = None
+    """the agent's own session that holds the same conversation; None where there is none that does"""
+    handle: str | None = None
+    """the place it was started in, for runtimes whose places outlast a process"""
     updated_us: int = 0
     """when the newest step was committed"""
     ended_us: int | None = None

@@ -31,6 +31,8 @@ class AttemptStart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_def
     owner: str = ""
     rung: str | None = None
     """native, bootstrap, fresh; for coding agents"""
+    handle: str | None = None
+    """the place it is started in"""
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -69,6 +71,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """fingerprint of the tools in use from here on: name to effect and signature"""
     answer: Sequence[Any] = ()
     """[question, answer] of a `wait`"""
+    native: str | None = None
+    """the agent's own session from here on; empty: none any more"""
     note: dict[str, Any] | None = None
     """marks for people: what was cleared, which tools changed, who did it"""
     carried: Carried | None = None
@@ -92,6 +96,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seconds: float
     expected_epoch: int
     """the epoch that the evidence below was gathered under; another one is a conflict"""
+    expected_seq: int | None = None
+    """the newest seq that was known then: an owner thought dead that wrote since is a conflict too; None: whatever"""
     owner_gone: bool = False
     """the present owner was seen to be dead, or a person said to take it"""
 
@@ -121,6 +127,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     status: StatusChange | None = None
     attempt: AttemptStart | None = None
     usage: Usage | None = None
+    native: str | None = None
     said: str | None = None
     snapshots: tuple[Snapshot, ...] = ()
     """taken with this step; the segments they lie in must still have their rows"""

@@ -45,6 +45,8 @@ def usage_from(given: Usage | Mapping[str, Any] | None) -> Usage | None:
         return None
     if isinstance(given, Usage):
         return _checked(given)
+    if not isinstance(given, Mapping):
+        raise UsageError(f"usage is a mapping as providers give it, or a Usage; not {type(given).__name__}")
     counts = {field: _first_count(given, spellings) for field, spellings in _SPELLINGS.items()}
     cost = given.get("cost", given.get("cost_usd"))
     return Usage(**counts, cost=float(cost) if isinstance(cost, int | float) and math.isfinite(cost) else None)

@@ -21,6 +21,7 @@ import msgspec
 
 from relight.model.lease import Instant
 from relight.model.session import Head, Identity
+from relight.model.snapshot import Snapshot
 from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step, StepKind
 
@@ -176,6 +177,19 @@ class Store(Protocol):
 
     def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
         """The seq the label was last given to, among those up to `upto`."""
+        ...
+
+    def adopt(
+        self,
+        records: Sequence[Record],
+        steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+        labels: Iterable[tuple[str, int, str]],
+    ) -> None:
+        """Take whole sessions in as they are, parents before forks, in one transaction: all of it, or nothing.
+
+        The steps come by session and seq, already checked; (session, seq, label) as the labels were given. Conflict
+        where an id exists or a name is taken, SnapshotSwept as with `commit`; an error of `steps` undoes everything.
+        """
         ...
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:

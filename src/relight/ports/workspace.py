@@ -11,7 +11,7 @@ nothing that depends on the row can be committed after: a paused writer cannot c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from relight.model.snapshot import (
@@ -132,6 +132,14 @@ class Workspaces(Protocol):
 
     def broken(self, pool: str, snapshots: Iterable[str]) -> dict[str, str]:
         """Those whose content is missing or damaged, and what is wrong; every object is read once."""
+
+    def objects(self, pool: str, snapshots: Iterable[str]) -> Iterator[bytes]:
+        """Everything these snapshots are made of, each object once: what `take_in` takes."""
+
+    def take_in(self, pool: str, objects: Iterable[bytes], snapshots: Sequence[str]) -> dict[str, Snapshot]:
+        """Put objects from elsewhere into a pool, durable on return; these snapshots by id, ready for a step.
+
+        Corrupt where one of them is not whole; then, as after an error of `objects`, nothing stays behind."""
 
     def prepare(self, path: str, *, name: str) -> None:
         """Make the directory where it is missing. Conflict where something is in it."""

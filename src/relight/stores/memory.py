@@ -156,6 +156,31 @@ class MemoryStore:
                 for step in self.steps(session, after=after, upto=upto)
             ]
 
+    def adopt(
+        self,
+        records: Sequence[Record],
+        steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+        labels: Iterable[tuple[str, int, str]],
+    ) -> None:
+        taken = [(step, tuple(snapshots)) for step, snapshots in steps]
+        with self._lock:
+            for record in records:
+                if record.identity.id in self._identities:
+                    raise Conflict(f"{record.identity.id}: the session exists")
+                self._check_name_free(record.identity)
+            for step, snapshots in taken:
+                self._check_segments(step.session, snapshots)
+            for record in records:
+                assert record.head is not None
+                self.create(record.identity, record.head)
+            for step, snapshots in taken:
+                self._steps[step.session].append(step)
+                if snapshots:
+                    self._snapshots.setdefault(step.session, {})[step.seq] = snapshots
+            for session, seq, label in labels:
+                self._labels[session].append((seq, label, 0))
+            self._commits += 1
+
     # -- snapshots --------------------------------------------------------------------------------------------
 
     def _check_segments(self, session: str, snapshots: Sequence[Snapshot]) -> None:

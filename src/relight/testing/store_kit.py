@@ -24,12 +24,22 @@ import msgspec
 
 from relight.ports.store import Store
 from relight.testing.clock import ManualClock
-from relight.testing.store_checks import deletion, journal, labels, leases, listing, sessions, snapshots, threads
+from relight.testing.store_checks import (
+    adoption,
+    deletion,
+    journal,
+    labels,
+    leases,
+    listing,
+    sessions,
+    snapshots,
+    threads,
+)
 from relight.testing.store_checks.trial import Check, Hooks, Trial
 
 CHECKS: tuple[Check, ...] = tuple(
     check
-    for room in (sessions, listing, journal, leases, labels, snapshots, deletion, threads)
+    for room in (sessions, listing, journal, leases, labels, snapshots, deletion, adoption, threads)
     for check in room.CHECKS
 )
 

@@ -8,6 +8,7 @@ be written is opened for reading, where SQLite can.
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -29,6 +30,7 @@ _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 _CANNOT_WRITE: Final = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
 _STATEMENT_CACHE: Final = 64
 LOOK_SECONDS: Final = 0.2
+_AGAIN_SECONDS: Final = 0.005
 """how often a writer makes sure that its file is still where it was"""
 _SETTINGS: Final = ("set_full", "set_secure_delete", "set_temp_store", "set_trusted_schema", "set_cell_size_check")
 
@@ -58,6 +60,9 @@ class Database:
         except StoreReadOnly:
             if not self.path.exists():
                 raise
+            if not os.access(self.path, os.R_OK):
+                hints = ["ask its owner, or set RELIGHT_STORE to a path of your own"]
+                raise StoreUnavailable(f"{self.where}: permission denied", hints=hints) from None
             self._open_for_reading()
             return None
         return connection
@@ -83,13 +88,24 @@ class Database:
         version = migrate.version_of(connection, self.where)
         if connection.readonly("main"):
             raise StoreReadOnly(self.where)
-        if connection.execute(SQL["set_wal"]).get != "wal":
+        if self._set_wal(connection) != "wal":
             raise StoreUnavailable(f"{self.where}: its file system does not allow a write-ahead log")
         connection.execute(SQL["set_journal_size_limit"])
         if version < migrate.VERSION:
             migrate.migrate(connection)
         migrate.check_schema(connection, self.where)
         check_log(connection, self.path, self.told)
+
+    def _set_wal(self, connection: apsw.Connection) -> object:
+        """Two that make a store at the same moment would wait for each other, so SQLite refuses one of them at once."""
+        deadline = time.monotonic() + self._busy_ms / 1000
+        while True:
+            try:
+                return connection.execute(SQL["set_wal"]).get
+            except apsw.BusyError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_AGAIN_SECONDS)
 
     def _open_for_reading(self) -> None:
         """By the log's rules where there is a log, as an unchanging file where there is none."""

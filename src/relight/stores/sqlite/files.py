@@ -57,7 +57,8 @@ def explained(error: OSError, path: Path) -> StoreError:
         return StoreFull(str(path))
     if error.errno in (errno.ENOTDIR, errno.EEXIST):
         return NotAStore(str(path), "a part of the path is a file, not a directory")
-    return StoreUnavailable(f"{path}: {error.strerror or error}")
+    hints = ["set RELIGHT_STORE to a path that can be written"]
+    return StoreUnavailable(f"{path}: {error.strerror or error}", hints=hints)
 
 
 def wal_of(path: Path) -> Path:

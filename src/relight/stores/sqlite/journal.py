@@ -10,6 +10,7 @@ says that no other connection has committed anything: another process moves head
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final
 
 import apsw
@@ -19,7 +20,8 @@ from relight.journal.chain import seal
 from relight.journal.commit import plan_commit
 from relight.model.lease import Instant
 from relight.model.session import Head
-from relight.model.step import Committed, Draft
+from relight.model.snapshot import Snapshot
+from relight.model.step import Committed, Draft, Step
 from relight.stores.sqlite import snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.health import lost
@@ -95,6 +97,16 @@ class Journal:
             written.clear()
         return told
 
+    def adopt(self, cursor: apsw.Cursor, sid: int, step: Step, taken: Sequence[Snapshot]) -> None:
+        """A step that was committed elsewhere, as it is. Its session's head stands already."""
+        body_id = self._body_id(cursor)
+        snapshots.check_segments(cursor, step.session, taken)
+        for row in snapshots.rows_of(sid, step.seq, taken):
+            cursor.execute(SQL["insert_snapshot"], row)
+        cursor.execute(_INSERT_BODIES[1], (body_id, step.body))
+        cursor.execute(_INSERT_STEPS[1], step_row(sid, step, body_id))
+        self._next_body = body_id + 1
+
     def _body_id(self, cursor: apsw.Cursor) -> int:
         """Where the first of the planned bodies goes."""
         if self._next_body is None:
@@ -151,11 +163,13 @@ def _several(statement: str) -> dict[int, str]:
 
 
 def _write(cursor: apsw.Cursor, statements: dict[int, str], rows: list[Row]) -> None:
+    if len(rows) == 1:
+        cursor.execute(statements[1], rows[0])
+        return
     start = 0
     while start < len(rows):
         size = min(MOST_ROWS, 1 << (len(rows) - start).bit_length() - 1)
-        values = rows[start] if size == 1 else [value for row in rows[start : start + size] for value in row]
-        cursor.execute(statements[size], values)
+        cursor.execute(statements[size], [value for row in rows[start : start + size] for value in row])
         start += size
 
 

@@ -6,10 +6,14 @@ taking it is one act.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+
 import apsw
 
 from relight.errors import Conflict, Corrupt, NotFound
 from relight.model.session import Head, Identity
+from relight.model.snapshot import Snapshot
+from relight.model.step import Step
 from relight.ports.store import Record
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.health import believed
@@ -29,6 +33,27 @@ def begin(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head)
     journal.put_head(cursor, sid, head)
     _write_labels(cursor, sid, identity)
     return sid
+
+
+def adopt(
+    cursor: apsw.Cursor,
+    journal: Journal,
+    records: Sequence[Record],
+    steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+    labels: Iterable[tuple[str, int, str]],
+) -> list[tuple[int, int]]:
+    """Whole sessions as they are, or Conflict; their numbers and the seqs that may be told."""
+    sids: dict[str, int] = {}
+    told: list[tuple[int, int]] = []
+    for record in records:
+        assert record.head is not None
+        sids[record.identity.id] = sid = begin(cursor, journal, record.identity, record.head)
+        told.append((sid, record.head.seq))
+    for step, snapshots in steps:
+        journal.adopt(cursor, sids[step.session], step, snapshots)
+    for session, seq, label in labels:
+        journal.write_label(cursor, sids[session], seq, label)
+    return told
 
 
 def change(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:

@@ -14,6 +14,7 @@ from urllib.parse import quote
 from relight.journal.commit import plan_release, plan_renewal
 from relight.model.lease import Instant
 from relight.model.session import Head, Identity
+from relight.model.snapshot import Snapshot
 from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports.clock import Clock
@@ -159,6 +160,16 @@ class SqliteStore:
             return reading.find_label(cursor, self._database, session, label, upto)
 
     # -- the rest ---------------------------------------------------------------------------------------------
+
+    def adopt(
+        self,
+        records: Sequence[Record],
+        steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+        labels: Iterable[tuple[str, int, str]],
+    ) -> None:
+        with self._writer.transaction() as cursor:
+            told = sessions.adopt(cursor, self._writer.journal, records, steps, labels)
+        self._database.told.write(told)
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
         with self._writer.change(head.session) as cursor:

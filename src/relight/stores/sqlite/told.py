@@ -52,7 +52,7 @@ class Told:
         for sid, seq in seqs:
             slots = self._mapped(sid, writing=True)
             if slots is not None:
-                slots[sid * SLOT_BYTES : (sid + 1) * SLOT_BYTES] = _SLOT.pack(seq, crc32(_CHECK.pack(sid, seq)))
+                _SLOT.pack_into(slots, sid * SLOT_BYTES, seq, crc32(_CHECK.pack(sid, seq)))
 
     def clear(self, sids: Iterable[int]) -> None:
         """Nothing is known of these sessions any more."""

@@ -68,7 +68,8 @@ class Turns:
 
     def companions(self, most: int) -> list[Place]:
         """Those behind the one whose turn it is, up to `most`, taken out of the line for `leave` or `put_back`."""
-        line, taken = self._line, list[Place]()
+        line = self._line
+        taken: list[Place] = []
         while line and len(taken) < most and not line[0].alone:
             taken.append(line.popleft())
         return taken
@@ -79,16 +80,18 @@ class Turns:
 
     def wake(self) -> None:
         """Begin to wake those whom the one before has served."""
-        first, self._served = self._served, None
-        _tell(first)
+        if self._served is not None:
+            first, self._served = self._served, None
+            _tell(first)
 
     def leave(self, served: Sequence[Place]) -> None:
         """Hand the turn to whoever waits longest. Each round ends with a sleeper woken, or with a turn that is free
         while nobody waits."""
         self.wake()
-        for one, next_one in pairwise(served):
-            one.wakes = next_one
-        self._served = served[0] if served else None
+        if served:
+            for one, next_one in pairwise(served):
+                one.wakes = next_one
+            self._served = served[0]
         while True:
             if self._line:
                 heir = self._line.popleft()

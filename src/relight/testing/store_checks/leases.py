@@ -36,6 +36,15 @@ def a_dead_owners_session_is_claimable_at_once(trial: Trial) -> None:
     trial.unchanged(session, lambda: trial.claim(session, "third", gone=True, epoch=1), Conflict)
 
 
+def an_owner_that_wrote_after_the_look_is_not_taken_over(trial: Trial) -> None:
+    """Evidence counts for what was known when it was gathered: whoever wrote since is alive."""
+    session = trial.working(1)
+    seen = trial.head(session).seq
+    trial.append(session, release=True)
+    trial.unchanged(session, lambda: trial.claim(session, "second", gone=True, seq=seen), Conflict)
+    equal(trial.claim(session, "second", seq=seen + 1).head.epoch, 2, "looked again, so it can be claimed")
+
+
 def another_boot_ends_every_lease(trial: Trial) -> None:
     """Nothing that ran before a boot runs after it."""
     session = trial.working()
@@ -98,6 +107,7 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_claim_raises_the_epoch,
     a_live_lease_refuses_other_claims,
     a_dead_owners_session_is_claimable_at_once,
+    an_owner_that_wrote_after_the_look_is_not_taken_over,
     another_boot_ends_every_lease,
     a_passed_epoch_is_refused,
     an_expired_lease_nobody_claimed_goes_on,

@@ -66,10 +66,24 @@ class Trial:
         self.store.create(identity, Head(session=session, seq=head.seq, head=head.seq, digest=head.digest))
         return session
 
-    def claim(self, session: str, owner: str = "first", *, gone: bool = False, epoch: int | None = None) -> Committed:
+    def claim(
+        self,
+        session: str,
+        owner: str = "first",
+        *,
+        gone: bool = False,
+        epoch: int | None = None,
+        seq: int | None = None,
+    ) -> Committed:
         """Take the lease, with a step."""
         expected = self.head(session).epoch if epoch is None else epoch
-        claim = Claim(owner=Owner(id=owner), seconds=LEASE_SECONDS, expected_epoch=expected, owner_gone=gone)
+        claim = Claim(
+            owner=Owner(id=owner),
+            seconds=LEASE_SECONDS,
+            expected_epoch=expected,
+            expected_seq=seq,
+            owner_gone=gone,
+        )
         return self.store.commit(session, self.draft(kind="attempt", claim=claim))
 
     def append(self, session: str, owner: str = "first", *, epoch: int = 1, **fields: Any) -> Committed:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
 
 from relight.errors import Conflict, WorkspaceUnusable
-from relight.model.snapshot import SweepReport
+from relight.model.snapshot import Snapshot, SweepReport
 from relight.ports.store import Store
 from relight.workspaces.tree import sweep
 from relight.workspaces.tree.looker import LookOnly, TreeContent
@@ -57,6 +57,20 @@ class TreeWorkspaces:
         content = self.content(pool)
         try:
             return content.broken(snapshots)
+        finally:
+            content.close()
+
+    def objects(self, pool: str, snapshots: Iterable[str]) -> Iterator[bytes]:
+        content = self.content(pool)
+        try:
+            yield from content.objects(snapshots)
+        finally:
+            content.close()
+
+    def take_in(self, pool: str, objects: Iterable[bytes], snapshots: Sequence[str]) -> dict[str, Snapshot]:
+        content = self.content(pool)
+        try:
+            return content.take_in(objects, snapshots)
         finally:
             content.close()
 

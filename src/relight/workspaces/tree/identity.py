@@ -56,7 +56,9 @@ def check_fit(name: str, path: Path, store: Iterable[Path]) -> None:
         raise WorkspaceUnusable(name, str(path), why, hints=hints)
 
     if not real.is_dir():
-        refuse("not a directory" if real.exists() else "workspace missing", "relight resume REF --restore")
+        if real.exists():
+            refuse("not a directory", "choose a directory")
+        refuse("workspace missing", "make it again from its snapshots: relight resume REF --restore")
     if real == Path("/"):
         refuse("the root of the file system is no workspace")
     if real in _homes():

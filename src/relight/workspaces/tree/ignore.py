@@ -22,6 +22,7 @@ NAMES_REMEMBERED: Final = 100_000
 SECRETS: Final = (
     b".env",
     b".env.*",
+    b"*.env",
     b"!.env.example",
     b"!.env.sample",
     b"!.env.template",

@@ -1,6 +1,6 @@
 """The index of one segment: a row an object, sorted by hash, searched where it lies instead of being unpacked.
 
-    "RLIDX3\\n\\0" · u64 covered size · 1025 u32: where the rows of each first ten bits begin
+    "RLIDX4\\n\\0" · u64 covered size · 1025 u32: where the rows of each first ten bits begin
     rows (hash, offset, payload size, raw size, form, base) · sha256 of all before
 
 Opening a pool of a hundred thousand objects costs one read and one checksum. An index is a convenience: written whole
@@ -18,7 +18,7 @@ from typing import Final
 from relight.workspaces.tree.objects import HASH_BYTES, digest
 from relight.workspaces.tree.segment import Place
 
-_MAGIC: Final = b"RLIDX3\n\0"
+_MAGIC: Final = b"RLIDX4\n\0"
 _FAN_BITS: Final = 10
 _FAN: Final = struct.Struct(f"<{(1 << _FAN_BITS) + 1}I")
 _HEAD: Final = struct.Struct("<8sQ")

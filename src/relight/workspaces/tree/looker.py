@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import IO
 
-from relight.errors import NotFound, StoreError
+from relight.errors import Corrupt, NotFound, StoreError
 from relight.journal import restore as journal
-from relight.model.snapshot import Change, Skipped
+from relight.model.snapshot import Change, Skipped, Snapshot
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree.manifest import Manifests
+from relight.workspaces.tree.objects import OBJECT_MOST_BYTES, digest
 from relight.workspaces.tree.pool import Pool
 from relight.workspaces.tree.segment import Place, Record
 from relight.workspaces.tree.workspace import TreeWorkspace
@@ -38,6 +39,10 @@ class PassingPool(Pool):
 
     def find(self, ref: bytes) -> Place | None:
         return self._passing.get(ref) or super().find(ref)
+
+    def whole(self, ref: bytes, avoid: Set[str] = frozenset()) -> Place | None:
+        place = self._passing.get(ref)
+        return place if place is not None and not place.has_base else super().whole(ref, avoid)
 
     def append(self, record: Record) -> None:
         with self._lock:
@@ -88,6 +93,50 @@ class TreeContent:
 
     def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
         return tuple(sorted(self._manifests.skipped(self._manifests.record(snapshot).tree), key=lambda one: one.path))
+
+    def objects(self, snapshots: Iterable[str]) -> Iterator[bytes]:
+        seen: set[bytes] = set()
+        for snapshot in snapshots:
+            for ref in self._manifests.reachable(snapshot, seen):
+                yield self._pool.read(ref)
+
+    def take_in(self, objects: Iterable[bytes], snapshots: Iterable[str]) -> dict[str, Snapshot]:
+        """As `Workspaces.take_in`."""
+        try:
+            for data in objects:
+                if len(data) > OBJECT_MOST_BYTES:
+                    raise Corrupt("an object over its bound")
+                self._pool.put(digest(data), data)
+            found = self._relied_on(list(snapshots))
+            self._pool.check_room()
+            self._pool.sync()
+        except BaseException:
+            self._pool.rollback()
+            raise
+        return found
+
+    def _relied_on(self, snapshots: list[str]) -> dict[str, Snapshot]:
+        """Snapshots whose every object is there; `Pool.has` marks the segments they lie in, and all share them."""
+        self._pool.forget_used()
+        seen: set[bytes] = set()
+        for snapshot in snapshots:
+            for ref in self._manifests.reachable(snapshot, seen):
+                if not self._pool.has(ref):
+                    raise Corrupt(f"snapshot {snapshot[:19]} is not whole")
+        segments = tuple(sorted(self._pool.used))
+        return {snapshot: self._snapshot(snapshot, segments) for snapshot in snapshots}
+
+    def _snapshot(self, snapshot: str, segments: tuple[str, ...]) -> Snapshot:
+        record = self._manifests.record(snapshot)
+        return Snapshot(
+            id=snapshot,
+            pool=self._pool.key,
+            segments=segments,
+            files=record.files,
+            size_bytes=record.size_bytes,
+            skipped=record.skipped,
+            heads=record.heads,
+        )
 
     def broken(self, snapshots: Iterable[str]) -> dict[str, str]:
         found: dict[str, str] = {}

@@ -21,18 +21,18 @@ class OwnSegment:
         self.name, self.listed = name, listed
         self.durable = self.written = self.end = listed.end
         self._buffer: list[bytes] = []
-        self._fresh: list[bytes] = []
-        """refs since the last sync"""
+        self._fresh: list[tuple[bytes, Place | None]] = []
+        """refs since the last sync, and where each lay in this segment before"""
 
     def append(self, record: Record) -> int:
         """Put a record behind the others; how many bytes it takes."""
         data = record.encode()
         size = len(record.payload)
         start = self.end + len(data) - size
-        self.listed.recent[record.ref] = Place(self.name, start, size, record.raw_bytes, record.form, record.base)
+        self._fresh.append((record.ref, self.listed.recent.get(record.ref)))
+        self.listed.learn(record.ref, Place(self.name, start, size, record.raw_bytes, record.form, record.base))
         self.listed.damaged.discard(record.ref)
         self._buffer.append(data)
-        self._fresh.append(record.ref)
         self.end += len(data)
         return len(data)
 
@@ -56,8 +56,11 @@ class OwnSegment:
 
     def forget_fresh(self) -> None:
         """What was appended since the last sync does not exist."""
-        for ref in self._fresh:
-            self.listed.recent.pop(ref, None)
+        for ref, before in reversed(self._fresh):
+            if before is not None:
+                self.listed.recent[ref] = before
+            else:
+                self.listed.recent.pop(ref, None)
         self._fresh.clear()
         self._buffer.clear()
 

@@ -41,6 +41,12 @@ class Listed:
             place = self.packed.find(ref)
         return place if place is None or not self.damaged or ref not in self.damaged else None
 
+    def learn(self, ref: bytes, place: Place) -> None:
+        """One more record. An object that lies here whole stays so: others may be differences from it."""
+        known = self.find(ref) if place.has_base else None
+        if known is None or known.has_base:
+            self.recent[ref] = place
+
     def __iter__(self) -> Iterator[tuple[bytes, Place]]:
         for ref, place in self.packed or ():
             if ref not in self.recent:
@@ -88,6 +94,17 @@ class Places:
             second = second or place
         return second
 
+    def find_whole(self, ref: bytes, avoid: Set[str] = _NONE) -> Place | None:
+        """As `find`, where it is no difference: two processes may have stored one object in two forms."""
+        second = None
+        for name, listed in self.listed.items():
+            place = listed.find(ref)
+            if place is not None and not place.has_base:
+                if name in self.rowed and name not in avoid:
+                    return place
+                second = second or place
+        return second
+
     # -- one segment ------------------------------------------------------------------------------------------
 
     def path(self, name: str, suffix: str = ".seg") -> Path:
@@ -128,7 +145,7 @@ class Places:
         if size > listed.end and not listed.is_left:
             os.fdatasync(listed.fd)
             for ref, place in segment.scan(listed.fd, name, listed.end, size):
-                listed.recent[ref] = place
+                listed.learn(ref, place)
                 listed.end = segment.place_end(place)
         return listed.end
 

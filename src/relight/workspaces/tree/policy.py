@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import hashlib
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
 
 import msgspec
+
+from relight.errors import UsageError
+
+_SIZE: Final = re.compile(r"(\d{1,15}(?:\.\d{1,6})?)\s*([kmgt]?)(?:i?b)?", re.IGNORECASE)
+_POWERS: Final = {"": 0, "k": 1, "m": 2, "g": 3, "t": 4}
 
 
 class TreePolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,3 +42,28 @@ class TreePolicy(msgspec.Struct, frozen=True, kw_only=True):
         """Changes where the same tree would be captured differently."""
         said = msgspec.json.encode([self.include, self.file_most_bytes, self.unreadable])
         return hashlib.sha256(said).hexdigest()[:16]
+
+
+def asked_policy(environment: Mapping[str, str]) -> TreePolicy:
+    """The defaults, but for what these variables say. UsageError names the one that cannot be read."""
+    own = TreePolicy()
+    cap = _size("RELIGHT_FILE_CAP", environment.get("RELIGHT_FILE_CAP"), own.file_most_bytes)
+    return msgspec.structs.replace(
+        own,
+        include=tuple(one for one in environment.get("RELIGHT_INCLUDE", "").split(":") if one),
+        file_most_bytes=own.file_most_bytes if cap is None else cap,
+        quota_bytes=_size("RELIGHT_QUOTA", environment.get("RELIGHT_QUOTA"), own.quota_bytes),
+        floor_bytes=_size("RELIGHT_FREE_FLOOR", environment.get("RELIGHT_FREE_FLOOR"), own.floor_bytes),
+    )
+
+
+def _size(name: str, said: str | None, default: int | None) -> int | None:
+    """Bytes; None for no bound, which is said as `none`."""
+    if said is None or not said.strip():
+        return default
+    found = _SIZE.fullmatch(said.strip())
+    if found is not None:
+        return int(float(found[1]) * 1024 ** _POWERS[found[2].lower()])
+    if said.strip().lower() == "none" and name != "RELIGHT_FILE_CAP":
+        return None
+    raise UsageError(f"{name} is a size such as 500 MB or 2 GB, not {said[:40]!a}")

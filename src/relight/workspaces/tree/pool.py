@@ -26,6 +26,7 @@ from relight.workspaces.tree.segment import DELTA, PLAIN, Place, Record
 from relight.workspaces.tree.writer import Writer
 
 SURE_MOST: Final = 100_000
+_NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Pool:
@@ -60,7 +61,7 @@ class Pool:
             if place is None or place.segment not in rowed:
                 return None
             if place.has_base:
-                base = self._places.find(place.base)
+                base = self._places.find_whole(place.base)
                 if base is None or base.segment not in rowed:
                     return None
                 self.used.add(base.segment)
@@ -92,6 +93,16 @@ class Pool:
             self._look()
             return self._places.find(ref, avoid)
 
+    def whole(self, ref: bytes, avoid: Set[str] = _NOTHING) -> Place | None:
+        """As `found_outside`, where it is no difference itself: what others may be differences from."""
+        with self._lock:
+            self._look()
+            place = self._places.find_whole(ref, avoid)
+            if place is None:
+                self.look_again()
+                place = self._places.find_whole(ref, avoid)
+            return place
+
     def read(self, ref: bytes) -> bytes:
         """The object, checked by its hash; `Corrupt` where it is missing or damaged."""
         return self.read_based(ref)[0]
@@ -113,8 +124,8 @@ class Pool:
         if not place.has_base:
             data = self._unpacked(ref, place)
             return None if data is None else (data, Base(ref, data))
-        under = self.find(place.base)
-        if under is None or under.has_base:
+        under = self.whole(place.base)
+        if under is None:
             raise Corrupt(f"object {ref.hex()[:12]} has lost the one it is a difference from")
         base = self._unpacked(place.base, under)
         data = self._unpacked(ref, place, base) if base is not None else None
@@ -173,14 +184,12 @@ class Pool:
         return Base(former, data) if data is not None else None
 
     def put_based(self, ref: bytes, data: bytes, base: Base | None) -> Base | None:
-        """As `put`, with the base at hand; what the next version may be a difference from.
-
-        With a base it is not asked whether the object is there already: what changed just now hardly ever is.
-        """
-        there = self._reliable(ref if base is None else base.ref)
-        if there is not None and (base is None or base.ref == ref):
+        """As `put`, with the base at hand; what the next version may be a difference from."""
+        there = self._reliable(ref)
+        if there is not None:  # files went back to what they were
             return base if there.has_base else Base(ref, data)
-        record = compress.pack(ref, data, base if there is not None else None)
+        under = self._reliable(base.ref) if base is not None else None
+        record = compress.pack(ref, data, base if under is not None and not under.has_base else None)
         self.append(record)
         return base if record.form >= DELTA else Base(ref, data)
 

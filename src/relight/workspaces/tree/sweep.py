@@ -95,12 +95,15 @@ class _Marked:
         for snapshot in live:
             for _ in manifests.reachable(snapshot, self.needed):
                 pass
-        self._lent = set() if mode.thorough else self._bases() - self.needed
+        self._bases = self._found_bases()
+        self._lent = set() if mode.thorough else self._bases - self.needed
         self._written_after = time.time() - mode.grace_seconds
 
-    def _bases(self) -> set[bytes]:
-        places = map(self._pool.find, self.needed)
-        return {place.base for place in places if place is not None and place.has_base}
+    def _found_bases(self) -> set[bytes]:
+        """What needed objects are differences from, in whichever of their places they will be kept."""
+        pool, needed = self._pool, self.needed
+        listed = (pair for name in pool.files() for pair in pool.objects_in(name))
+        return {place.base for ref, place in listed if place.has_base and ref in needed}
 
     def is_worth_it(self, name: str, size: int) -> bool:
         """Whether a segment is rewritten, or simply goes."""
@@ -118,7 +121,12 @@ class _Marked:
     def _kept(self, name: str, chosen: frozenset[str] = frozenset()) -> list[tuple[bytes, Place]]:
         """What is needed of a segment and does not lie elsewhere too, in one that was not chosen."""
         wanted = [(ref, place) for ref, place in self._pool.objects_in(name) if ref in self.needed or ref in self._lent]
-        return [(ref, place) for ref, place in wanted if self._pool.found_outside(ref, chosen) == place]
+        return [(ref, place) for ref, place in wanted if self._place_to_keep(ref, chosen) == place]
+
+    def _place_to_keep(self, ref: bytes, chosen: frozenset[str]) -> Place | None:
+        """One place an object; of what others are differences from the whole one."""
+        whole = self._pool.whole(ref, chosen) if ref in self._bases else None
+        return whole or self._pool.found_outside(ref, chosen)
 
     def _has_dead_base(self, place: Place) -> bool:
         return place.has_base and place.base not in self.needed and place.base not in self._lent

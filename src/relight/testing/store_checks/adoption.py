@@ -1,0 +1,85 @@
+"""Adoption: sessions that were journaled elsewhere are taken in as they are, all of it or nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from relight.errors import Conflict
+from relight.model.snapshot import Snapshot
+from relight.model.step import Step
+from relight.ports.store import Record
+from relight.testing.store_checks.trial import Check, Trial, equal
+
+_ELSEWHERE: Final = "e1sewhere00000000000000000000000"
+
+
+def _foreign(trial: Trial, name: str | None = None) -> tuple[Record, list[Step]]:
+    """A session of another store: one of ours under another id."""
+    session = trial.working(3)
+    record = trial.store.find(session)
+    assert record is not None
+    assert record.head is not None
+    identity = msgspec.structs.replace(record.identity, id=_ELSEWHERE, name=name)
+    head = msgspec.structs.replace(record.head, session=_ELSEWHERE, lease=None)
+    steps = [msgspec.structs.replace(step, session=_ELSEWHERE) for step in trial.steps(session)]
+    return Record(identity=identity, head=head), steps
+
+
+def taken_in_as_it_is(trial: Trial) -> None:
+    """Identity, head, steps, labels and digests are what was given; the next step goes on behind them."""
+    record, steps = _foreign(trial, "moved")
+    trial.store.adopt([record], [(step, ()) for step in steps], [(_ELSEWHERE, 1, "a"), (_ELSEWHERE, 2, "a")])
+    equal(trial.store.find(_ELSEWHERE), record, "the session")
+    equal(trial.store.find_named("moved"), record, "by its name")
+    equal(trial.steps(_ELSEWHERE), steps, "its steps")
+    equal(trial.store.find_label(_ELSEWHERE, "a"), 2, "the label given last")
+    equal([damage.what for damage in trial.store.check()], [], "the store finds no damage")
+
+
+def taken_in_whole_or_not_at_all(trial: Trial) -> None:
+    """An error in the middle of the steps, or a snapshot whose segment has no row, undoes everything."""
+    record, steps = _foreign(trial)
+
+    def breaking() -> Iterator[tuple[Step, tuple[Snapshot, ...]]]:
+        yield steps[0], ()
+        raise RuntimeError("the file ended")
+
+    try:
+        trial.store.adopt([record], breaking(), [])
+    except RuntimeError:
+        equal(trial.store.find(_ELSEWHERE), None, "nothing of it is there")
+        equal(trial.steps(_ELSEWHERE), [], "no step either")
+    else:
+        raise AssertionError("the error of the steps was swallowed")
+    swept = Snapshot(id="sha256:" + "0" * 64, root="main", pool="p", segments=("gone",))
+    try:
+        trial.store.adopt([record], [(step, (swept,)) for step in steps], [])
+    except Conflict:
+        equal(trial.store.find(_ELSEWHERE), None, "nothing of it is there")
+    else:
+        raise AssertionError("a snapshot was named whose content was swept")
+    trial.store.adopt([record], [(step, ()) for step in steps], [])
+    equal(trial.steps(_ELSEWHERE), steps, "afterwards it can be taken in")
+
+
+def nothing_is_written_over(trial: Trial) -> None:
+    """An id that exists, or a name that is taken, is a conflict, and what is there stays."""
+    record, steps = _foreign(trial, "moved")
+    trial.store.adopt([record], [(step, ()) for step in steps], [])
+    other = msgspec.structs.replace(record.identity, id="an0ther0000000000000000000000000")
+    assert record.head is not None
+    head = msgspec.structs.replace(record.head, session=other.id)
+    for again in (record, Record(identity=other, head=head)):
+        try:
+            trial.store.adopt([again], [], [])
+        except Conflict:
+            continue
+        raise AssertionError("it was written over")
+    equal(trial.steps(_ELSEWHERE), steps, "its steps are untouched")
+    equal(trial.store.find(other.id), None, "the other one is not there")
+
+
+CHECKS: Final[tuple[Check, ...]] = (taken_in_as_it_is, taken_in_whole_or_not_at_all, nothing_is_written_over)
