@@ -1,31 +1,77 @@
-"""`relight export`: a session as readable files, one JSON a step, so that nobody needs relight to read it."""
+"""`relight export`: a session as one file to carry elsewhere, or as files to read without relight."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from relight.cli.door import Door, pass_door
+from relight.cli.keyfile import read_key
 from relight.cli.verb import ref_argument, verb
 from relight.cli.words import count
 from relight.errors import Refused, UsageError
 
+if TYPE_CHECKING:
+    from relight.engine.bundling import Exported
+
 
 @verb(
     "export",
-    ("export fix-login ./fix-login --json", "session.json and one file a step"),
+    ("export fix-login fix-login.relight", "one file: journal, files, labels; without secrets"),
+    ("export fix-login f.relight --sign-key k", "signed, so that the other side can trust it"),
+    ("export fix-login ./fix-login --json", "session.json and one file a step, to read"),
     ("export fix-login@206 ./then --json", "up to a checkpoint"),
 )
 @ref_argument()
-@click.argument("directory", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Readable JSON; the only form there is for now.")
+@click.argument("target", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Readable JSON into a directory, one file a step.")
+@click.option("--sign-key", type=click.Path(path_type=Path), metavar="KEYFILE", help="Sign the file with this key.")
+@click.option("--attach", multiple=True, metavar="NAME=PATH", help="Take a file along, such as a native transcript.")
+@click.option("--redact/--no-redact", default=True, help="Take secrets out of what is exported (default: yes).")
 @pass_door
-def export(door: Door, ref: str, directory: Path, as_json: bool) -> int:
-    """Write a session to DIRECTORY, which must be empty or not exist."""
-    if not as_json:
-        raise UsageError("say the form: --json", hints=[f"relight export {ref} {directory} --json"])
+def export(
+    door: Door, ref: str, target: Path, as_json: bool, sign_key: Path | None, attach: tuple[str, ...], redact: bool
+) -> int:
+    """Write a session to FILE, a bundle for `relight import`; with --json to a DIRECTORY, which must be empty."""
+    if as_json:
+        if sign_key is not None or attach or not redact:
+            raise UsageError("--sign-key, --attach and --no-redact are for bundles", hints=["leave --json away"])
+        return _readable(door, ref, target)
+    if target.is_dir():
+        hints = [f"readable files: relight export {ref} {target} --json"]
+        raise UsageError(f"{target}: a bundle is one file, and this is a directory", hints=hints)
+    attachments = {}
+    for one in attach:
+        name, separator, path = one.partition("=")
+        if not separator or name in attachments:
+            raise UsageError(f"not NAME=PATH, or a name twice: {one}", hints=["--attach rollout=session.jsonl"])
+        attachments[name] = path
+    with door.opened() as rl:
+        key = read_key(sign_key) if sign_key is not None else None
+        written = rl.export_bundle(ref, target, redact=redact, key=key, attachments=attachments)
+    _tell(door, target, written)
+    return 0
+
+
+def _tell(door: Door, target: Path, written: Exported) -> None:
+    console = door.console
+    if console.out.terminal:
+        size = f"{written.size_bytes:,} bytes"
+        signed = f" · signed with {written.signed_by}" if written.signed_by else ""
+        console.write([[f"✓ {target} · {count(written.steps, 'step')} · {size}{signed}"]])
+    else:
+        console.row((target, written.session, written.steps, written.size_bytes, written.sha256))
+    if written.redacted:
+        steps = count(written.redacted, "step")
+        console.say(f"secrets were taken out of {steps}: the copy has a digest chain of its own")
+    if written.secrets_left:
+        console.say(f"secrets were found in {count(written.secrets_left, 'step')} and left in: do not give it away")
+
+
+def _readable(door: Door, ref: str, directory: Path) -> int:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Refused(f"{directory}: there is something already", hints=["choose another directory"])
     with door.opened() as rl:

@@ -1,0 +1,236 @@
+"""A bundle examined: every frame in its place, every link of the digest chain, every bound; or `Unbelievable`.
+
+Nothing here writes. A bundle is read as a stream; what is kept of it are sessions, labels and the ids of snapshots,
+each up to a bound.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import BinaryIO, Final
+
+import msgspec
+
+from relight.errors import InvalidName, UsageError
+from relight.journal.bundle import (
+    ATTACHMENTS_MOST,
+    FORMAT,
+    PARTS_MOST,
+    ROOTS_MOST,
+    End,
+    LabelRow,
+    Manifest,
+    Piece,
+    Signature,
+    StepRow,
+    Unbelievable,
+    frames,
+    read_part,
+    read_step,
+)
+from relight.journal.chain import step_digest
+from relight.journal.moments import check_moments
+from relight.model.ref import check_label, check_name
+from relight.model.session import GENESIS, Head, Identity
+from relight.model.step import Step
+
+LABELS_MOST: Final = 100_000
+SNAPSHOTS_MOST: Final = 200_000
+STEPS_MOST: Final = 1 << 31
+_YEAR_10000_US: Final = 253_402_300_800_000_000
+_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{3,99}")
+_SNAPSHOT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
+
+Taken = tuple[Step, list[tuple[int, str]]]
+"""a step, and (root, snapshot) of those taken with it"""
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True):
+    """One session of a bundle; its own steps are those with after < seq <= head.seq."""
+
+    identity: Identity
+    head: Head
+    after: int
+
+
+class Examined(msgspec.Struct, kw_only=True):
+    """What a bundle holds, believed."""
+
+    manifest: Manifest
+    parts: list[Part]
+    """oldest ancestor first, the session last"""
+    labels: list[tuple[str, int, str]] = []
+    """session, seq, label"""
+    snapshots: dict[int, dict[str, None]] = {}
+    """by root"""
+    steps: int = 0
+    signature: Signature | None = None
+    digest: bytes = b""
+    """of the whole; what a signature signs"""
+
+
+def examine(file: BinaryIO, size: int) -> Examined:
+    """Read all of it once."""
+    stream = frames(file, size)
+    found = _begun(next(stream, None))
+    chain = _Chain(found.parts)
+    for frame in stream:
+        if isinstance(frame, StepRow):
+            chain.follow(frame)
+            _note_snapshots(found, frame)
+            found.steps += 1
+        elif isinstance(frame, LabelRow):
+            found.labels.append(_label(found.parts, frame))
+            _bound(len(found.labels), LABELS_MOST, "labels")
+        elif isinstance(frame, End):
+            found.digest = frame.sha256
+        elif isinstance(frame, Signature):
+            found.signature = frame
+        elif isinstance(frame, Piece):
+            _bound(frame.attachment + 1, len(found.manifest.attachments), "attachments")
+        elif isinstance(frame, tuple):
+            _bound(frame[0] + 1, len(found.manifest.roots), "roots")
+    chain.end()
+    return found
+
+
+def step_frames(file: BinaryIO, size: int, found: Examined) -> Iterator[Taken]:
+    """The steps of a bundle that was examined, checked again on the way."""
+    stream = frames(file, size)
+    if _begun(next(stream, None)).manifest != found.manifest:
+        raise Unbelievable("it changed while it was read")
+    chain = _Chain(found.parts)
+    for frame in stream:
+        if isinstance(frame, StepRow):
+            yield chain.follow(frame), frame.snapshots
+    chain.end()
+
+
+def _begun(manifest: object) -> Examined:
+    if not isinstance(manifest, Manifest) or manifest.format != FORMAT:
+        raise Unbelievable("no manifest, or one of a newer form")
+    _bound(len(manifest.parts), PARTS_MOST, "sessions")
+    _bound(len(manifest.roots), ROOTS_MOST, "roots")
+    _bound(len(manifest.attachments), ATTACHMENTS_MOST, "attachments")
+    if not manifest.parts or manifest.redacted < 0:
+        raise Unbelievable("no session in it")
+    try:
+        for names in (manifest.roots, manifest.attachments):
+            if len({check_name(name) for name in names}) != len(names):
+                raise Unbelievable("a name twice")
+        return Examined(manifest=manifest, parts=_parts(manifest), labels=[], snapshots={})
+    except (InvalidName, UsageError) as error:
+        raise Unbelievable(error.message) from None
+
+
+def _parts(manifest: Manifest) -> list[Part]:
+    parts: list[Part] = []
+    for row in manifest.parts:
+        identity, head = read_part(row)
+        parent, older = identity.parent, parts[-1] if parts else None
+        if not _SESSION_ID.fullmatch(identity.id) or identity.id in {part.identity.id for part in parts}:
+            raise Unbelievable("an id that is none, or twice")
+        if (parent.session if parent else None) != (older.identity.id if older else None):
+            raise Unbelievable("a line of ancestors that does not fit together")
+        if parent is not None and older is not None and not 1 <= parent.seq <= older.head.seq:
+            raise Unbelievable("a fork of a step that is not there")
+        if identity.name is not None:
+            check_name(identity.name)
+        check_moments(identity.snapshot)
+        if not set(identity.workspace) <= set(manifest.roots) or head.session != identity.id or head.lease is not None:
+            raise Unbelievable("a session that does not fit together")
+        after = parent.seq if parent else 0
+        if not after <= head.seq < STEPS_MOST or not 0 <= head.head <= head.seq or not 0 <= head.since <= head.seq:
+            raise Unbelievable("a head out of bounds")
+        times = (identity.created_us, head.updated_us, head.ended_us or 0, head.wake_us or 0)
+        if not all(0 <= one < _YEAR_10000_US for one in times) or not 0 <= head.epoch < STEPS_MOST:
+            raise Unbelievable("a time out of bounds")
+        here = msgspec.structs.replace(head, native=None, handle=None)  # places and transcripts of another machine
+        parts.append(Part(identity=identity, head=here, after=after))
+    return parts
+
+
+def _label(parts: list[Part], row: LabelRow) -> tuple[str, int, str]:
+    if not 0 <= row.part < len(parts) or not parts[row.part].after < row.seq <= parts[row.part].head.seq:
+        raise Unbelievable("a label of a step that is not there")
+    try:
+        return parts[row.part].identity.id, row.seq, check_label(row.label)
+    except InvalidName as error:
+        raise Unbelievable(error.message) from None
+
+
+def _note_snapshots(found: Examined, row: StepRow) -> None:
+    _bound(len(row.snapshots), len(found.manifest.roots), "snapshots of a step")
+    for root, snapshot in row.snapshots:
+        if not 0 <= root < len(found.manifest.roots) or not _SNAPSHOT_ID.fullmatch(snapshot):
+            raise Unbelievable("a snapshot that is none")
+        held = found.snapshots.setdefault(root, {})
+        held[snapshot] = None
+        _bound(len(held), SNAPSHOTS_MOST, "snapshots")
+    if len({root for root, _ in row.snapshots}) != len(row.snapshots):
+        raise Unbelievable("two snapshots of one root in a step")
+
+
+def _bound(number: int, most: int, what: str) -> None:
+    if number > most:
+        raise Unbelievable(f"more {what} than there can be")
+
+
+class _Chain:
+    """The digest chain through all parts, link by link."""
+
+    def __init__(self, parts: list[Part]) -> None:
+        self._parts = parts
+        self._at = 0
+        self._seq, self._digest = 0, GENESIS
+        self._edges: dict[tuple[int, int], bytes] = {}
+        self._points = {part.after for part in parts}
+
+    def follow(self, row: StepRow) -> Step:
+        """The next step, or Unbelievable."""
+        while row.part > self._at:
+            self._end_part()
+        part = self._parts[self._at]
+        if row.part != self._at or row.seq != self._seq + 1 or row.seq > part.head.seq:
+            raise Unbelievable(f"step {row.seq} is not where it should be")
+        counts = (row.attempt, row.message_count, row.turns)
+        if not 0 <= row.at_us < _YEAR_10000_US or not all(0 <= one < STEPS_MOST for one in counts):
+            raise Unbelievable(f"step {row.seq} is out of bounds")
+        if not 0 <= row.base <= row.seq or not 0 <= row.since <= row.seq or len(row.key) > 64:
+            raise Unbelievable(f"step {row.seq} is out of bounds")
+        if row.label is not None:
+            try:
+                check_label(row.label)
+            except InvalidName as error:
+                raise Unbelievable(error.message) from None
+        step = read_step(part.identity.id, row)
+        if step_digest(self._digest, step) != step.digest:
+            raise Unbelievable(f"step {row.seq} fails its digest")
+        self._seq, self._digest = step.seq, step.digest
+        if step.seq in self._points:
+            self._edges[self._at, step.seq] = step.digest
+        return step
+
+    def end(self) -> None:
+        """Every part must be whole."""
+        while self._at < len(self._parts):
+            self._end_part()
+
+    def _end_part(self) -> None:
+        part = self._parts[self._at]
+        if self._seq != part.head.seq or self._digest != part.head.digest:
+            raise Unbelievable("its last step is not the one its head names")
+        self._at += 1
+        if self._at < len(self._parts):
+            self._seq = self._parts[self._at].after
+            self._digest = self._digest_at(self._at - 1, self._seq)
+
+    def _digest_at(self, number: int, seq: int) -> bytes:
+        """Of an ancestor's step, whichever of them holds it."""
+        while seq <= self._parts[number].after and number:
+            number -= 1
+        found = self._edges.get((number, seq))
+        if found is None:
+            raise Unbelievable("a fork of a step that is not there")
+        return found

@@ -1,0 +1,335 @@
+"""The form of a bundle: sessions in one file, to be carried elsewhere. Data only, read as a stream, bounded everywhere.
+
+    magic, then frames: kind, stored bytes, raw bytes (0: not compressed), sha256 of what is stored, what is stored
+    M  the manifest, first: who the sessions are, the oldest ancestor first, the session itself last
+    S  a step, with the snapshots it names; in the order of the parts, then by seq
+    L  a label that was given to a checkpoint
+    O  an object of a captured workspace, and the root it belongs to
+    A  a piece of an attachment
+    E  the end: how many of each there were, and the sha256 of every byte before it
+    K  after the end, where it is signed: which key, and HMAC-SHA256 over the end's sha256
+
+Nothing in a bundle names a file or an address: roots and attachments are plain words, content is named by its hash.
+A body of a step is stored as the journal stores it, whose own bound holds; an object has a bound of its own.
+"""
+
+from __future__ import annotations
+
+import hmac
+import struct
+from collections.abc import Iterator
+from hashlib import sha256
+from typing import BinaryIO, Final, TypeVar
+
+import msgspec
+
+from relight.journal.codec import (
+    Undecodable,
+    decode_changes,
+    decode_head,
+    decode_identity,
+    decode_open,
+    encode_record,
+    encoded,
+)
+from relight.journal.compression import Damaged, compress, decompress
+from relight.model.policy import LIMITS
+from relight.model.session import Head, Identity
+from relight.model.step import Step, StepKind
+
+FORMAT: Final = 1
+MAGIC: Final = b"relight bundle 1\n"
+MANIFEST, STEP, LABEL, OBJECT, ATTACHMENT, END, SIGNATURE = b"M", b"S", b"L", b"O", b"A", b"E", b"K"
+OBJECT_MOST_BYTES: Final = 16 * 1024 * 1024
+MANIFEST_MOST_BYTES: Final = 4 * 1024 * 1024
+SMALL_MOST_BYTES: Final = 64 * 1024
+PIECE_BYTES: Final = 1024 * 1024
+PARTS_MOST: Final = 1000
+ROOTS_MOST: Final = 64
+ATTACHMENTS_MOST: Final = 64
+KEY_LEAST_BYTES: Final = 16
+LOOKED_INTO_BYTES: Final = 2 * 1024 * 1024
+"""a larger body is believed by its digest alone: few bytes of it may become very many objects"""
+_HEAD: Final = struct.Struct(">cQI32s")
+_OBJECT_HEAD: Final = struct.Struct(">H")
+_MOST: Final = {
+    MANIFEST: MANIFEST_MOST_BYTES,
+    STEP: LIMITS.step_bytes + SMALL_MOST_BYTES,
+    LABEL: SMALL_MOST_BYTES,
+    OBJECT: OBJECT_MOST_BYTES + _OBJECT_HEAD.size,
+    ATTACHMENT: PIECE_BYTES + SMALL_MOST_BYTES,
+    END: SMALL_MOST_BYTES,
+    SIGNATURE: SMALL_MOST_BYTES,
+}
+_KEY_DOMAIN: Final = b"relight bundle key 1\n"
+_SIGNED_DOMAIN: Final = b"relight bundle signature 1\n"
+_T = TypeVar("_T")
+
+
+class Unbelievable(Exception):
+    """Bytes that are no bundle of ours. Internal: the engine turns it into `BundleRefused`."""
+
+
+class PartRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One session as stored: its identity and head in their own encoding."""
+
+    identity: bytes
+    head: bytes
+
+
+class Manifest(msgspec.Struct, frozen=True, kw_only=True):
+    """What comes."""
+
+    format: int
+    created_us: int
+    parts: list[PartRow]
+    roots: list[str] = []
+    """names of workspace roots; objects and snapshots mean them by number"""
+    attachments: list[str] = []
+    redacted: int = 0
+    """steps that are not what was journaled, because secrets were taken out; the chain was made anew"""
+
+
+class StepRow(msgspec.Struct, frozen=True, array_like=True):
+    """A step, and the snapshots that were taken with it as (root, id)."""
+
+    part: int
+    seq: int
+    kind: StepKind
+    at_us: int
+    attempt: int
+    base: int
+    since: int
+    message_count: int
+    turns: int
+    open: bytes
+    label: str | None
+    key: bytes
+    digest: bytes
+    body: bytes
+    snapshots: list[tuple[int, str]] = []
+
+
+class LabelRow(msgspec.Struct, frozen=True, array_like=True):
+    """A label; of the same one the last wins."""
+
+    part: int
+    seq: int
+    label: str
+
+
+class Piece(msgspec.Struct, frozen=True, array_like=True):
+    """Of an attachment."""
+
+    attachment: int
+    data: bytes
+
+
+class End(msgspec.Struct, frozen=True, array_like=True):
+    """Nothing follows but a signature."""
+
+    steps: int
+    labels: int
+    objects: int
+    pieces: int
+    sha256: bytes
+
+
+class Signature(msgspec.Struct, frozen=True, array_like=True):
+    """Who vouches for it."""
+
+    key_id: str
+    mac: bytes
+
+
+def key_id(key: bytes) -> str:
+    """A name for a key that does not give it away."""
+    return sha256(_KEY_DOMAIN + key).hexdigest()[:16]
+
+
+def mac_of(key: bytes, digest: bytes) -> bytes:
+    """What a signature with this key over this content must be."""
+    return hmac.digest(key, _SIGNED_DOMAIN + digest, "sha256")
+
+
+def part_row(identity: Identity, head: Head) -> PartRow:
+    """A session for the manifest."""
+    return PartRow(identity=encode_record(identity), head=encode_record(head))
+
+
+def read_part(row: PartRow) -> tuple[Identity, Head]:
+    """Back again, or Unbelievable."""
+    try:
+        return decode_identity(row.identity), decode_head(row.head)
+    except Undecodable as error:
+        raise Unbelievable(f"a session that cannot be read: {error}") from None
+
+
+def step_row(part: int, step: Step, snapshots: list[tuple[int, str]]) -> StepRow:
+    """A step for its frame."""
+    columns = (step.at_us, step.attempt, step.base, step.since, step.message_count, step.turns)
+    return StepRow(
+        part, step.seq, step.kind, *columns, encoded(step.open), step.label, step.key, step.digest, step.body, snapshots
+    )
+
+
+def read_step(session: str, row: StepRow) -> Step:
+    """Back again; a body that is small enough is looked into. Unbelievable where it holds no step."""
+    try:
+        opened = decode_open(row.open)
+        if len(row.body) <= LOOKED_INTO_BYTES and declared_bytes(row.body) <= LOOKED_INTO_BYTES:
+            decode_changes(row.body)
+    except Undecodable as error:
+        raise Unbelievable(f"step {row.seq} cannot be read: {error}") from None
+    return Step(
+        session=session,
+        seq=row.seq,
+        kind=row.kind,
+        at_us=row.at_us,
+        attempt=row.attempt,
+        base=row.base,
+        since=row.since,
+        message_count=row.message_count,
+        turns=row.turns,
+        open=opened,
+        label=row.label,
+        key=row.key,
+        digest=row.digest,
+        body=row.body,
+    )
+
+
+def declared_bytes(body: bytes) -> int:
+    """What a compressed body says it becomes."""
+    return int.from_bytes(body[2:6], "big") if body[1:2] == b"\1" else len(body)
+
+
+# -- writing -------------------------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Frames into a file that somebody else opened."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._digest = sha256()
+        self._counts = dict.fromkeys((STEP, LABEL, OBJECT, ATTACHMENT), 0)
+        self._write(MAGIC)
+
+    def manifest(self, manifest: Manifest) -> None:
+        self._frame(MANIFEST, msgspec.msgpack.encode(manifest))
+
+    def step(self, row: StepRow) -> None:
+        self._frame(STEP, msgspec.msgpack.encode(row))
+
+    def label(self, row: LabelRow) -> None:
+        self._frame(LABEL, msgspec.msgpack.encode(row))
+
+    def object(self, root: int, data: bytes) -> None:
+        self._frame(OBJECT, _OBJECT_HEAD.pack(root) + data, packed=True)
+
+    def piece(self, piece: Piece) -> None:
+        self._frame(ATTACHMENT, msgspec.msgpack.encode(piece))
+
+    def end(self, key: bytes | None) -> bytes:
+        """The end, signed where there is a key; the sha256 of what is before it."""
+        digest = self._digest.digest()
+        counts = self._counts
+        end = End(counts[STEP], counts[LABEL], counts[OBJECT], counts[ATTACHMENT], digest)
+        self._frame(END, msgspec.msgpack.encode(end))
+        if key is not None:
+            self._frame(SIGNATURE, msgspec.msgpack.encode(Signature(key_id(key), mac_of(key, digest))))
+        return digest
+
+    def _frame(self, kind: bytes, data: bytes, *, packed: bool = False) -> None:
+        if len(data) > _MOST[kind]:
+            raise Unbelievable(f"{len(data):,} bytes in one piece; the most is {_MOST[kind]:,}")
+        stored = compress(data) if packed else data
+        self._write(_HEAD.pack(kind, len(stored), len(data) if packed else 0, sha256(stored).digest()))
+        self._write(stored)
+        if kind in self._counts:
+            self._counts[kind] += 1
+
+    def _write(self, data: bytes) -> None:
+        self._digest.update(data)
+        self._file.write(data)
+
+
+# -- reading -------------------------------------------------------------------------------------------------------
+
+Frame = Manifest | StepRow | LabelRow | tuple[int, bytes] | Piece | End | Signature
+_DECODERS: Final[dict[bytes, msgspec.msgpack.Decoder[Frame]]] = {
+    kind: msgspec.msgpack.Decoder(of)
+    for kind, of in (
+        (MANIFEST, Manifest), (STEP, StepRow), (LABEL, LabelRow), (ATTACHMENT, Piece), (SIGNATURE, Signature),
+    )
+}  # fmt: skip
+_end = msgspec.msgpack.Decoder(End)
+
+
+def frames(file: BinaryIO, size: int) -> Iterator[Frame]:
+    """Every frame, each checked by its own sum, and at the end all of them together; or Unbelievable.
+
+    The manifest comes first. A signature is told and not judged; it comes last, when everything before it was checked.
+    """
+    if file.read(len(MAGIC)) != MAGIC:
+        raise Unbelievable("not a bundle, or one of a newer form")
+    whole, left = sha256(MAGIC), size - len(MAGIC)
+    counts = dict.fromkeys((STEP, LABEL, OBJECT, ATTACHMENT), 0)
+    first, ended = True, False
+    while left:
+        head = file.read(_HEAD.size)
+        if len(head) != _HEAD.size:
+            raise Unbelievable("it ends in the middle")
+        kind, length, raw, digest = _HEAD.unpack(head)
+        left -= _HEAD.size
+        if kind not in _MOST or max(length, raw) > _MOST[kind] or length > left or (kind == MANIFEST) != first:
+            raise Unbelievable("it ends in the middle, or a piece of it is of an impossible size or in a wrong place")
+        if ended and kind != SIGNATURE:
+            raise Unbelievable("something follows its end")
+        stored = file.read(length)
+        left -= length
+        if len(stored) != length or sha256(stored).digest() != digest:
+            raise Unbelievable("a piece of it fails its checksum")
+        first = False
+        if raw and kind != OBJECT:
+            raise Unbelievable("compressed, where nothing is")
+        if kind == END:
+            ended = True
+            yield _checked_end(stored, counts, whole.digest())
+            continue
+        if kind == SIGNATURE and (not ended or left):
+            raise Unbelievable("a signature in a wrong place")
+        whole.update(head)
+        whole.update(stored)
+        if kind in counts:
+            counts[kind] += 1
+        yield _read(kind, stored, raw)
+    if not ended:
+        raise Unbelievable("it ends in the middle")
+
+
+def _read(kind: bytes, stored: bytes, raw: int) -> Frame:
+    if kind == OBJECT:
+        try:
+            data = decompress(stored, raw)
+        except Damaged as error:
+            raise Unbelievable(str(error)) from None
+        if len(data) < _OBJECT_HEAD.size:
+            raise Unbelievable("an object without a root")
+        return _OBJECT_HEAD.unpack_from(data)[0], data[_OBJECT_HEAD.size :]
+    return _decoded(_DECODERS[kind], stored)
+
+
+def _decoded(decoder: msgspec.msgpack.Decoder[_T], stored: bytes) -> _T:
+    try:
+        return decoder.decode(stored)
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise Unbelievable(f"a piece of it cannot be read: {error}") from None
+
+
+def _checked_end(stored: bytes, counts: dict[bytes, int], digest: bytes) -> End:
+    end = _decoded(_end, stored)
+    if (end.steps, end.labels, end.objects, end.pieces) != tuple(counts.values()) or end.sha256 != digest:
+        raise Unbelievable("it fails its checksum as a whole")
+    return end

@@ -1,0 +1,196 @@
+"""Redaction: a value or a text without its secrets, before it is written anywhere. Pure.
+
+In this order: values known from the environment, tokens that show their type, values that something names a secret,
+tokens that look random. What stands in their place says what it was: `[redacted:ANTHROPIC_API_KEY]`,
+`[redacted:github-token]`. Doing it twice is doing it once.
+
+A false find would break the agent, so a member that is an identifier, a signature, an encrypted text or an image is
+never touched, and a signed thinking block is left as it was signed. A value without secrets comes back as the same
+object, after one look at all of its texts together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, Final
+
+from relight.journal.secrets import assigned, entropy, typed
+from relight.journal.secrets.exact import MIN_CHARS, ExactValues, secret_names
+from relight.journal.secrets.spans import lowered, mark, replaced
+
+__all__ = ["Redactor", "secret_names"]
+
+_ROUNDS: Final = 8
+"""until nothing is found any more; one is nearly always enough"""
+_KINDS: Final = " ".join(
+    mark(name)
+    for name in (*(rule.name for rule in typed.RULES), "private-key", "password", "high-entropy", *assigned.NEEDS)
+)
+_UNTOUCHED: Final = re.compile(
+    r"(?i)(?:^|_|-)(?:id|ids|uuid|uuids|signature|sha|sha\d{1,3}|hash|digest|checksum|integrity|etag|fingerprint|cursor"
+    r"|rev|commit)$|^encrypted_content$|^media_type$|^mime_?type$|^b64_json$|^image_url$|^ordinal$|^timestamp$"
+)
+_UNTOUCHED_CAMEL: Final = re.compile(r"(?:Id|Ids|ID|Uuid|UUID|Signature|Hash|Digest|Sha|Etag|Cursor)$")
+_BINARY: Final = frozenset({"media_type", "mime_type", "mimeType", "mediaType"})
+_BETWEEN: Final = "\0\n"
+"""no pattern reaches from one text into the next: neither space alone nor anything but space matches both"""
+_CAN_MATTER: Final = 4
+"""texts shorter than this hide nothing"""
+
+
+class Redactor:
+    """Knows the secrets of one environment. Cheap to ask, immutable, safe from any thread."""
+
+    def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
+        """`secrets`: name to value; `{name: os.environ[name] for name in secret_names(os.environ)}`."""
+        known = dict(secrets or {})
+        self._exact = ExactValues(known, " ".join((_KINDS, *map(mark, known))))
+
+    def text(self, text: str) -> str:
+        """The text without secrets; the same object where there are none."""
+        for _ in range(_ROUNDS):
+            after = self._once(text)
+            if after == text:
+                break
+            text = after
+        return text
+
+    def value(self, value: Any) -> Any:
+        """Any JSON without secrets, keys included; the same object where there are none. The given one stays."""
+        if type(value) is str:
+            return self.text(value)
+        if type(value) not in (dict, list, tuple):
+            return value
+        texts: list[str] = []
+        named = _gather(value, texts)
+        together = _BETWEEN.join(texts)
+        if not named and self._once(together) is together:
+            return value
+        return _rebuilt(value, self.text, self._key)
+
+    def _key(self, key: str) -> str:
+        key = self._exact.without(key)
+        rules = typed.applying(key.lower(), key)
+        return replaced(key, typed.spans(key, rules))
+
+    def _once(self, text: str) -> str:
+        if len(text) < _CAN_MATTER:
+            return text
+        after = self._exact.without(text)
+        if "PRIVATE KEY" in after:
+            after = replaced(after, typed.private_keys(after))
+        lower, words = lowered(after), typed.long_words(after)
+        rules = typed.applying(lower, " ".join(words))
+        if rules:
+            after = replaced(after, typed.spans(after, rules))
+            lower = lowered(after)
+        after = replaced(after, assigned.spans(after, lower))
+        if any(len(word) > entropy.MIN_CHARS for word in words):
+            after = replaced(after, entropy.spans(after))
+        return after
+
+
+@lru_cache(maxsize=2048)
+def _is_untouched(key: str) -> bool:
+    return _UNTOUCHED.search(key) is not None or _UNTOUCHED_CAMEL.search(key) is not None
+
+
+def _is_binary(item: dict[str, Any]) -> bool:
+    """An image or a document in base64, or thinking that the provider has encrypted: its `data` is not text."""
+    return not _BINARY.isdisjoint(item) or item.get("type") in ("base64", "redacted_thinking", "image", "input_audio")
+
+
+def _is_signed(item: dict[str, Any]) -> bool:
+    """Thinking with its signature: one character less, and the provider refuses the whole conversation."""
+    return item.get("type") == "thinking" and bool(item.get("signature"))
+
+
+def _gather(value: Any, texts: list[str]) -> bool:
+    """Collect every text that may be touched; whether some key announces a secret or might be one."""
+    stack, named = [value], False
+    while stack:
+        item = stack.pop()
+        if type(item) is dict:
+            if "signature" in item and _is_signed(item):
+                continue
+            binary = "data" in item and _is_binary(item)
+            for key, inner in item.items():
+                if len(key) >= MIN_CHARS:
+                    texts.append(key)
+                kind = type(inner)
+                if kind is str:
+                    if not _is_untouched(key) and not (binary and key == "data"):
+                        texts.append(inner)
+                        named = named or assigned.kind_of_key(key) is not None
+                elif kind is dict or kind is list or kind is tuple:
+                    stack.append(inner)
+        else:
+            for inner in item:
+                kind = type(inner)
+                if kind is str:
+                    texts.append(inner)
+                elif kind is dict or kind is list or kind is tuple:
+                    stack.append(inner)
+    return named
+
+
+def _rebuilt(value: Any, text: Callable[[str], str], key_text: Callable[[str], str]) -> Any:
+    """A copy with every text passed through `text`, sharing what did not change. Children before their parents, and
+    without recursion, so that no nesting can exhaust the stack."""
+    order: list[Any] = []
+    stack = [value]
+    while stack:
+        item = stack.pop()
+        order.append(item)
+        if type(item) is not dict:
+            stack.extend(inner for inner in item if type(inner) in (dict, list, tuple))
+        elif not _is_signed(item):
+            stack.extend(inner for inner in item.values() if type(inner) in (dict, list, tuple))
+    done: dict[int, Any] = {}
+    for item in reversed(order):
+        if type(item) is dict:
+            done[id(item)] = item if _is_signed(item) else _dict(item, done, text, key_text)
+        else:
+            done[id(item)] = _list(item, done, text)
+    return done[id(value)]
+
+
+def _dict(
+    item: dict[str, Any], done: dict[int, Any], text: Callable[[str], str], key_text: Callable[[str], str]
+) -> dict[str, Any]:
+    binary = "data" in item and _is_binary(item)
+    after: dict[str, Any] = {}
+    changed = False
+    for key, inner in item.items():
+        new_key, new = key_text(key), inner
+        if type(inner) is str:
+            if not _is_untouched(key) and not (binary and key == "data"):
+                kind = assigned.kind_of_key(key)
+                new = mark(kind) if kind is not None and assigned.is_member_secret(kind, inner) else text(inner)
+                if kind is not None and new != inner:
+                    found = text(inner)  # a better name than that of the key, where the value has one
+                    new = found if found != inner else new
+        elif type(inner) in (dict, list, tuple):
+            new = done[id(inner)]
+        changed = changed or new is not inner or new_key != key
+        after[_free(after, new_key) if new_key != key else new_key] = new
+    return after if changed else item
+
+
+def _free(taken: dict[str, Any], key: str) -> str:
+    number, free = 2, key
+    while free in taken:
+        number, free = number + 1, f"{key}#{number}"
+    return free
+
+
+def _list(item: Any, done: dict[int, Any], text: Callable[[str], str]) -> Any:
+    after = [
+        text(inner) if type(inner) is str else done[id(inner)] if type(inner) in (dict, list, tuple) else inner
+        for inner in item
+    ]
+    if all(new is old for new, old in zip(after, item, strict=True)):
+        return item
+    return after

@@ -1,0 +1,33 @@
+"""A found secret is a span of a text and the name it gets; replacing spans is the same for every way of finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+Span = tuple[int, int, str]
+"""start, end, name"""
+OPENING: Final = "[redacted:"
+
+
+def mark(name: str) -> str:
+    """What stands in a secret's place."""
+    return f"{OPENING}{name}]"
+
+
+def replaced(text: str, spans: Iterable[Span]) -> str:
+    """The text with its spans replaced; of two that overlap the earlier one wins."""
+    parts, done = [], 0
+    for start, end, name in sorted(spans):
+        if start >= done:
+            parts += [text[done:start], mark(name)]
+            done = end
+    return "".join((*parts, text[done:])) if parts else text
+
+
+def lowered(text: str) -> str:
+    """Lower case, character for character: a place in one text is the same place in the other."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(one.lower() if one.isascii() else one for one in text)
