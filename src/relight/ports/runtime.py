@@ -4,12 +4,16 @@
 2. `poll` answers at once: the exit, or None while the process lives. It tells the truth once and for ever.
 3. Signals go to the whole group, so that no helper of the agent outlives it by accident.
 4. `orphans` finds what a dead attempt left running by evidence of the processes themselves, not by remembered pids.
+5. A handle names a place, not a process: a session keeps its handle over restarts, and what a person attached to
+   shows the new process.
+6. `deliver` types into the agent or into nothing: never into a shell that stands where the agent was.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from pathlib import Path
+from typing import Final, Literal, Protocol
 
 import msgspec
 
@@ -17,6 +21,8 @@ SESSION_VARIABLE: Final = "RELIGHT_SESSION"
 """names the session to the program, and its processes to whoever looks for orphans"""
 OWNER_VARIABLE: Final = "RELIGHT_OWNER"
 STORE_VARIABLE: Final = "RELIGHT_STORE"
+AGENT_VARIABLE: Final = "RELIGHT_AGENT"
+"""set for coding agents: a program that one of them runs is not the session's own, and does not take it over"""
 SUPERVISOR_VARIABLE: Final = "RELIGHT_SUPERVISOR"
 """pid and start time of the supervisor, so that `stop` asks it and not only its child"""
 
@@ -36,8 +42,27 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
         return f"signal {self.signal}" if self.signal is not None else f"exit code {self.code}"
 
 
+Liveness = Literal["alive", "dead", "absent", "unknown"]
+
+
+class Probe(msgspec.Struct, frozen=True, kw_only=True):
+    """What can be seen behind a handle. Evidence, not a verdict."""
+
+    liveness: Liveness
+    """alive: a process runs there; dead: the place is there, its process has ended; absent: no such place"""
+    pid: int | None = None
+    exit: Exit | None = None
+    text: str = ""
+    """one line for a person"""
+
+
 class Child(Protocol):
     """A process that was spawned."""
+
+    @property
+    def handle(self) -> str:
+        """Where it lives; empty where the runtime has no places that outlast a process."""
+        ...
 
     @property
     def pid(self) -> int:
@@ -61,6 +86,10 @@ class Child(Protocol):
         """The end of what it wrote to stderr."""
         ...
 
+    def output(self) -> list[str]:
+        """Whole lines of its stdout since the last call; none where that was not captured."""
+        ...
+
     def close(self) -> None:
         """After its end: take the terminal back, let go of its output."""
         ...
@@ -74,12 +103,54 @@ class Runtime(Protocol):
         """As recorded with the session."""
         ...
 
+    @property
+    def places(self) -> bool:
+        """Do its handles outlast a process?"""
+        ...
+
+    def environment(self) -> Mapping[str, str]:
+        """What is different from our environment for all that is started there: another home, say."""
+        ...
+
     def check(self, command: Sequence[str], directory: str) -> None:
         """UsageError where the program or the directory does not exist."""
         ...
 
-    def spawn(self, command: Sequence[str], *, directory: str, environment: Mapping[str, str]) -> Child:
-        """Start it, with these variables added to ours. AgentFailed where the system refuses."""
+    def spawn(
+        self,
+        command: Sequence[str],
+        *,
+        directory: str,
+        environment: Mapping[str, str],
+        handle: str = "",
+        log: Path | None = None,
+        capture: bool = False,
+    ) -> Child:
+        """Start it, with these variables added to ours. AgentFailed where the system refuses.
+
+        `handle`: the place to start it in, made if need be. `log`: a file that gets all it prints (made 0600, bounded).
+        `capture`: its stdout passes through us too, copied on at once, and `Child.output` has its lines.
+        """
+        ...
+
+    def probe(self, handle: str) -> Probe:
+        """What lives behind a handle. Never raises for one that is not there."""
+        ...
+
+    def deliver(self, handle: str, text: str) -> None:
+        """Type text and Enter into the live agent. Refused, with the reason, where a shell or nothing is in front."""
+        ...
+
+    def destroy(self, handle: str) -> None:
+        """End what lives behind a handle and remove the place; no error where there is none."""
+        ...
+
+    def attach(self, handle: str) -> list[str] | None:
+        """The command that shows the place to a person; None where there is nothing to join."""
+        ...
+
+    def adopt(self, handle: str) -> Child | None:
+        """The living process behind a handle, whoever spawned it, as a child of ours; None where there is none."""
         ...
 
     def orphans(self, session: str) -> list[int]:

@@ -1,0 +1,182 @@
+"""Processes of this machine, told apart by evidence of their own: what /proc says, never a remembered pid alone.
+
+What every runtime on this machine needs, whatever its places are: is the program there, who belongs to a session,
+who supervises it, and how it is ended. Where there is no /proc nothing is found, and nothing is ended by mistake.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from relight.errors import Refused, UsageError
+from relight.ports.runtime import SESSION_VARIABLE, SUPERVISOR_VARIABLE
+
+_LOOK_SECONDS: Final = 0.02
+_STATE, _PARENT, _GROUP, _SESSION, _FOREGROUND, _START = 0, 1, 2, 3, 5, 19
+
+
+class LocalProcesses:
+    """The part of a runtime that is the same for all processes of this machine."""
+
+    places = False
+
+    def environment(self) -> dict[str, str]:
+        return {}
+
+    def check(self, command: Sequence[str], directory: str) -> None:
+        if not Path(directory).is_dir():
+            raise UsageError(f"no such directory: {directory}")
+        if not command:
+            raise UsageError("no command given", hints=["relight run -- python agent.py"])
+        if program_of(command[0], directory) is None:
+            raise UsageError(f"no program called {command[0]!a}", hints=["the command stands after --, word by word"])
+
+    def orphans(self, session: str) -> list[int]:
+        family = set(ancestors(os.getpid()))
+        return [pid for pid in all_pids() if pid not in family and marker(session) in environment_of(pid)]
+
+    def end(self, pids: Sequence[int], *, seconds: float) -> None:
+        known = {pid: start_of(pid) for pid in pids}
+        for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
+            deadline = time.monotonic() + patience
+            left = [pid for pid, start in known.items() if start and start_of(pid) == start]
+            for pid in left:
+                self.signal(pid, number)
+            while time.monotonic() < deadline and any(start_of(pid) == known[pid] for pid in left):
+                time.sleep(_LOOK_SECONDS)
+
+    def supervisor(self) -> str:
+        return f"{os.getpid()}:{start_of(os.getpid())}"
+
+    def supervisor_of(self, pid: int, session: str) -> int | None:
+        environment = environment_of(pid)
+        if marker(session) not in environment:
+            return None
+        number, _, start = value_in(environment, SUPERVISOR_VARIABLE).partition(":")
+        return int(number) if number.isdigit() and start and start_of(int(number)) == start else None
+
+    def signal(self, pid: int, number: int) -> bool:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            return False
+        except PermissionError:
+            raise Refused(f"pid {pid} belongs to another user") from None
+        return True
+
+
+def program_of(program: str, directory: str) -> str | None:
+    """Where a program is; one given by a path is meant from the directory it runs in."""
+    search = directory if "/" in program and not program.startswith("/") else None
+    if search is not None:
+        program = os.path.join(search, program)
+    return shutil.which(program)
+
+
+def all_pids() -> Iterator[int]:
+    """Every process that /proc shows."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    yield from (int(name) for name in names if name.isdigit())
+
+
+def marker(session: str) -> bytes:
+    """How a session's processes are told from others."""
+    return f"{SESSION_VARIABLE}={session}".encode()
+
+
+def environment_of(pid: int) -> list[bytes]:
+    """The variables a process was started with; empty where we may not know."""
+    try:
+        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+    except OSError:
+        return []
+
+
+def value_in(environment: Sequence[bytes], variable: str) -> str:
+    """The value of a variable in what `environment_of` told; empty where it is not there."""
+    prefix = variable.encode() + b"="
+    found = (entry[len(prefix) :] for entry in environment if entry.startswith(prefix))
+    return next(found, b"").decode("utf-8", "surrogateescape")
+
+
+def words_of(pid: int) -> list[str]:
+    """The command line of a process."""
+    try:
+        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return []
+    return raw.decode("utf-8", "surrogateescape").split("\0")[:-1]
+
+
+def start_of(pid: int) -> str:
+    """Start time in ticks since boot; empty where there is no such process, or only its entry is left."""
+    fields = _stat_of(pid)
+    return fields[_START] if fields and fields[_STATE] not in ("Z", "X") else ""
+
+
+def is_zombie(pid: int) -> bool:
+    """Has it ended, with nobody having asked how?"""
+    return _stat_of(pid)[:1] == ["Z"]
+
+
+def group_of(pid: int) -> int:
+    """Its process group; 0 where it is gone."""
+    fields = _stat_of(pid)
+    return int(fields[_GROUP]) if fields else 0
+
+
+def session_of(pid: int) -> int:
+    """Its terminal session (setsid); 0 where it is gone."""
+    fields = _stat_of(pid)
+    return int(fields[_SESSION]) if fields else 0
+
+
+def foreground_of(pid: int) -> int:
+    """The group that may read from its terminal; 0 where it has none or is gone."""
+    fields = _stat_of(pid)
+    return max(int(fields[_FOREGROUND]), 0) if fields else 0
+
+
+def members_of(group: int) -> list[int]:
+    """The living processes of a group."""
+    return [pid for pid in all_pids() if group_of(pid) == group and start_of(pid)]
+
+
+def children_of_ours() -> list[int]:
+    """Our children, adopted ones among them, the dead ones too."""
+    found: list[int] = []
+    try:
+        for task in os.listdir("/proc/self/task"):
+            found += map(int, Path(f"/proc/self/task/{task}/children").read_text(encoding="ascii").split())
+    except OSError:  # a kernel that does not list them, or a thread that ended
+        return [pid for pid in all_pids() if _stat_of(pid)[1:2] == [str(os.getpid())]]
+    return found
+
+
+def children_of(pid: int) -> list[int]:
+    """The living children of a process."""
+    return [child for child in all_pids() if _stat_of(child)[1:2] == [str(pid)] and start_of(child)]
+
+
+def ancestors(pid: int) -> Iterator[int]:
+    """It, its parent, and so on."""
+    while pid > 0:
+        yield pid
+        fields = _stat_of(pid)
+        pid = int(fields[_PARENT]) if fields else 0
+
+
+def _stat_of(pid: int) -> list[str]:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return []

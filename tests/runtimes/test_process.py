@@ -1,0 +1,176 @@
+"""A plain process: what it leaves comes to us, what it prints is kept within bounds, its terminal is like ours."""
+
+from __future__ import annotations
+
+import os
+import pty
+import secrets
+import signal
+import stat
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from relight.errors import AgentFailed, Refused
+from relight.ports.runtime import SESSION_VARIABLE, Exit
+from relight.processes import ancestors, children_of_ours, is_zombie, start_of
+from relight.runtimes.process import ProcessRuntime, output
+from relight.runtimes.process.adopted import ADOPTED
+from relight.runtimes.process.child import ProcessChild
+from relight.runtimes.process.output import Lines, Log
+from relight.testing.runtime_kit import until
+
+LEAVES_A_SHELL = """
+import os, subprocess, time
+child = subprocess.Popen(["sleep", "300"], start_new_session=True)
+with open("left.new", "w") as file:
+    file.write(str(child.pid))
+os.rename("left.new", "left")
+time.sleep(300)
+"""
+LEAVES_QUICK_ONES = """
+import os, subprocess, time
+for _ in range(10):
+    subprocess.run(["sh", "-c", "(exec sleep 0.05) & exit 0"])
+open("done", "w").close()
+time.sleep(300)
+"""
+
+
+def spawn(workspace: Path, *command: str, log: Path | None = None, capture: bool = False) -> tuple[ProcessChild, str]:
+    session = secrets.token_hex(16)
+    child = ProcessRuntime().spawn(
+        command, directory=str(workspace), environment={SESSION_VARIABLE: session}, log=log, capture=capture
+    )
+    return child, session
+
+
+def ended(child: ProcessChild) -> Exit:
+    until(lambda: child.poll() is not None, "its end is told")
+    exit = child.poll()
+    child.close()
+    assert exit is not None
+    return exit
+
+
+@pytest.mark.guarantee("G12")
+def test_what_a_killed_agent_leaves_comes_to_us_and_is_ended_and_buried(tmp_path: Path) -> None:
+    child, session = spawn(tmp_path, sys.executable, "-I", "-S", "-c", LEAVES_A_SHELL)
+    until((tmp_path / "left").exists, "the agent has started a command in a session of its own")
+    left = int((tmp_path / "left").read_text())
+    child.signal(signal.SIGKILL)
+    assert ended(child) == Exit(signal=9)
+    assert start_of(left), "it outlives the agent and its group"
+    until(lambda: os.getpid() in ancestors(left), "it is ours now")
+    runtime = ProcessRuntime()
+    assert runtime.orphans(session) == [left]
+    runtime.end([left], seconds=2)
+    assert left not in children_of_ours(), "not even its entry is left"
+
+
+def test_orphans_that_end_by_themselves_leave_no_entry(tmp_path: Path) -> None:
+    child, _ = spawn(tmp_path, sys.executable, "-I", "-S", "-c", LEAVES_QUICK_ONES)
+    until((tmp_path / "done").exists, "the orphans were made")
+    until(lambda: ADOPTED.bury(now=True) == 0 and _adopted(child) == [], "all orphans are buried")
+    assert child.poll() is None
+    child.signal(signal.SIGKILL)
+    assert ended(child) == Exit(signal=9)
+
+
+def _adopted(child: ProcessChild) -> list[int]:
+    return [pid for pid in children_of_ours() if pid != child.pid]
+
+
+def test_burying_takes_no_exit_from_whoever_waits_for_it(tmp_path: Path) -> None:
+    child, session = spawn(tmp_path, "sh", "-c", "(sleep 300 &); exec sleep 300")
+    until(lambda: bool(_adopted(child)), "an orphan of the agent, in our own terminal session, is ours")
+    ADOPTED.bury(now=True)
+    own = [subprocess.Popen(["sh", "-c", "exit 9"], start_new_session=apart) for apart in (False, True)]
+    until(lambda: all(is_zombie(one.pid) for one in own), "they have ended, and nobody has asked")
+    for _ in range(3):
+        ADOPTED.bury(now=True)
+    assert [one.wait() for one in own] == [9, 9]
+    child.signal(signal.SIGTERM)
+    until(lambda: is_zombie(child.pid), "it has ended")
+    ADOPTED.bury(now=True)
+    assert ended(child) == Exit(signal=signal.SIGTERM)
+    assert ProcessRuntime().orphans(session) == [], "the signal went to the whole group"
+
+
+def test_a_log_has_both_streams_and_stays_within_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "LOG_BYTES", 100_000)
+    log = tmp_path / "agent.log"
+    text = "import sys\nfor n in range(20000): print(f'line {n:06d}', flush=n == 19999)\nsys.stderr.write('last words')"
+    child, _ = spawn(tmp_path, sys.executable, "-I", "-S", "-c", text, log=log, capture=True)
+    assert ended(child) == Exit(code=0)
+    assert child.last_lines() == ["last words"]
+    assert child.output() == [f"line {n:06d}" for n in range(20000)]
+    old = Path(f"{log}.1")
+    for path in (log, old):
+        assert path.stat().st_size <= 100_000 and stat.S_IMODE(path.stat().st_mode) == 0o600
+    both = old.read_text() + log.read_text()
+    assert "last words" in both and "line 019999" in both and "line 000000" not in both
+
+
+def test_a_log_that_is_a_link_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "log").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(AgentFailed, match="cannot write the log"):
+        spawn(tmp_path, "true", log=tmp_path / "log")
+    assert not (tmp_path / "elsewhere").exists()
+
+
+def test_a_log_that_cannot_be_written_costs_only_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(output, "LOG_BYTES", 10)
+    (tmp_path / "gone").mkdir()
+    kept = Log(tmp_path / "gone" / "log")
+    kept.write(b"12345678")
+    (tmp_path / "gone" / "log").unlink()
+    (tmp_path / "gone").rmdir()
+    kept.write(b"12345678")
+    kept.write(b"12345678")
+    kept.close()
+
+
+def test_lines_are_whole_and_memory_is_bounded() -> None:
+    lines = Lines(line_bytes=10, held_bytes=100)
+    for chunk in (b"ab", b"c\r\nd", b"\n\n", b"x" * 50, b"y\ntail"):
+        lines.feed(chunk)
+    assert lines.take() == ["abc", "d", "", "x" * 10]
+    lines.end()
+    assert lines.take() == ["tail"]
+    for number in range(1000):
+        lines.feed(b"%09d\n" % number)
+    assert lines.take() == [f"{number:09d}" for number in range(989, 1000)]
+
+
+def test_a_captured_child_of_a_terminal_sees_a_terminal_of_the_same_size(tmp_path: Path) -> None:
+    child = "import os; print(os.isatty(1), os.isatty(2), tuple(os.get_terminal_size(1)))"
+    driver = f"""
+import sys, time
+from relight.runtimes.process import ProcessRuntime
+command = [sys.executable, "-I", "-S", "-c", {child!r}]
+child = ProcessRuntime().spawn(command, directory=".", environment={{}}, capture=True)
+while child.poll() is None:
+    time.sleep(0.005)
+child.close()
+open("lines", "w").write(repr(child.output()))
+"""
+    near, far = pty.openpty()
+    subprocess.run(["stty", "cols", "123", "rows", "45"], stdin=far, check=True)
+    done = subprocess.run(
+        [sys.executable, "-c", driver], stdin=far, stdout=far, stderr=far, cwd=tmp_path, timeout=30, check=False
+    )
+    os.close(far)
+    shown = os.read(near, 65_536)
+    os.close(near)
+    assert done.returncode == 0, shown
+    assert shown == b"True True (123, 45)\r\n"
+    assert (tmp_path / "lines").read_text() == repr(["True True (123, 45)"])
+
+
+def test_a_plain_process_cannot_be_typed_to_and_says_what_can() -> None:
+    with pytest.raises(Refused) as told:
+        ProcessRuntime().deliver("", "hello")
+    assert "--runtime tmux" in told.value.hints[0] and "relight resume" in told.value.hints[1]
