@@ -1,1 +1,3 @@
-"""One reader a provider format, and the table of them. Siblings do not know one another."""
+"""One reader a provider format, and the table of them. Those of providers do not know one another; those of agents,
+whose lines hold a provider's messages, know that provider's.
+"""

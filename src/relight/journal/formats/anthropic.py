@@ -40,6 +40,7 @@ class Anthropic:
     """The format of `client.messages.create(messages=...)`."""
 
     name = "anthropic"
+    native = False
     spans = False
     shares = True
     opens_with_user = True

@@ -68,6 +68,10 @@ class Format(Protocol):
         """How `by_name` finds it."""
 
     @property
+    def native(self) -> bool:
+        """Are these lines of an agent's own transcript, into which nothing is rendered?"""
+
+    @property
     def spans(self) -> bool:
         """Is one reply spread over consecutive messages (and not one message)?"""
 

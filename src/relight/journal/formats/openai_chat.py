@@ -42,6 +42,7 @@ class OpenAIChat:
     """The format of `client.chat.completions.create(messages=...)`."""
 
     name = "openai_chat"
+    native = False
     spans = False
     shares = False
     opens_with_user = False

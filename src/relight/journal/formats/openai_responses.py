@@ -77,6 +77,7 @@ class OpenAIResponses:
     """The format of `client.responses.create(input=[...])` and of Codex's history."""
 
     name = "openai_responses"
+    native = False
     spans = True
     shares = False
     opens_with_user = False

@@ -11,11 +11,13 @@ from collections.abc import Iterable
 from typing import Final
 
 from relight.journal.formats.anthropic import ANTHROPIC
+from relight.journal.formats.claude_code import CLAUDE_CODE
+from relight.journal.formats.codex import CODEX
 from relight.journal.formats.format import Format, ProviderDict
 from relight.journal.formats.openai_chat import OPENAI_CHAT
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
 
-FORMATS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES)
+FORMATS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, CLAUDE_CODE, CODEX)
 _BY_NAME: Final = {format.name: format for format in FORMATS}
 _HINTS: Final[tuple[tuple[str, Format], ...]] = (
     ("anthropic", ANTHROPIC),

@@ -1,0 +1,1 @@
+"""Coding agents, one room each. They know the port, never one another; what they share lies in `native`."""

@@ -1,0 +1,134 @@
+"""The adapter of Claude Code: the port, put together from reading, writing, places and launching."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from relight.agents.claude_code import hooks, launching, places, tree
+from relight.agents.claude_code import lines as making
+from relight.agents.native import jsonl
+from relight.agents.native.argv import names
+from relight.agents.native.follower import FileFollower
+from relight.agents.native.names import is_id, random_id
+from relight.model.call import Effect
+from relight.ports.agent import (
+    Ask,
+    Capabilities,
+    Decision,
+    Entry,
+    Heard,
+    Launch,
+    Line,
+    NativeCall,
+    NativeResult,
+    Surroundings,
+    Transcript,
+)
+
+_PURE: Final = names(
+    "Read Grep Glob LS NotebookRead WebFetch WebSearch TodoRead TodoWrite TaskGet TaskList TaskOutput BashOutput"
+    " ToolSearch EnterPlanMode ExitPlanMode AskUserQuestion ListMcpResources ReadMcpResource CronList LSP Skill"
+)
+_IDEMPOTENT: Final = names("Write Edit MultiEdit NotebookEdit TaskUpdate KillShell TaskStop")
+"""done twice it leaves what once leaves: a file is written whole, an edit no longer finds what it replaced"""
+
+
+class ClaudeCode:
+    """Claude Code."""
+
+    name = "claude"
+    provider = "anthropic"
+    capabilities = Capabilities(
+        transcript=True, native_resume=True, chosen_id=True, hooks=True, approvals=True, interactive=True
+    )
+    install_hint = "npm install -g @anthropic-ai/claude-code"
+    secrets = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
+
+    def recognises(self, command: Sequence[str]) -> bool:
+        return launching.understand(command) is not None
+
+    def task_of(self, command: Sequence[str]) -> str | None:
+        found = launching.understand(command)
+        return found.prompt if found is not None else None
+
+    def native_id_of(self, command: Sequence[str]) -> str | None:
+        named = launching.named_id(command)
+        return named if is_id(named) else None
+
+    def new_id(self) -> str | None:
+        return random_id()
+
+    def launch(self, ask: Ask) -> Launch:
+        return launching.launch(ask)
+
+    def effect_of(self, tool: str, arguments: Any) -> Effect:
+        if tool in _PURE:
+            return "pure"
+        return "idempotent" if tool in _IDEMPOTENT else "once"
+
+    def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
+        return places.locate(native_id, surroundings)
+
+    def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
+        found = [name for at, name in places.begun(surroundings) if at >= since_us]
+        return found[0] if len(found) == 1 else None
+
+    def sessions(self, surroundings: Surroundings) -> list[str]:
+        return [name for _, name in places.begun(surroundings)]
+
+    def id_in_output(self, line: Line) -> str | None:
+        named = line.get("session_id")
+        return named if isinstance(line.get("type"), str) and isinstance(named, str) and is_id(named) else None
+
+    def read(self, path: Path) -> Transcript:
+        return self.follow(path).read()
+
+    def follow(self, path: Path) -> FileFollower:
+        def assembled(lines: Sequence[Line], offset: int, tail: bytes) -> Transcript:
+            chosen: tuple[Entry, ...] = tree.entries(lines)
+            named = path.stem if is_id(path.stem) else tree.last_text(lines, "sessionId") or ""
+            return Transcript(
+                native_id=named if is_id(named) else "",
+                path=path,
+                entries=chosen,
+                offset=offset,
+                torn=tail,
+                model=tree.model_of(entry.line for entry in chosen),
+                version=tree.last_text(lines, "version"),
+            )
+
+        return FileFollower(path, assembled)
+
+    def key(self, line: Line) -> str:
+        return tree.key_of(line)
+
+    def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+        return hooks.hears(told, surroundings)
+
+    def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
+        return hooks.decides(heard, decision, reason)
+
+    def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
+        return [call for call, _ in tree.pending(lines).values()]
+
+    def prompted(self, text: str, *, at_us: int) -> Line:
+        return making.prompted(text, at_us=at_us)
+
+    def asked(self, call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
+        return making.asked(call, lines, at_us=at_us)
+
+    def answered(self, results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_us: int) -> list[Line]:
+        return making.answered(results, lines, at_us=at_us)
+
+    def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
+        path = places.transcript(native_id, surroundings)
+        jsonl.create(path, making.moved(lines, native_id, str(Path(surroundings.directory).resolve())))
+        return path
+
+    def keep(self, path: Path, copy: Path) -> None:
+        jsonl.keep(path, copy)
+
+    def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
+        jsonl.append(path, lines, offset=offset)

@@ -1,0 +1,64 @@
+"""What Claude Code tells its hooks, and how it is answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from relight.agents.claude_code import places
+from relight.agents.native.names import is_id
+from relight.ports.agent import Decision, Heard, Surroundings
+
+_KINDS: Final[dict[str, Any]] = {
+    "PreToolUse": "tool_begins",
+    "PostToolUse": "tool_ended",
+    "PostToolUseFailure": "tool_ended",
+    "Stop": "turn_ended",
+    "SessionStart": "session_began",
+    "SessionEnd": "session_ended",
+}
+_PERMISSIONS: Final[dict[Decision, str]] = {"allow": "allow", "deny": "deny", "wait": "defer"}
+
+
+def hears(told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+    """None where it is no hook of Claude Code."""
+    event = told.get("hook_event_name")
+    if not isinstance(event, str):
+        return None
+    native = told.get("session_id")
+    native = native if isinstance(native, str) and is_id(native) else None
+    failed = event == "PostToolUseFailure"
+    return Heard(
+        kind=_KINDS.get(event, "other"),
+        native_id=native,
+        transcript=_transcript(native, surroundings),
+        call=_text(told, "tool_use_id"),
+        tool=_text(told, "tool_name"),
+        arguments=told.get("tool_input"),
+        result=told.get("error") if failed and told.get("tool_response") is None else told.get("tool_response"),
+        failed=failed,
+        sidechain=bool(told.get("agent_id")),
+    )
+
+
+def decides(heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
+    """The answer to a PreToolUse."""
+    if heard.kind != "tool_begins":
+        return None
+    output = {
+        "hookEventName": "PreToolUse",
+        "permissionDecision": _PERMISSIONS[decision],
+        "permissionDecisionReason": reason,
+    }
+    return {"hookSpecificOutput": output}
+
+
+def _transcript(native: str | None, surroundings: Surroundings) -> Path | None:
+    """By the id, in the agent's own home; a path that a hook names is not believed."""
+    return places.locate(native, surroundings) if native is not None else None
+
+
+def _text(told: Mapping[str, Any], field: str) -> str:
+    value = told.get(field)
+    return value if isinstance(value, str) else ""

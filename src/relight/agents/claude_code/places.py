@@ -1,0 +1,91 @@
+"""Where Claude Code keeps its sessions: one directory a project, named by the project's real path."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Final
+
+from relight.agents.native import jsonl
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in
+from relight.ports.agent import Surroundings
+
+_LONGEST: Final = 200
+_DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_OPENING_BYTES: Final = 256 * 1024
+"""how far into a transcript its beginning is looked for"""
+
+
+def projects(surroundings: Surroundings) -> Path:
+    """The directory with the sessions of all projects."""
+    moved = surroundings.environment.get("CLAUDE_CONFIG_DIR")
+    home = Path(surroundings.directory, moved) if moved else home_of(surroundings.environment) / ".claude"
+    return home / "projects"
+
+
+def project_key(directory: str) -> str:
+    """The name of a project's directory: everything but letters and digits is a dash, in units of UTF-16."""
+    path = os.path.realpath(directory)
+    units = path.encode("utf-16-be", "surrogatepass")
+    wide = "".join(chr(int.from_bytes(units[place : place + 2], "big")) for place in range(0, len(units), 2))
+    key = re.sub(r"[^a-zA-Z0-9]", "-", wide)
+    return key if len(key) <= _LONGEST else f"{key[:_LONGEST]}-{_hash(wide)}"
+
+
+def transcript(native_id: str, surroundings: Surroundings) -> Path:
+    """Where the session of this id is or would be. UsageError for an id that is none."""
+    home = projects(surroundings)
+    directory = place_in(home / project_key(surroundings.directory), home)
+    return directory / f"{checked_id(native_id)}.jsonl"
+
+
+def locate(native_id: str, surroundings: Surroundings) -> Path | None:
+    """The transcript if there is one that `--resume` would find."""
+    if not is_id(native_id):
+        return None
+    home = projects(surroundings)
+    return inside(home / project_key(surroundings.directory) / f"{native_id}.jsonl", home)
+
+
+def begun(surroundings: Surroundings) -> list[tuple[int, str]]:
+    """When the sessions of this directory were begun, newest first. Those with no word in them are none."""
+    home = projects(surroundings)
+    directory = home / project_key(surroundings.directory)
+    try:
+        names = [name.removesuffix(".jsonl") for name in os.listdir(directory) if name.endswith(".jsonl")]
+    except OSError:
+        return []
+    found = []
+    for name in names:
+        path = inside(directory / f"{name}.jsonl", home) if is_id(name) else None
+        at = _began(path) if path is not None else None
+        if at is not None:
+            found.append((at, name))
+    return sorted(found, reverse=True)
+
+
+def _began(path: Path) -> int | None:
+    """The time of the first thing said."""
+    try:
+        with path.open("rb") as file:
+            opening = file.read(_OPENING_BYTES)
+    except OSError:
+        return None
+    lines = jsonl.parse(opening).lines
+    if not any(line.get("type") in ("user", "assistant", "system") for line in lines):
+        return None
+    return next((at for line in lines if (at := micros(line.get("timestamp"))) is not None), None)
+
+
+def _hash(text: str) -> str:
+    """A number of 32 bits in base 36, as JavaScript programs make one of a string."""
+    number = 0
+    for unit in text:
+        number = (number * 31 + ord(unit)) & 0xFFFFFFFF
+    number = abs(number - (1 << 32) if number >= 1 << 31 else number)
+    digits = ""
+    while number:
+        number, digit = divmod(number, 36)
+        digits = _DIGITS[digit] + digits
+    return digits or "0"

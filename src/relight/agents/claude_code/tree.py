@@ -1,0 +1,201 @@
+"""The conversation in a transcript of Claude Code: a tree of lines, of which one branch is what the model sees.
+
+Each line names its parent. The last line of a conversation decides the branch, and from there the way leads up. Two
+things do not lie on that way and belong to it: the other blocks of a reply (one line a block, the same message id) and
+the results of its other calls, each of which hangs on its own call. The way ends at the last compaction; what that
+preserved is named in its boundary. Lines of sub-agents are no part of it.
+
+A parent that cannot be read is healed by the line before it in the file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
+
+from relight.journal.formats.anthropic import ANTHROPIC
+from relight.model.usage import Usage, usage_from
+from relight.ports.agent import Entry, Line, NativeCall
+
+SPOKEN: Final = frozenset({"user", "assistant"})
+_PASSING: Final = frozenset({"progress"})
+"""lines that stand in the tree and say nothing"""
+_FINAL: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal", "model_context_window_exceeded"})
+SYNTHETIC: Final = "<synthetic>"
+"""the model of a line that Claude Code put into the model's mouth"""
+
+
+def branch(lines: Sequence[Line]) -> list[Line]:
+    """The lines of the conversation as the model sees it, from the last compaction on, in its order."""
+    nodes = [line for line in lines if _text(line, "uuid") and line.get("isSidechain") is not True]
+    places: dict[str, int] = {}
+    for place, line in enumerate(nodes):
+        places.setdefault(line["uuid"], place)
+    compacted = [place for place, line in enumerate(nodes) if is_boundary(line)][-1:]
+    start = compacted[0] if compacted else 0
+    preserved = [places[name] for place in compacted for name in _preserved(nodes[place]) if name in places]
+    allowed = {*range(start, len(nodes)), *preserved}
+    head = [*compacted, *(place for place in range(start, len(nodes)) if compacted and is_summary(nodes[place]))]
+    kept = {*_way(nodes, places, allowed), *head, *preserved}
+    _complete(nodes, allowed, kept)
+    order = [*head, *preserved, *sorted(kept.difference(head, preserved))]
+    return [nodes[place] for place in order if nodes[place].get("type") not in _PASSING]
+
+
+def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
+    """The same with what each line tells."""
+    chosen = branch(lines)
+    last = {reply_of(line): place for place, line in enumerate(chosen) if reply_of(line)}
+    told: dict[str, Usage] = {}
+    found = []
+    for place, line in enumerate(chosen):
+        reply = reply_of(line)
+        ends = bool(reply) and last[reply] == place and _ends_turn(line)
+        found.append(Entry(key=key_of(line), line=line, usage=_news(line, reply, told), ends_turn=ends))
+    return tuple(found)
+
+
+def key_of(line: Line) -> str:
+    """What stays the same however often the line is written."""
+    message = message_of(line)
+    if calls := [site.id for site in ANTHROPIC.calls(message)]:
+        return "call:" + ",".join(calls)
+    if results := ANTHROPIC.answers(message):
+        return "result:" + ",".join(results)
+    return f"line:{_text(line, 'uuid')}"
+
+
+def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, Line]]:
+    """Open calls of the last reply, by id, with the line that asks. What the user's next words passed over is over."""
+    found: dict[str, tuple[NativeCall, Line]] = {}
+    reply = ""
+    for line in lines:
+        message = message_of(line)
+        answered = ANTHROPIC.answers(message)
+        for name in answered:
+            found.pop(name, None)
+        if line.get("type") == "assistant":
+            if reply_of(line) != reply:
+                found.clear()
+            reply = reply_of(line)
+        elif line.get("type") == "user" and not answered and line.get("isMeta") is not True:
+            found.clear()
+        for site in ANTHROPIC.calls(message):
+            found[site.id] = (NativeCall(id=site.id, name=site.name, arguments=site.arguments), line)
+    return found
+
+
+def message_of(line: Line) -> dict[str, Any]:
+    """The provider's message in a line; empty where there is none."""
+    message = line.get("message")
+    return message if isinstance(message, dict) and line.get("type") in SPOKEN else {}
+
+
+def reply_of(line: Line) -> str:
+    """The id of the reply that a line is a block of; empty where the model did not say it."""
+    if line.get("type") != "assistant":
+        return ""
+    return _text(message_of(line), "id") or _text(line, "uuid")
+
+
+def is_boundary(line: Line) -> bool:
+    return line.get("type") == "system" and line.get("subtype") == "compact_boundary"
+
+
+def is_summary(line: Line) -> bool:
+    return line.get("isCompactSummary") is True
+
+
+def model_of(lines: Iterable[Line]) -> str | None:
+    """The model that spoke last."""
+    models = [_text(message_of(line), "model") for line in lines if line.get("type") == "assistant"]
+    return next((model for model in reversed(models) if model and model != SYNTHETIC), None)
+
+
+def last_text(lines: Iterable[Line], field: str) -> str | None:
+    """The last text that any line has in this field."""
+    found = [value for line in lines if (value := _text(line, field))]
+    return found[-1] if found else None
+
+
+# ---------------------------------------------------------------- the branch
+
+
+def _way(nodes: Sequence[Line], places: dict[str, int], allowed: set[int]) -> set[int]:
+    """From the last words up to the beginning, and what hangs directly below those words."""
+    spoken = [place for place in allowed if nodes[place].get("type") in SPOKEN]
+    if not spoken:
+        return set(allowed)
+    leaf = max(spoken)
+    kept: set[int] = set()
+    place: int | None = leaf
+    while place is not None and place in allowed and place not in kept:
+        kept.add(place)
+        parent = nodes[place].get("parentUuid")
+        place = places.get(parent, place - 1) if isinstance(parent, str) else None
+    for place in range(leaf + 1, len(nodes)):
+        if places.get(_text(nodes[place], "parentUuid")) in kept:
+            kept.add(place)
+    return kept
+
+
+def _complete(nodes: Sequence[Line], allowed: set[int], kept: set[int]) -> None:
+    """Add the other blocks of the replies, the results of their calls, and what was attached to those."""
+    replies = {reply_of(nodes[place]) for place in kept} - {""}
+    kept |= {place for place in allowed if reply_of(nodes[place]) in replies}
+    open_calls = {site.id for place in kept for site in ANTHROPIC.calls(message_of(nodes[place]))}
+    for place in kept:
+        open_calls -= set(ANTHROPIC.answers(message_of(nodes[place])))
+    added: set[str] = set()
+    for place in sorted(allowed - kept):
+        line = nodes[place]
+        answered = set(ANTHROPIC.answers(message_of(line)))
+        if answered & open_calls:
+            open_calls -= answered
+        elif line.get("type") != "attachment" or _text(line, "parentUuid") not in added:
+            continue
+        kept.add(place)
+        added.add(line["uuid"])
+
+
+def _preserved(boundary: Line) -> list[str]:
+    """The lines that a compaction left as they were."""
+    if not is_boundary(boundary):
+        return []
+    metadata = boundary.get("compactMetadata")
+    kept = metadata.get("preservedMessages") if isinstance(metadata, dict) else None
+    names = kept.get("uuids") if isinstance(kept, dict) else None
+    return [name for name in names if isinstance(name, str)] if isinstance(names, list) else []
+
+
+# ---------------------------------------------------------------- what a line tells
+
+
+def _ends_turn(line: Line) -> bool:
+    message = message_of(line)
+    if line.get("isApiErrorMessage") is True or ANTHROPIC.calls(message) or message.get("model") == SYNTHETIC:
+        return False
+    return message.get("stop_reason") in _FINAL
+
+
+def _news(line: Line, reply: str, told: dict[str, Usage]) -> Usage | None:
+    """The tokens of a reply, counted once although each of its lines repeats them, perhaps with more."""
+    given = message_of(line).get("usage")
+    if not reply or not isinstance(given, dict):
+        return None
+    now, before = usage_from(given), told.get(reply, Usage())
+    if now is None:
+        return None
+    news = Usage(
+        input_tokens=max(0, now.input_tokens - before.input_tokens),
+        output_tokens=max(0, now.output_tokens - before.output_tokens),
+        cache_read_tokens=max(0, now.cache_read_tokens - before.cache_read_tokens),
+        cache_write_tokens=max(0, now.cache_write_tokens - before.cache_write_tokens),
+    )
+    told[reply] = before + news
+    return news if news != Usage() else None
+
+
+def _text(line: dict[str, Any], field: str) -> str:
+    value = line.get(field)
+    return value if isinstance(value, str) else ""

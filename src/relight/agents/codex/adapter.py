@@ -1,0 +1,143 @@
+"""The adapter of Codex: the port, put together from reading, writing, places and launching."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from relight.agents.codex import launching, places, rollout
+from relight.agents.codex import lines as making
+from relight.agents.native import jsonl
+from relight.agents.native.argv import names
+from relight.agents.native.follower import FileFollower
+from relight.agents.native.names import is_id, timed_id
+from relight.model.call import Effect
+from relight.ports.agent import (
+    Ask,
+    Capabilities,
+    Decision,
+    Heard,
+    Launch,
+    Line,
+    NativeCall,
+    NativeResult,
+    Surroundings,
+    Transcript,
+)
+
+_PURE: Final = names(
+    "view_image update_plan read_file list_dir grep_files web_search tool_search list_mcp_resources"
+    " list_mcp_resource_templates read_mcp_resource request_user_input get_context_remaining"
+)
+_IDEMPOTENT: Final = names("apply_patch")
+"""a patch that has been applied no longer fits, and fails without harm"""
+
+
+class Codex:
+    """Codex."""
+
+    name = "codex"
+    provider = "openai"
+    capabilities = Capabilities(transcript=True, native_resume=True, interactive=True)
+    install_hint = "npm install -g @openai/codex"
+    secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
+
+    def recognises(self, command: Sequence[str]) -> bool:
+        return launching.understand(command) is not None
+
+    def task_of(self, command: Sequence[str]) -> str | None:
+        found = launching.understand(command)
+        return found.prompt if found is not None else None
+
+    def native_id_of(self, command: Sequence[str]) -> str | None:
+        found = launching.understand(command)
+        return found.named if found is not None and found.verb == "resume" and is_id(found.named) else None
+
+    def new_id(self) -> str | None:
+        """For a thread that we write; `launch` cannot begin one under it."""
+        return timed_id()
+
+    def launch(self, ask: Ask) -> Launch:
+        return launching.launch(ask)
+
+    def effect_of(self, tool: str, arguments: Any) -> Effect:
+        if tool in _PURE:
+            return "pure"
+        return "idempotent" if tool in _IDEMPOTENT else "once"
+
+    def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
+        return places.locate(native_id, places.sessions_of(surroundings))
+
+    def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
+        found = places.begun(surroundings, since_us=since_us)
+        return found[0][1] if len(found) == 1 else None
+
+    def sessions(self, surroundings: Surroundings) -> list[str]:
+        return [name for _, name in places.begun(surroundings)]
+
+    def id_in_output(self, line: Line) -> str | None:
+        named = line.get("thread_id") if line.get("type") == "thread.started" else None
+        return named if isinstance(named, str) and is_id(named) else None
+
+    def read(self, path: Path) -> Transcript:
+        return self.follow(path).read()
+
+    def follow(self, path: Path) -> FileFollower:
+        home = places.home_above(path)
+
+        def parent(native_id: str) -> Sequence[Line] | None:
+            above = places.locate(native_id, home)
+            return jsonl.read(above).lines if above is not None else None
+
+        def assembled(own: Sequence[Line], offset: int, tail: bytes) -> Transcript:
+            lines = rollout.whole(own, parent)
+            meta = rollout.payload_of(lines[0]) if lines and lines[0].get("type") == rollout.META else {}
+            version, named = meta.get("cli_version"), places.id_of(path) or meta.get("id")
+            return Transcript(
+                native_id=named if isinstance(named, str) and is_id(named) else "",
+                path=path,
+                entries=rollout.entries(lines),
+                offset=offset,
+                torn=tail,
+                model=rollout.model_of(lines),
+                version=version if isinstance(version, str) else None,
+            )
+
+        return FileFollower(path, assembled)
+
+    def key(self, line: Line) -> str:
+        return rollout.key_of(line)
+
+    def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+        return None
+
+    def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
+        return None
+
+    def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
+        return [call for call, _ in rollout.pending(lines).values()]
+
+    def prompted(self, text: str, *, at_us: int) -> Line:
+        return making.prompted(text, at_us=at_us)
+
+    def asked(self, call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
+        return making.asked(call, lines, at_us=at_us)
+
+    def answered(self, results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_us: int) -> list[Line]:
+        return making.answered(results, lines, at_us=at_us)
+
+    def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
+        at_us = time.time_ns() // 1000
+        path = places.new_rollout(native_id, surroundings, at_us=at_us)
+        directory = str(Path(surroundings.directory).resolve())
+        providers = places.providers_of(surroundings)
+        jsonl.create(path, making.moved(lines, native_id, directory, providers=providers, at_us=at_us))
+        return path
+
+    def keep(self, path: Path, copy: Path) -> None:
+        jsonl.keep(path, copy)
+
+    def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
+        jsonl.append(path, lines, offset=offset)

@@ -1,0 +1,129 @@
+"""Command lines of Codex: `codex exec` works without a screen, `codex` draws one, both have a `resume` of their own.
+
+`exec resume` does not take every flag that `exec` takes; those stand between `exec` and `resume`, where they count as
+well. All flags of the user are kept but those that choose a thread.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+
+from relight.agents.native import argv
+from relight.agents.native.names import checked_id
+from relight.agents.native.program import Program, native_binary, search_path, split
+from relight.errors import UsageError
+from relight.ports.agent import Ask, Launch, Surroundings
+
+PROGRAM: Final = Program(name="codex", package="@openai/codex", native=("vendor/*/bin/codex", "vendor/*/codex/codex"))
+GO_ON: Final = "Continue where you stopped."
+
+_GRAMMAR: Final = argv.Grammar(
+    one=argv.names(
+        "--config --enable --disable --remote --remote-auth-token-env --model --local-provider --profile --sandbox --cd"
+        " --add-dir --ask-for-approval --thread-source --cyber-access-program --output-schema --color"
+        " --output-last-message"
+    ),
+    many=argv.names("--image"),
+    bare=argv.names(
+        "--strict-config --oss --approve-for-me --full-auto --yolo --dangerously-bypass-approvals-and-sandbox"
+        " --dangerously-bypass-hook-trust --worktree --search --no-alt-screen --no-daemon --help --version"
+        " --skip-git-repo-check --ephemeral --ignore-user-config --ignore-rules --json --experimental-json --last --all"
+        " --include-non-interactive"
+    ),
+    short={
+        "c": "--config",
+        "i": "--image",
+        "m": "--model",
+        "p": "--profile",
+        "s": "--sandbox",
+        "C": "--cd",
+        "a": "--ask-for-approval",
+        "o": "--output-last-message",
+        "h": "--help",
+        "V": "--version",
+    },
+    words=3,
+)
+_CHOOSING: Final = ("--last", "--all", "--include-non-interactive", "--worktree", "--image")
+"""flags that choose a thread, or belong to the first prompt"""
+_ELSEWHERE: Final = ("--help", "--version", "--ephemeral", "--remote")
+_EXEC: Final = ("exec", "e")
+_GOING_ON: Final = ("resume", "fork")
+_COMMANDS: Final = argv.names(
+    "agents review login logout mcp mcp-server plugin app-server app remote-control completion update doctor sandbox"
+    " debug apply a queue archive delete migrate-rollouts migrate-nfs-db unarchive cloud cloud-tasks exec-server"
+    " features help execpolicy responses-api-proxy stdio-to-uds"
+)
+
+
+class Understood(msgspec.Struct, frozen=True, kw_only=True):
+    """A command of the user's."""
+
+    start: tuple[str, ...]
+    line: argv.CommandLine
+    headless: bool
+    verb: str
+    """resume, fork, or nothing"""
+    named: str | None
+    """the thread that it resumes or forks"""
+    prompt: str | None
+
+    @property
+    def flags(self) -> argv.CommandLine:
+        return self.line.without_words()
+
+
+def understand(command: Sequence[str]) -> Understood | None:
+    """None where the command is no session of Codex."""
+    found = split(command, PROGRAM)
+    if found is None:
+        return None
+    try:
+        line = argv.parse(found[1], _GRAMMAR)
+    except UsageError:
+        return None
+    words = list(line.words())
+    headless = bool(words) and words[0] in _EXEC
+    if headless:
+        words.pop(0)
+    elif words and words[0] in _COMMANDS:
+        return None
+    if line.has(*_ELSEWHERE) or (headless and words and words[0] in ("review", "help")):
+        return None
+    verb = words.pop(0) if words and words[0] in _GOING_ON else ""
+    named = words.pop(0) if verb and words and not line.has("--last") else None
+    prompt = words[-1] if words and words[-1] != "-" else None
+    return Understood(start=found[0], line=line, headless=headless, verb=verb, named=named, prompt=prompt)
+
+
+def launch(ask: Ask) -> Launch:
+    """The process that does what is asked."""
+    found = understand(ask.command)
+    if found is None:
+        raise UsageError(f"this is no session of Codex: {shlex.join(ask.command)}")
+    start = _started(found.start, ask.surroundings)
+    if ask.rung == "fresh" and ask.prompt is None:
+        command = (*start, *found.line.arguments())
+        return Launch(command=command, prompt_sent=found.prompt is not None, headless=found.headless)
+    prompt = ask.prompt
+    if ask.rung == "native" and prompt is None and (found.headless or ask.unfinished):
+        prompt = GO_ON
+    flags = found.flags.without(*_CHOOSING) if ask.rung != "fresh" else found.flags
+    words = ["exec"] if found.headless else []
+    tail = [prompt] if prompt is not None else []
+    command = (*start, *words, *flags.arguments())
+    if ask.rung == "native":
+        command = (*command, "resume", "--", checked_id(ask.native_id or ""), *tail)
+    elif tail:
+        command = (*command, "--", *tail)
+    return Launch(command=command, prompt_sent=prompt is not None, headless=found.headless)
+
+
+def _started(start: tuple[str, ...], surroundings: Surroundings) -> tuple[str, ...]:
+    path = search_path(surroundings.environment)
+    binary = native_binary(start, PROGRAM, directory=surroundings.directory, path=path)
+    return start if binary is None else (binary,)

@@ -1,0 +1,118 @@
+"""Where Codex keeps its rollouts: one directory a day, the thread's id at the end of the file's name."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from relight.agents.codex.rollout import META, payload_of
+from relight.agents.native import jsonl
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in
+from relight.ports.agent import Line, Surroundings
+
+_ID_CHARS: Final = 36
+_DEFAULT: Final = "openai"
+_BUILT_IN: Final = (_DEFAULT, "ollama", "lmstudio", "oss", "amazon-bedrock")
+
+
+class Providers(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose models Codex can call here. It refuses a thread of a provider that it does not know."""
+
+    configured: str
+    known: frozenset[str]
+
+    def choose(self, former: Any) -> str:
+        """That of the thread where it is known here, else the configured one."""
+        return former if isinstance(former, str) and former in self.known else self.configured
+
+
+def codex_home(surroundings: Surroundings) -> Path:
+    """Where it keeps everything."""
+    moved = surroundings.environment.get("CODEX_HOME")
+    return Path(surroundings.directory, moved) if moved else home_of(surroundings.environment) / ".codex"
+
+
+def sessions_of(surroundings: Surroundings) -> Path:
+    """The directory with all rollouts."""
+    return codex_home(surroundings) / "sessions"
+
+
+def providers_of(surroundings: Surroundings) -> Providers:
+    """As its configuration says; one that cannot be read says nothing."""
+    try:
+        config = tomllib.loads((codex_home(surroundings) / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        config = {}
+    configured, defined = config.get("model_provider"), config.get("model_providers")
+    known = {*_BUILT_IN, *(defined if isinstance(defined, dict) else ())}
+    return Providers(configured=configured if isinstance(configured, str) else _DEFAULT, known=frozenset(known))
+
+
+def home_above(path: Path) -> Path:
+    """The directory with all rollouts that this one is among."""
+    return path.parents[3] if len(path.parents) > 3 else path.parent
+
+
+def new_rollout(native_id: str, surroundings: Surroundings, *, at_us: int) -> Path:
+    """Where the rollout of a new thread lies. UsageError for an id that is none."""
+    home, at = sessions_of(surroundings), datetime.fromtimestamp(at_us / 1_000_000, UTC)
+    directory = place_in(home / at.strftime("%Y/%m/%d"), home)
+    return directory / f"rollout-{at.strftime('%Y-%m-%dT%H-%M-%S')}-{checked_id(native_id)}.jsonl"
+
+
+def locate(native_id: str, home: Path) -> Path | None:
+    """The rollout of this thread; where there are several, the last one."""
+    if not is_id(native_id):
+        return None
+    found = [path for path in _rollouts(home) if id_of(path) == native_id and inside(path, home) is not None]
+    return found[-1] if found else None
+
+
+def id_of(path: Path) -> str:
+    """The id in a rollout's name; empty where there is none."""
+    name = path.name.removesuffix(".jsonl")[-_ID_CHARS:]
+    return name if is_id(name) else ""
+
+
+def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[tuple[int, str]]:
+    """When threads were begun in this directory, newest first."""
+    home, directory = sessions_of(surroundings), os.path.realpath(surroundings.directory)
+    found = []
+    for path in _rollouts(home):
+        if inside(path, home) is None or not _touched_since(path, since_us):
+            continue
+        meta = jsonl.first(path) or {}
+        payload, at = payload_of(meta), _began(meta)
+        cwd = payload.get("cwd")
+        if at is not None and at >= since_us and isinstance(cwd, str) and os.path.realpath(cwd) == directory:
+            found.append((at, id_of(path)))
+    return sorted(found, reverse=True)
+
+
+def _touched_since(path: Path, since_us: int) -> bool:
+    try:
+        return path.stat().st_mtime_ns // 1000 >= since_us
+    except OSError:
+        return False
+
+
+def _began(meta: Line) -> int | None:
+    if meta.get("type") != META:
+        return None
+    return micros(payload_of(meta).get("timestamp")) or micros(meta.get("timestamp"))
+
+
+def _rollouts(home: Path) -> Iterator[Path]:
+    """All rollouts, oldest day first. Links to directories are not followed."""
+    for at, directories, files in os.walk(home):
+        directories.sort()
+        for name in sorted(files):
+            path = Path(at, name)
+            if name.startswith("rollout-") and name.endswith(".jsonl") and id_of(path):
+                yield path

@@ -1,0 +1,166 @@
+"""The conversation in a rollout of Codex: a flat list of lines {timestamp, ordinal, type, payload}.
+
+The first line describes the thread. `response_item` lines are what the model sees; a `compacted` line replaces all of
+them before it. Of the rest we keep what tells the tokens, the end of a turn, under which settings a turn ran, and what
+the model was told about the world (without it Codex tells it all again).
+
+A fork holds only what came after it: what was before lies in its parent's rollout, below an ordinal.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from relight.journal.formats.openai_responses import OPENAI_RESPONSES
+from relight.model.usage import Usage
+from relight.ports.agent import Entry, Line, NativeCall
+
+META: Final = "session_meta"
+ITEM: Final = "response_item"
+COMPACTED: Final = "compacted"
+_CONTEXT: Final = "turn_context"
+_WORLD: Final = "world_state"
+_EVENT: Final = "event_msg"
+_EVENTS: Final = frozenset({"token_count", "task_complete", "turn_complete", "turn_aborted"})
+_ENDS: Final = frozenset({"task_complete", "turn_complete"})
+_MOST_FORKS: Final = 64
+
+
+def whole(lines: Sequence[Line], parent: Callable[[str], Sequence[Line] | None]) -> list[Line]:
+    """The lines with those of the threads it was forked from, which `parent` finds by id; its own meta line first."""
+    found = list(lines)
+    base, seen = history_base(found), set[str]()
+    while base is not None and base[0] not in seen and len(seen) < _MOST_FORKS:
+        seen.add(base[0])
+        before = list(parent(base[0]) or ())
+        kept = [line for line in before if line.get("type") != META and _ordinal(line) < base[1]]
+        found = [*found[:1], *kept, *found[1:]]
+        base = history_base(before)
+    return found
+
+
+def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
+    """What belongs to the conversation, from the last compaction on."""
+    kept = [line for line in lines if _belongs(line)]
+    start = max((place for place, line in enumerate(kept) if line.get("type") == COMPACTED), default=0)
+    metas = [line for line in kept if line.get("type") == META][:1]
+    rest = [line for line in kept[start:] if line.get("type") != META]
+    told = Usage()
+    found = []
+    for line in [*metas, *rest]:
+        usage, told = _news(line, told)
+        payload = payload_of(line)
+        ends = line.get("type") == _EVENT and payload.get("type") in _ENDS
+        found.append(Entry(key=key_of(line), line=line, usage=usage, ends_turn=ends))
+    return tuple(found)
+
+
+def key_of(line: Line) -> str:
+    """What stays the same however often the line is written."""
+    kind, payload = line.get("type"), payload_of(line)
+    if kind == META:
+        return META
+    if kind == ITEM:
+        if calls := OPENAI_RESPONSES.calls(payload):
+            return "call:" + ",".join(site.id for site in calls)
+        if results := OPENAI_RESPONSES.answers(payload):
+            return "result:" + ",".join(results)
+        if isinstance(payload.get("id"), str):
+            return f"line:{payload['id']}"
+    if kind == _EVENT and isinstance(payload.get("turn_id"), str):
+        return f"{payload.get('type')}:{payload['turn_id']}"
+    said = msgspec.json.encode([line.get("timestamp"), kind, payload], order="deterministic")
+    return f"line:{hashlib.sha256(said).hexdigest()[:32]}"
+
+
+def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, str]]:
+    """Open calls by id, with the kind of their item. What the user's next words passed over is over."""
+    found: dict[str, tuple[NativeCall, str]] = {}
+    for line in lines:
+        if line.get("type") == COMPACTED:
+            found.clear()
+        if line.get("type") != ITEM:
+            continue
+        payload = payload_of(line)
+        for name in OPENAI_RESPONSES.answers(payload):
+            found.pop(name, None)
+        if payload.get("role") == "user":
+            found.clear()
+        for site in OPENAI_RESPONSES.calls(payload):
+            found[site.id] = (NativeCall(id=site.id, name=site.name, arguments=site.parsed()), site.kind)
+    return found
+
+
+def payload_of(line: Line) -> dict[str, Any]:
+    """What a line carries; empty where that is no object."""
+    payload = line.get("payload")
+    return payload if isinstance(payload, dict) else {}
+
+
+def history_base(lines: Sequence[Line]) -> tuple[str, int] | None:
+    """The thread that this one was forked from, and the ordinal below which it is shared."""
+    base = payload_of(lines[0]).get("history_base") if lines and lines[0].get("type") == META else None
+    if not isinstance(base, dict):
+        return None
+    name = next((base[field] for field in ("thread_id", "id", "rollout_id") if isinstance(base.get(field), str)), None)
+    end = base.get("end_ordinal_exclusive")
+    return (name, end) if name is not None and isinstance(end, int) else None
+
+
+def model_of(lines: Iterable[Line]) -> str | None:
+    """The model of the last turn."""
+    models = [payload_of(line).get("model") for line in lines if line.get("type") == _CONTEXT]
+    return next((model for model in reversed(models) if isinstance(model, str)), None)
+
+
+def last_ordinal(lines: Iterable[Line]) -> int | None:
+    """The highest number given to a line; None in an old rollout without numbers."""
+    return max((line["ordinal"] for line in lines if isinstance(line.get("ordinal"), int)), default=None)
+
+
+def _ordinal(line: Line) -> int:
+    ordinal = line.get("ordinal")
+    return ordinal if isinstance(ordinal, int) else 0
+
+
+def _belongs(line: Line) -> bool:
+    kind = line.get("type")
+    if kind == _EVENT:
+        return payload_of(line).get("type") in _EVENTS
+    return kind in (META, ITEM, COMPACTED, _CONTEXT, _WORLD)
+
+
+def _news(line: Line, told: Usage) -> tuple[Usage | None, Usage]:
+    """The tokens since the last count. Codex tells the sum of the thread, and repeats it."""
+    payload = payload_of(line)
+    if payload.get("type") != "token_count" or not isinstance(payload.get("info"), dict):
+        return None, told
+    total = payload["info"].get("total_token_usage")
+    if not isinstance(total, dict):
+        return None, told
+    now = _usage(total)
+    if now.input_tokens + now.cache_read_tokens < told.input_tokens + told.cache_read_tokens:
+        told = Usage()  # it has begun to count anew
+    news = Usage(
+        input_tokens=max(0, now.input_tokens - told.input_tokens),
+        output_tokens=max(0, now.output_tokens - told.output_tokens),
+        cache_read_tokens=max(0, now.cache_read_tokens - told.cache_read_tokens),
+        cache_write_tokens=max(0, now.cache_write_tokens - told.cache_write_tokens),
+    )
+    return (news if news != Usage() else None), now
+
+
+def _usage(given: dict[str, Any]) -> Usage:
+    """Its input counts what was read from the cache; ours does not."""
+    counts = {name: value for name, value in given.items() if isinstance(value, int) and value >= 0}
+    cached = counts.get("cached_input_tokens", 0)
+    return Usage(
+        input_tokens=max(0, counts.get("input_tokens", 0) - cached),
+        output_tokens=counts.get("output_tokens", 0),
+        cache_read_tokens=cached,
+        cache_write_tokens=counts.get("cache_write_input_tokens", 0),
+    )

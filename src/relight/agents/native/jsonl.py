@@ -1,0 +1,151 @@
+"""Files of JSON lines that somebody else writes, perhaps at this moment, perhaps killed in the middle.
+
+Reading is total. A line counts when it is a whole JSON object; that it is whole can be seen from the object itself, so
+the last one counts without its newline too. Whatever follows the last line that counts is the tail. Unreadable lines
+further up are passed over and stay where they are.
+
+Writing is whole or not at all, and durable: a new file comes into being with all of its lines, under its name only when
+they are on disk; `append` changes nothing before its offset.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import Conflict, Refused
+
+_DECODER: Final = msgspec.json.Decoder()
+_ENCODER: Final = msgspec.json.Encoder()
+_PRIVATE_FILE: Final = 0o600
+_PRIVATE_DIRECTORY: Final = 0o700
+
+
+class Lines(msgspec.Struct, frozen=True, kw_only=True):
+    """The lines of a file that count."""
+
+    lines: tuple[dict[str, Any], ...]
+    offset: int
+    """where the last of them ends, its newline included if it has one"""
+    tail: bytes
+
+
+def parse(data: bytes) -> Lines:
+    """All lines of these bytes that count."""
+    lines, end, at = [], 0, 0
+    while at < len(data):
+        newline = data.find(b"\n", at)
+        stop = len(data) if newline < 0 else newline + 1
+        line = _object(data[at:stop])
+        if line is not None:
+            lines.append(line)
+        if line is not None or (at == end and data[at:stop] == b"\n"):
+            end = stop  # an empty line is none, and no tail either
+        at = stop
+    return Lines(lines=tuple(lines), offset=end, tail=data[end:])
+
+
+def read(path: Path, *, after: int = 0) -> Lines:
+    """The same for a file, from a byte on; one that is not there or cannot be read has no lines."""
+    try:
+        with path.open("rb") as file:
+            file.seek(after)
+            return parse(file.read())
+    except OSError:
+        return Lines(lines=(), offset=0, tail=b"")
+
+
+def first(path: Path) -> dict[str, Any] | None:
+    """The first line of a file, without reading the rest; None where it is no object."""
+    try:
+        with path.open("rb") as file:
+            return _object(file.readline())
+    except OSError:
+        return None
+
+
+def encode(lines: Iterable[dict[str, Any]]) -> bytes:
+    """Lines as bytes."""
+    return b"".join(_ENCODER.encode(line) + b"\n" for line in lines)
+
+
+def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
+    """Make a file of these lines. Refused where there is one of this name."""
+    data = encode(lines)
+    path.parent.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _PRIVATE_FILE)
+        with open(descriptor, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(descriptor)
+        os.link(partial, path)
+    except FileExistsError:
+        raise Conflict(f"the agent's session file {path} exists already; nothing was written") from None
+    except OSError as error:
+        raise Refused(f"the agent's session file {path} cannot be written: {error.strerror}") from None
+    finally:
+        partial.unlink(missing_ok=True)
+    _sync_directory(path.parent)
+
+
+def append(path: Path, lines: Sequence[dict[str, Any]], *, offset: int) -> None:
+    """Let a file go on after `offset` with these lines; without any, only cut its tail and end its last line.
+
+    The tail is cut off. Conflict where the file ends before the offset.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
+    except OSError as error:
+        raise Conflict(f"the agent's session file {path} cannot be opened: {error.strerror}") from None
+    with open(descriptor, "r+b") as file:
+        size = file.seek(0, os.SEEK_END)
+        if size < offset:
+            hints = ["resume again: the session is then written anew from the journal"]
+            raise Conflict(f"{path} is shorter than when it was read ({size} bytes, not {offset})", hints=hints)
+        data = encode(lines)
+        if offset and os.pread(descriptor, 1, offset - 1) != b"\n":
+            data = b"\n" + data
+        if size == offset and not data:
+            return
+        file.truncate(offset)
+        file.seek(offset)
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def keep(path: Path, copy: Path) -> None:
+    """A copy of the whole file under another name, durable, once."""
+    if copy.exists():
+        return
+    copy.parent.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
+    with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE), "wb") as file:
+        file.write(path.read_bytes())
+        file.flush()
+        os.fsync(file.fileno())
+    partial.rename(copy)
+    _sync_directory(copy.parent)
+
+
+def _object(raw: bytes) -> dict[str, Any] | None:
+    try:
+        found = _DECODER.decode(raw)
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,91 @@
+"""Ids, times and places as agents spell them.
+
+An id is data from somebody else. Only a UUID is one, and only a UUID ever becomes part of a path. A path counts only
+where it really lies inside of the agent's home, links followed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import secrets
+import time
+import uuid
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from relight.errors import UsageError
+
+_UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_OURS: Final = uuid.UUID("7f1b4f0e-6f2a-5f5e-9a64-2c3d5b7b9f11")
+
+
+def is_id(value: Any) -> bool:
+    """Is it the id of a native session?"""
+    return isinstance(value, str) and _UUID.fullmatch(value) is not None
+
+
+def checked_id(value: str) -> str:
+    """The id itself; UsageError where it is none."""
+    if not is_id(value):
+        raise UsageError(f"{value!a} is not the id of an agent's session: that is a UUID in lower case")
+    return value
+
+
+def derived_id(*parts: str) -> str:
+    """An id that is the same whenever it is made from the same parts."""
+    return str(uuid.uuid5(_OURS, "\0".join(parts)))
+
+
+def random_id() -> str:
+    """A UUID of nothing but chance (version 4)."""
+    return str(uuid.uuid4())
+
+
+def timed_id() -> str:
+    """A UUID that sorts by time (version 7)."""
+    number = (time.time_ns() // 1_000_000) << 80 | secrets.randbits(80)
+    number = number & ~(0xF << 76) | 0x7 << 76
+    return str(uuid.UUID(int=number & ~(0x3 << 62) | 0x2 << 62))
+
+
+def stamp(at_us: int) -> str:
+    """A time as agents write it: 2026-11-15T08:58:37.605Z."""
+    at = datetime.fromtimestamp(at_us / 1_000_000, UTC)
+    return at.strftime("%Y-%m-%dT%H:%M:%S.") + f"{at.microsecond // 1000:03d}Z"
+
+
+def micros(value: Any) -> int | None:
+    """The time that such a text says; None where it says none."""
+    if not isinstance(value, str):
+        return None
+    try:
+        at = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    return int(at.timestamp() * 1_000_000) if at.tzinfo is not None else None
+
+
+def home_of(environment: Mapping[str, str]) -> Path:
+    """The user's home as a process with this environment sees it."""
+    return Path(environment.get("HOME") or os.path.expanduser("~"))
+
+
+def inside(path: Path, home: Path) -> Path | None:
+    """The path itself if it is a regular file that really lies below this directory; else None."""
+    try:
+        real = path.resolve(strict=True)
+        below = real.is_relative_to(home.resolve(strict=True))
+    except (OSError, RuntimeError):
+        return None
+    return path if below and real.is_file() else None
+
+
+def place_in(directory: Path, home: Path) -> Path:
+    """A directory below the home to write into. UsageError where it really leads somewhere else."""
+    if not directory.resolve().is_relative_to(home.resolve()):
+        hints = ["a symbolic link leads out of it; remove the link or move the agent's state"]
+        raise UsageError(f"{directory} does not lie in the agent's own directory {home}", hints=hints)
+    return directory

@@ -1,0 +1,101 @@
+"""Which program a command starts: by its name, through a launcher such as npx, and where its native binary lies.
+
+An agent installed by npm may be a script that starts the real program; a kill of the script leaves the real one
+running. Where the native binary can be found beside the script it is started instead.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+_LAUNCHERS: Final[dict[str, tuple[str, ...]]] = {
+    "npx": (),
+    "bunx": (),
+    "pnpx": (),
+    "pnpm": ("dlx", "exec"),
+    "npm": ("exec", "x"),
+    "yarn": ("dlx",),
+    "bun": ("x",),
+}
+"""launcher → its word for running a package, where it needs one"""
+_MACHINES: Final = {"x86_64": "x64", "amd64": "x64", "aarch64": "arm64", "arm64": "arm64"}
+_MAGIC: Final = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
+
+
+class Program(msgspec.Struct, frozen=True, kw_only=True):
+    """How one program is found."""
+
+    name: str
+    package: str
+    """its npm package"""
+    native: tuple[str, ...]
+    """where the binary lies in the package of a platform, as patterns"""
+
+
+def split(command: Sequence[str], program: Program) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
+    """What starts the program, and the arguments for it; None where the command starts something else."""
+    if not command:
+        return None
+    called = Path(command[0]).name
+    if called in (program.name, f"{program.name}.exe"):
+        return (command[0],), tuple(command[1:])
+    if called not in _LAUNCHERS:
+        return None
+    for place, word in enumerate(command[1:], 1):
+        if word == "--" or word.startswith("-") or (place == 1 and word in _LAUNCHERS[called]):
+            continue
+        if re.sub(r"(?<=.)@[^/]*$", "", word) not in (program.name, program.package):
+            return None
+        stop = place + 2 if tuple(command[place + 1 : place + 2]) == ("--",) and called == "npm" else place + 1
+        return tuple(command[:stop]), tuple(command[stop:])
+    return None
+
+
+def native_binary(start: Sequence[str], program: Program, *, directory: str, path: str | None) -> str | None:
+    """The native binary behind a script of npm; None where the program is native already, or none is found."""
+    if len(start) != 1:
+        return None
+    found = _which(start[0], directory, path)
+    if found is None or _is_native(found):
+        return None
+    scope, _, name = program.package.partition("/")
+    for parent in found.parents:
+        if parent.name == name and parent.parent.name == scope:
+            for room in (parent.parent, parent / "node_modules" / scope):
+                for binary in _binaries(room, name, program):
+                    return str(binary)
+    return None
+
+
+def search_path(environment: Mapping[str, str]) -> str | None:
+    """Where a process with this environment looks for programs."""
+    return environment.get("PATH")
+
+
+def _which(word: str, directory: str, path: str | None) -> Path | None:
+    given = os.path.join(directory, word) if os.sep in word else word
+    found = shutil.which(given, path=path)
+    return Path(found).resolve() if found else None
+
+
+def _is_native(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(4) in _MAGIC
+    except OSError:
+        return False
+
+
+def _binaries(room: Path, name: str, program: Program) -> list[Path]:
+    system = f"{platform.system().lower()}-{_MACHINES.get(platform.machine().lower(), platform.machine().lower())}"
+    packages = [room / f"{name}-{system}"]
+    found = (binary for package in packages for pattern in program.native for binary in sorted(package.glob(pattern)))
+    return [binary for binary in found if _is_native(binary) and os.access(binary, os.X_OK)]

@@ -1,0 +1,104 @@
+"""Lines of a rollout of Codex: a Responses item inside of each `response_item`, and lines about the thread.
+
+A `compacted` line stands for the items that it carries. Lines about the thread (its description, settings of a turn,
+tokens, the end of a turn) say nothing here. What the harness said in the user's name is the system's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from relight.journal.formats.content import text_of
+from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
+from relight.journal.formats.openai_responses import OPENAI_RESPONSES
+from relight.model.view import Message, Text
+
+_NOTHING: Final[ProviderDict] = {}
+_HARNESS: Final = (
+    "<environment_context>",
+    "<user_instructions>",
+    "<turn_aborted>",
+    "<skills_instructions>",
+    "# AGENTS.md instructions",
+)
+
+
+class Codex:
+    """The format of `~/.codex/sessions/**/rollout-*.jsonl`."""
+
+    name = "codex"
+    native = True
+    spans = True
+    shares = False
+    opens_with_user = False
+
+    def recognises(self, message: ProviderDict) -> bool:
+        kind, payload = message.get("type"), message.get("payload")
+        return isinstance(kind, str) and isinstance(payload, dict) and isinstance(message.get("timestamp"), str)
+
+    def is_assistant(self, message: ProviderDict) -> bool:
+        inner = _inner(message)
+        return bool(inner) and OPENAI_RESPONSES.is_assistant(inner)
+
+    def calls(self, message: ProviderDict) -> tuple[CallSite, ...]:
+        return OPENAI_RESPONSES.calls(_inner(message))
+
+    def answers(self, message: ProviderDict) -> tuple[str, ...]:
+        return OPENAI_RESPONSES.answers(_inner(message))
+
+    def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
+        answered = self.answers(message)
+        return ([(name, message) for name in answered], None) if answered else ([], message)
+
+    def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
+        return list(fragments)
+
+    def fragment(self, result: ToolResult) -> ProviderDict:
+        return _outer(OPENAI_RESPONSES.fragment(result))
+
+    def render(self, results: Sequence[ToolResult]) -> list[ProviderDict]:
+        return [self.fragment(result) for result in results]
+
+    def faults(self, message: ProviderDict) -> list[str]:
+        return OPENAI_RESPONSES.faults(_inner(message))
+
+    def read(self, messages: Sequence[ProviderDict]) -> list[Message]:
+        return [part for index, line in enumerate(messages) for part in _read(line, index)]
+
+    def user(self, text: str) -> ProviderDict:
+        return _outer(OPENAI_RESPONSES.user(text))
+
+    def assistant(self, text: str) -> ProviderDict:
+        return _outer(OPENAI_RESPONSES.assistant(text))
+
+
+CODEX: Final = Codex()
+
+
+def _outer(item: ProviderDict) -> ProviderDict:
+    return {"type": "response_item", "payload": item}
+
+
+def _inner(line: ProviderDict) -> ProviderDict:
+    payload = line.get("payload")
+    return payload if isinstance(payload, dict) and line.get("type") == "response_item" else _NOTHING
+
+
+def _read(line: ProviderDict, index: int) -> list[Message]:
+    items: list[Any] = [_inner(line)]
+    payload = line.get("payload")
+    if line.get("type") == "compacted" and isinstance(payload, dict):
+        history = payload.get("replacement_history")
+        items = history if isinstance(history, list) else []
+        if not items and (summary := text_of(payload.get("message"))):
+            return [Message(role="system", blocks=(Text(text=summary),), index=index)]
+    found = [item for item in items if isinstance(item, dict) and item]
+    parts = [_placed(part, index) for part in OPENAI_RESPONSES.read(found)]
+    return parts or [Message(role="system", blocks=(), index=index)]
+
+
+def _placed(part: Message, index: int) -> Message:
+    first = part.blocks[0] if part.blocks else None
+    harness = part.role == "user" and isinstance(first, Text) and first.text.lstrip().startswith(_HARNESS)
+    return Message(role="system" if harness else part.role, blocks=part.blocks, index=index)
