@@ -95,3 +95,12 @@ def _pid_start(pid: int) -> int | None:
     if fields[0] in (b"Z", b"X"):
         return None
     return int(fields[19])
+
+
+def write_private(path: Path, content: bytes) -> None:
+    """A file for the user's eyes alone, whole or not at all. Not synced: it is made anew whenever it is needed."""
+    partial = path.with_name(f".{path.name}.{os.getpid()}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(content)
+    partial.replace(path)

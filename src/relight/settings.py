@@ -69,6 +69,29 @@ SETTINGS: Final = (
         meaning="Anything but `0`: plain lines instead of tables, nothing is redrawn, no spinner; as `--plain`.",
     ),
     Setting(
+        name="RELIGHT_INCLUDE",
+        default="nothing that is ignored or secret is captured",
+        meaning="Patterns with colons between them, as in `.gitignore`: files that are captured all the same, such as"
+        " `.env:build/report.html`.",
+    ),
+    Setting(
+        name="RELIGHT_FILE_CAP",
+        default="`100 MB`",
+        meaning="A larger file of a workspace is not captured; `show` and `restore` name it. Sizes: `k`, `M`, `G`, `T`"
+        " are powers of 1024.",
+    ),
+    Setting(
+        name="RELIGHT_QUOTA",
+        default="`100 GB`",
+        meaning="The most that the captured files of one workspace may take on disk; `none`: no bound. A capture that"
+        " would pass it is refused, and the step is kept with a note.",
+    ),
+    Setting(
+        name="RELIGHT_FREE_FLOOR",
+        default="`200 MB`",
+        meaning="The least that a capture leaves free on the disk; `none`: no bound.",
+    ),
+    Setting(
         name="RELIGHT_NATIVE",
         default="a small walker is compiled once, where there is a C compiler",
         meaning="`0`: directories are walked in Python only.",
@@ -97,9 +120,45 @@ SETTINGS: Final = (
         for_people=False,
     ),
     Setting(
+        name="RELIGHT_AGENT",
+        default="none",
+        meaning="Set for a coding agent: a program that it runs is not its session, and does not take it over.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_HOOK_SOCKET",
+        default="none",
+        meaning="Where the hooks of a coding agent reach its supervisor.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_HOOK_LOG",
+        default="none",
+        meaning="Where such a hook writes what went wrong on our side.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_EPOCH",
+        default="none",
+        meaning="The epoch of the supervisor's lease, for a hook that has to write without it.",
+        for_people=False,
+    ),
+    Setting(
+        name="TMUX",
+        default="what tmux sets",
+        meaning="Whether one sits in a tmux already, which `relight attach` has to know.",
+        for_people=False,
+    ),
+    Setting(
         name="RELIGHT_FAULT",
         default="none",
         meaning="`POINT:NTH:kill` or `POINT:NTH:raise`, with commas between several: dies at a fault point, for tests.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_LEAST_WAIT",
+        default="`60`",
+        meaning="Seconds that a usage limit is waited for at least, and beyond its reset; for tests.",
         for_people=False,
     ),
     Setting(

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
 from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
-from relight.errors import StoreUnavailable, UnknownStore
-from relight.machine import SystemClock, SystemEntropy, SystemHost
+from relight.errors import StoreUnavailable, UnknownStore, UsageError
+from relight.machine import SystemClock, SystemEntropy, SystemHost, write_private
+from relight.ports.agent import AgentAdapter
 from relight.ports.clock import Clock, Entropy, Host
+from relight.ports.hooks import Answer, Listening
 from relight.ports.runtime import Runtime
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
+
+if TYPE_CHECKING:
+    from relight.journal.redaction import Redactor
 
 KNOWN: Final = ("sqlite:///relative.db", "sqlite:////absolute.db", "memory:")
 
 
 def open(
-    url: str | os.PathLike[str] | None = None,
+    url: str | os.PathLike[str] | Store | None = None,
     *,
     clock: Clock | None = None,
     entropy: Entropy | None = None,
@@ -32,27 +39,61 @@ def open(
 ) -> Relight:
     """Open a store: a URL, a path of an SQLite file, or RELIGHT_STORE, or the user's data directory.
 
+    Or a store of one's own, which passes the kit of `relight.testing`; closing what comes back closes it too.
+
     Without `create` a file that does not exist is read as an empty store and stays away: reading writes nothing.
     """
+    return Relight(_context(url, clock=clock, entropy=entropy, host=host, create=create))
+
+
+@contextmanager
+def open_context(url: str | None = None) -> Iterator[Context]:
+    """The ports alone, for a use case that is no verb of the library."""
+    context = _context(url, clock=None, entropy=None, host=None, create=False)
+    try:
+        yield context
+    finally:
+        context.store.close()
+
+
+def _context(
+    url: str | os.PathLike[str] | Store | None,
+    *,
+    clock: Clock | None,
+    entropy: Entropy | None,
+    host: Host | None,
+    create: bool,
+) -> Context:
     clock = clock or SystemClock()
     store = open_store(url, clock, create=create)
-    context = Context(
+    return Context(
         store=store,
         clock=clock,
         entropy=entropy or SystemEntropy(),
         host=host or SystemHost(),
         heartbeat=Heartbeat(),
-        runtime=_process_runtime,
+        runtimes=lambda name, session, network: _runtime(store, name, session, network),
+        agents=_Agents(),
+        hooks=_Hooks(),
+        redactor=cache(_redactor),
+        run_directory=lambda session: _run_directory(store, session),
+        write_private=write_private,
+        environment=os.environ,
         workspaces=cache(lambda: _tree_workspaces(store)),
         tell=_tell,
         handed=_handed(),
     )
-    return Relight(context)
 
 
-def open_store(url: str | os.PathLike[str] | None, clock: Clock, *, create: bool = True) -> Store:
-    """The store behind an address."""
-    address = os.fspath(url) if url is not None else os.environ.get("RELIGHT_STORE") or default_path()
+def open_store(url: str | os.PathLike[str] | Store | None, clock: Clock, *, create: bool = True) -> Store:
+    """The store behind an address, or the one that was given."""
+    if url is not None and not isinstance(url, str | os.PathLike):
+        if isinstance(url, type) or not callable(getattr(url, "commit", None)):
+            raise UsageError(f"a store is an address, a path or a Store, not {type(url).__name__}")
+        return url
+    address = os.fsdecode(url) if url is not None else os.environ.get("RELIGHT_STORE") or default_path()
+    if not address or "\0" in address:
+        raise UnknownStore(address, known=KNOWN)
     path = sqlite_path(address) if address != "memory:" else None
     if path is None or (not create and not path.exists()):
         from relight.stores.memory import MemoryStore
@@ -93,18 +134,90 @@ def sqlite_path(address: str) -> Path:
 
 def _tree_workspaces(store: Store) -> Workspaces:
     from relight.workspaces.tree.home import TreeWorkspaces
+    from relight.workspaces.tree.policy import asked_policy
 
-    return TreeWorkspaces(store)
+    return TreeWorkspaces(store, asked_policy(os.environ))
 
 
-def _process_runtime() -> Runtime:
-    from relight.runtimes.process import ProcessRuntime
+def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
+    """A kind of place; `session` where it has one for each."""
+    if name == "tmux":
+        from relight.runtimes.tmux.runtime import TmuxRuntime
 
-    return ProcessRuntime()
+        return TmuxRuntime(_run_root(store) / "tmux")
+    from relight.runtimes.process.runtime import ProcessRuntime
+
+    if name == "process":
+        return ProcessRuntime()
+    if name == "sandbox":
+        from relight.runtimes.sandbox import SandboxRuntime
+
+        homes = _run_root(store) / "homes"
+        writable = [_run_directory(store, session)] if session else []
+        return SandboxRuntime(ProcessRuntime(), homes, writable=writable, network=network, session=session)
+    raise UsageError(f"no runtime called {name!a}", hints=["there are: process, tmux, sandbox"])
+
+
+def _run_directory(store: Store, session: str) -> Path:
+    """Beside the database: hooks, settings, output and homes of running sessions. Only the user's own."""
+    directory = _run_root(store) / session
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return directory
+
+
+def _run_root(store: Store) -> Path:
+    return Path(f"{sqlite_path(store.url)}.run").absolute()
+
+
+def _redactor() -> Redactor:
+    from relight.journal.redaction import Redactor, secret_names
+
+    return Redactor({name: os.environ[name] for name in secret_names(os.environ)})
+
+
+class _Agents:
+    """Adapters by name and by command; imported when asked for."""
+
+    def named(self, name: str) -> AgentAdapter:
+        """As the session records it."""
+        return next((one for one in self.known() if one.name == name), self._any())
+
+    def of(self, command: Sequence[str]) -> AgentAdapter:
+        """As the user typed it."""
+        return next((one for one in self.known() if one.recognises(command)), self._any())
+
+    def known(self) -> tuple[AgentAdapter, ...]:
+        """Coding agents."""
+        from relight.agents.claude_code.adapter import ClaudeCode
+        from relight.agents.codex.adapter import Codex
+
+        return ClaudeCode(), Codex()
+
+    def _any(self) -> AgentAdapter:
+        from relight.agents.command import Command
+
+        return Command()
+
+
+class _Hooks:
+    """The socket, opened by those who supervise."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        from relight.hooks.channel import SocketHooks
+
+        return SocketHooks.command
+
+    def listen(self, directory: Path, answer: Answer) -> Listening:
+        from relight.hooks.channel import SocketHooks
+
+        return SocketHooks().listen(directory, answer)
 
 
 def _handed() -> dict[str, str]:
     """What a supervisor handed to the program it started."""
+    if os.environ.get("RELIGHT_AGENT"):
+        return {}  # a program that a coding agent runs is not the session itself
     handed = {"session": os.environ.get("RELIGHT_SESSION"), "owner": os.environ.get("RELIGHT_OWNER")}
     return {key: value for key, value in handed.items() if value}
 

@@ -45,6 +45,7 @@ EXAMPLES: dict[str, RelightError] = {
     "WorkspaceUnusable": errors.WorkspaceUnusable("main", "/src/shop", "missing", hints=["--restore"]),
     "SnapshotIncomplete": errors.SnapshotIncomplete("/src/shop", [(b"a\x1b[2J", "permission denied")] * 30),
     "RestoreConflict": errors.RestoreConflict("/src/shop", [(b"notes.md", "changed after @214")]),
+    "BundleRefused": errors.BundleRefused("/tmp/fix-login.relight", "a piece of it fails its checksum"),
     "OverQuota": errors.OverQuota("/src/p.db.blobs/w1", what="takes", would_bytes=2 * 10**11, bound_bytes=10**11),
     "RestoreUnfinished": errors.RestoreUnfinished("/src/shop", restore="r7", target="@206"),
     "StoreError": errors.StoreError("the store failed", hints=["relight doctor"]),
@@ -128,7 +129,57 @@ def test_a_bad_call_is_refused_with_its_code(
     assert done.stdout == ""
     assert done.stderr.startswith("error: ")
     assert f"({code})" in done.stderr
-    assert all(len(line) <= 80 for line in done.stderr.splitlines()), done.stderr
+    assert all(re.match("error: |hint: |  |$", line) for line in done.stderr.splitlines()), "wrapped in a pipe"
+
+
+def test_a_remark_is_one_line_in_a_pipe_however_long(shell: Shell, some: relight.Relight) -> None:
+    done = shell.run("--store", "/proc/" + "a-directory-that-is-not-there/" * 9 + "p.db", "run", "--", "true")
+    assert done.returncode == 5, done.stderr
+    first, empty, hint = done.stderr.splitlines()
+    assert first.endswith("p.db: No such file or directory (RL-5001)") and len(first) > 200 and empty == ""
+    assert hint == "hint: set RELIGHT_STORE to a path that can be written"
+
+
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["show", "fix-login@999"], "relight checkpoints fix-login"),
+        (["undo", "fix-login"], "see what was done: relight undo fix-login --list"),
+        (["settle", "fix-login", "c9", "--retry"], "see what is open: relight can-resume fix-login"),
+        (["show", "nobody"], "relight list --all"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_what_is_not_found_is_looked_for_where_it_could_be(
+    shell: Shell, some: relight.Relight, words: list[str], hint: str
+) -> None:
+    assert f"hint: {hint}\n" in shell.run(*words).stderr
+
+
+def test_a_number_longer_than_python_likes_is_shown_and_exported(shell: Shell, rl: relight.Relight) -> None:
+    number = 7 * 10**6000 + 1
+    with rl.session("big") as s:
+        s.append({"role": "user", "content": "x", "n": number})
+    digits = "7" + "0" * 5999 + "1"
+    for words in (["show", "big", "--verbose", "--json"], ["tail", "big", "--json"]):
+        done = shell.run(*words)
+        assert done.returncode == 0 and digits in done.stdout, done.stderr
+    done = shell.run("export", "big", str(shell.directory / "out"), "--json")
+    assert done.returncode == 0, done.stderr
+    assert any(digits in one.read_text() for one in (shell.directory / "out").iterdir())
+
+
+def test_a_store_that_nobody_may_read_is_not_called_read_only(
+    shell: Shell, some: relight.Relight, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(path: Path) -> None:
+        raise errors.StoreReadOnly(str(path))
+
+    monkeypatch.setattr("relight.stores.sqlite.files.prepare", refuse)
+    monkeypatch.setattr("relight.stores.sqlite.database.os.access", lambda *_: False)
+    with pytest.raises(errors.StoreUnavailable, match="permission denied") as refused:
+        relight.open(shell.store)
+    assert "RELIGHT_STORE" in refused.value.hints[0]
 
 
 def test_a_store_that_is_none_is_told_apart_from_one_that_is_broken(shell: Shell, tmp_path: Path) -> None:

@@ -472,3 +472,52 @@ def test_files_verbs_take_refs_from_the_shell(shell: Shell, work: Path) -> None:
         assert "fix\tterminated" in complete(f"relight {verb} f")
     assert "fix@green" in complete("relight restore fix@g")
     assert json.loads(shell.run("undo", "fix", "--list", "--json").stdout) == []
+
+
+# -- what is not there ----------------------------------------------------------------------------------------
+
+
+def test_a_checkpoint_names_what_it_does_not_hold(shell: Shell, work: Path) -> None:
+    assert re.search(r"^  left out +\.env \(secret.*\)$", shell.run("show", "fix@green").stdout, re.MULTILINE)
+    shown = shell.json("show", "fix@green")
+    assert [(one["path"], one["reason"]) for one in shown["left_out"]] == [(".env", "secret")]
+
+
+@pytest.mark.parametrize(
+    ("path", "exit_code", "says"),
+    [
+        ("no/such/file", 3, "no captured file answers to 'no/such/file'"),
+        (".env", 3, "it was left out then: secret"),
+        ("../secrets", 2, "'../secrets' lies outside the workspace"),
+        ("lib/../../secrets", 2, "lies outside the workspace"),
+        ("/etc/passwd", 2, "'/etc/passwd' lies outside the workspace"),
+    ],
+)
+def test_a_path_that_cannot_be_restored_is_refused(
+    shell: Shell, work: Path, path: str, exit_code: int, says: str
+) -> None:
+    before = tree(work)
+    for flags in (["--dry-run"], ["--force"]):
+        done = shell.run("restore", "fix@green", path, *flags)
+        assert done.returncode == exit_code, done.stdout + done.stderr
+        assert says in done.stderr
+    assert tree(work) == before
+
+
+@pytest.mark.parametrize("path", ["./cart.py", "lib/../cart.py", "ABSOLUTE"])
+def test_a_path_may_be_spelled_as_one_likes(shell: Shell, work: Path, path: str) -> None:
+    asked = str(work / "cart.py") if path == "ABSOLUTE" else path
+    [plan] = shell.json("restore", "fix@green", asked, "--dry-run")["plans"].values()
+    assert (plan["written"], plan["deleted"]) == (["cart.py"], [])
+
+
+def test_no_hint_speaks_of_a_ref_that_nobody_typed(shell: Shell, work: Path, rl: relight.Relight) -> None:
+    work.rename(work.with_name("elsewhere"))
+    aside = Shell(shell.store, shell.store.parent)
+    for words in (["diff", "fix@green"], ["restore", "fix@green"], ["restore", "fix@green", "--dry-run"]):
+        done = aside.run(*words)
+        assert done.returncode == 4, done.stderr
+        assert "REF" not in done.stderr and "relight resume fix --restore" in done.stderr, done.stderr
+    with pytest.raises(relight.errors.WorkspaceUnusable) as refused:
+        rl.session("another", workspace=str(work))
+    assert refused.value.hints == (f"make it first: mkdir -p {work}",)

@@ -92,7 +92,7 @@ def test_checkpoints_calls_plans_and_events_have_the_documented_keys(shell: Shel
     assert set(plan) >= {"ok", "reasons", "in_doubt", "checkpoint", "message_count", "plan"}
     assert plan == shell.json("resume", "fix-login", "--dry-run")
     shown = shell.json("show", "fix-login@tests-red")
-    assert set(shown) == CHECKPOINT | {"can_resume", "effects_since"}
+    assert set(shown) == CHECKPOINT | {"can_resume", "effects_since", "left_out"}
     assert [one["name"] for one in shown["effects_since"]] == ["send_mail"]
     report = shell.json("verify")
     assert (report["ok"], report["sessions"], report["problems"]) == (True, 5, [])

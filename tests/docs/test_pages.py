@@ -8,14 +8,18 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from relight.testing import scripted_agent
+from relight.testing.fake_model import FakeModel
 from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, blocks, commands, missing
 
 SECONDS = 60
+SCRIPT = [{"text": "I look.", "calls": [{"shell": "echo one >> log.txt"}]}, *[{"text": "All done."}] * 20]
 LINKED = [*PAGES, *sorted((ROOT / "docs").rglob("*/*.md"))]
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
@@ -44,6 +48,16 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("PATH", f"{programs}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setenv("COLUMNS", "80")
     return room
+
+
+@pytest.fixture(autouse=True)
+def an_agent(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """For pages about coding agents: one on the path, and a model that it can ask."""
+    scripted_agent.install(elsewhere.parent / "bin")
+    with FakeModel(script=SCRIPT) as model:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-fake-key-of-the-pages")
+        yield
 
 
 @pytest.mark.parametrize("page", PAGES, ids=named)

@@ -19,10 +19,11 @@ from relight.cli.verb import json_flag, ref_argument, verb
 )
 @ref_argument()
 @click.option("--why", metavar="TEXT", help="Kept in the journal.")
+@click.option("--forget-native", is_flag=True, help="Also drop the agent's own session: the next start gets a brief.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_flag
 @pass_door
-def clear(door: Door, ref: str, why: str | None, yes: bool, as_json: bool) -> int:
+def clear(door: Door, ref: str, why: str | None, forget_native: bool, yes: bool, as_json: bool) -> int:
     """Revoke the lease. If its owner is alive, its next write is refused and it stops."""
     with door.opened() as rl:
         info = rl.get(ref)
@@ -31,9 +32,10 @@ def clear(door: Door, ref: str, why: str | None, yes: bool, as_json: bool) -> in
             question = f"{info.title} is running; take its lease away?"
             if not confirm(door, question, evidence=evidence, yes=yes):
                 return 0
-        made = rl.clear(ref, why=why, who=_who())
+        made = rl.clear(ref, why=why, who=_who(), forget_native=forget_native)
         name = rl.get(ref).title
-    return tell_checkpoint(door, made, name, "lease cleared", ("go on", f"relight resume {name}"), as_json=as_json)
+    done = "lease cleared" if info.evidence else "native session forgotten"
+    return tell_checkpoint(door, made, name, done, ("go on", f"relight resume {name}"), as_json=as_json)
 
 
 def _who() -> str:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 TAKES_REF: Final = frozenset(
     {
         "show", "tail", "checkpoints", "can-resume", "resume", "fork", "rewind", "restore", "undo", "diff", "settle",
-        "send", "stop", "label", "archive", "clear", "rm", "verify", "export",
+        "send", "attach", "approve", "deny", "stop", "label", "archive", "clear", "rm", "verify", "export",
     }
 )  # fmt: skip
 _MOST: Final = 100

@@ -1,7 +1,7 @@
 """The console: stdout is data, stderr is talk, and nothing reaches either but through here.
 
 Each span is made inert (plaintext.py) and only then coloured. On a terminal, talk is wrapped to the width; data is
-laid out to the width by whoever prints it, and is never cut in a pipe.
+laid out to the width by whoever prints it. In a pipe neither is cut or wrapped.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 from relight.cli.look import ASCII, SGR, Line, Look, Part, Span, When, look_of
-from relight.cli.plaintext import cells, clean, wrap
+from relight.cli.plaintext import cells, clean, cut, wrap
 
 UNCUT: Final = 10_000
 """the width of data that nobody reads on a screen"""
@@ -30,7 +30,10 @@ class Console:
         if not self.out.terminal:
             self.out = self.out._replace(width=UNCUT)
         self.err = look_of(sys.stderr, color=color, plain=plain)
+        if not self.err.terminal:  # a remark is one line there, so that it can be searched for and copied
+            self.err = self.err._replace(width=UNCUT)
         self.hints = os.environ.get("RELIGHT_HINTS") != "0"
+        self._has_status = False
 
     # -- data -------------------------------------------------------------------------------------------------
 
@@ -66,6 +69,14 @@ class Console:
         """What was written is there now, in a pipe too."""
         sys.stdout.flush()
 
+    def status(self, text: str) -> None:
+        """One line that stays until something else is said; empty takes it away. Only where a person sees it."""
+        if not self.err.table or (not text and not self._has_status):
+            return
+        self._has_status = bool(text)
+        line = cut(shown(text, self.err), self.err.width - 1, ellipsis=self.err.ellipsis)
+        _talk(f"\r{rendered([Span(line, 'dim')], self.err)}\x1b[K\r")
+
     def bell(self) -> None:
         """Once, when somebody is wanted."""
         _talk("\a")
@@ -92,7 +103,8 @@ class Console:
     def _put(self, stream: TextIO, look: Look, line: Line, *, tabs: bool = False) -> None:
         text = rendered(line, look, tabs=tabs) + "\n"
         if stream is sys.stderr:
-            _talk(text)
+            _talk(f"\r\x1b[K{text}" if self._has_status else text)
+            self._has_status = False
             return
         stream.write(text)
         if look.terminal:

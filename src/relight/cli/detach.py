@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import time
@@ -18,8 +19,8 @@ _START_SECONDS: Final = 15.0
 _LOOK_SECONDS: Final = 0.05
 
 
-def start_detached(door: Door, rl: Relight, session: str, *, retries: int | None) -> int:
-    """Start `relight resume` in a session of its own and wait until it owns ours. Its output is not kept."""
+def start_detached(door: Door, rl: Relight, session: str, *, retries: int | None, prompt: str | None = None) -> int:
+    """Start `relight resume` in a session of its own and wait until it owns ours. What it prints goes to a file."""
     before = rl.get(session)
     command = [
         sys.executable,
@@ -29,13 +30,17 @@ def start_detached(door: Door, rl: Relight, session: str, *, retries: int | None
         "--store",
         rl.store.url,
         "resume",
-        session,
         "--yes",
         "--quiet",
     ]
     command += ["--retries", str(retries)] if retries is not None else []
-    nothing = subprocess.DEVNULL
-    child = subprocess.Popen(command, stdin=nothing, stdout=nothing, stderr=nothing, start_new_session=True)
+    if prompt is not None and rl.speaks(session):
+        command += ["--", session, prompt]
+    else:
+        command += ["--", session]
+    log = rl.run_directory(session) / "supervisor.log"
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as kept:
+        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True)
     deadline = time.monotonic() + _START_SECONDS
     while rl.get(session).attempt == before.attempt and child.poll() is None and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)

@@ -10,6 +10,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import click
+
 from relight.cli.doctor_files import look_at_workspaces
 from relight.cli.door import Door, pass_door
 from relight.cli.finding import Finding
@@ -33,11 +35,16 @@ _AHEAD_SECONDS: Final = 60
 
 
 @verb("doctor", ("doctor", "one screen"), ("doctor --json", "for a monitor"))
+@click.option("--systemd", is_flag=True, help="Print a unit that brings back after a reboot what was running.")
 @json_flag
 @pass_door
-def doctor(door: Door, as_json: bool) -> int:
+def doctor(door: Door, systemd: bool, as_json: bool) -> int:
     """Look at the store, its durability and size, captured files, retention, watching, the clock and the system."""
     console = door.console
+    if systemd:
+        with door.opened() as rl:
+            console.write([[line] for line in unit(rl.store.url)])
+        return 0
     try:
         with door.opened() as rl:
             findings, code = _store(rl, door), 0
@@ -54,6 +61,26 @@ def doctor(door: Door, as_json: bool) -> int:
         for one in findings:
             console.row(("ok" if one.fine else "!", one.what, one.text, one.cure))
     return code
+
+
+def unit(store: str) -> list[str]:
+    """A user unit for systemd. Supervisors it starts live on when it has done its work."""
+    return [
+        "# systemctl --user enable relight.service, after saving this as ~/.config/systemd/user/relight.service",
+        "[Unit]",
+        "Description=relight: resume the agents that were running",
+        "After=network-online.target",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "RemainAfterExit=yes",
+        "KillMode=process",
+        f"Environment=RELIGHT_STORE={store}",
+        f"ExecStart={sys.executable} -P -m relight.cli resume --all --yes",
+        "",
+        "[Install]",
+        "WantedBy=default.target",
+    ]
 
 
 def lines_of(findings: list[Finding], look: Look) -> list[Line]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from relight.cli.console import Console
+from relight.cli.filefacts import changed_fact
 from relight.cli.look import Span
 from relight.cli.plaintext import one_line
 from relight.cli.table import Fact, facts
 from relight.cli.words import GLYPHS, count, lasting, money, tokens
 from relight.engine.supervise import Ended
-from relight.model.info import SessionInfo
+from relight.journal.approving import cure_of
+from relight.model.info import FilesState, SessionInfo
 
 
 def tell_end(console: Console, ended: Ended, *, seconds: float) -> None:
@@ -21,16 +23,18 @@ def tell_end(console: Console, ended: Ended, *, seconds: float) -> None:
     length = f"{lasting(seconds)}, {count(info.seq, 'step')}{survived}"
     why = f"  {one_line(info.reason)}" if info.reason and info.status != "completed" else ""
     console.say(Span(f"{glyph} ", role), Span(info.title, "bold"), f" {info.status}{why}  {length}")
-    console.lines(facts(_facts(info), console.err))
+    console.lines(facts(_facts(info, ended.files), console.err))
     _cure(console, info)
 
 
-def _facts(info: SessionInfo) -> list[Fact]:
+def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
     entries = []
     if info.status not in ("completed", "archived"):
         entries.append(Fact("saved", f"up to @{info.head}; nothing is lost"))
     if info.in_doubt:
         entries.append(Fact("calls", f"{info.in_doubt} in doubt: see relight can-resume {info.title}", "warn"))
+    if files is not None and files.changed:
+        entries.append(changed_fact(files))
     usage = info.usage
     total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
     if info.cost is not None or total:
@@ -51,7 +55,7 @@ def _cure(console: Console, info: SessionInfo) -> None:
         "failed": f"relight resume {info.title}",
         "terminated": f"relight resume {info.title}",
         "halted": f"relight show {info.title}",
-        "waiting": f"relight send {info.title} ANSWER, then: relight resume {info.title}",
+        "waiting": f"{cure_of(info.question, info.title)}, then: relight resume {info.title}",
     }
     if info.status in cures:
         console.lines([[]])

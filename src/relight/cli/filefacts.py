@@ -12,6 +12,7 @@ from relight.cli.words import count, place, size
 from relight.model.info import Differing, FilesState
 
 _SHOWN: Final = 10
+_LEFT_OUT_SHOWN: Final = 5
 _LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D"}
 _LATER: Final = {"changed": "changed", "added": "added later", "deleted": "deleted since"}
 
@@ -89,6 +90,14 @@ def not_ignored(state: FilesState) -> list[tuple[str, str]]:
         for one in state.left_out or ()
         if one.reason != "ignored"
     ]
+
+
+def left_out_fact(state: FilesState | None) -> Fact:
+    """The first of what a checkpoint does not hold, with the reasons; without text where it holds everything."""
+    told = not_ignored(state) if state is not None else []
+    names = ", ".join(f"{path} ({reason})" for path, reason in told[:_LEFT_OUT_SHOWN])
+    more = f" and {len(told) - _LEFT_OUT_SHOWN} more" if len(told) > _LEFT_OUT_SHOWN else ""
+    return Fact("left out", f"{names}{more}")
 
 
 def left_out_lines(state: FilesState | None, look: Look) -> list[Line]:

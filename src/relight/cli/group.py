@@ -30,7 +30,11 @@ VERBS: Final[dict[str, str]] = {
     "diff": "diff",
     "settle": "settle",
     "send": "send",
+    "attach": "attach",
+    "approve": "approve",
+    "deny": "deny",
     "stop": "stop",
+    "adopt": "adopt",
     "label": "label",
     "archive": "archive",
     "clear": "clear",
@@ -39,6 +43,7 @@ VERBS: Final[dict[str, str]] = {
     "verify": "verify",
     "doctor": "doctor",
     "export": "export",
+    "import": "import_:import_bundle",
     "completion": "completion",
     "demo": "demo",
     "help": "help:explain",
@@ -136,6 +141,7 @@ def relight(context: click.Context) -> int:
 def run(words: Sequence[str]) -> int:
     """Run the command; the exit code."""
     door = Door()
+    sys.set_int_max_str_digits(0)  # a message may hold a number that long, and is shown as it is
     try:
         if "_RELIGHT_COMPLETE" in os.environ:
             from relight.cli.completion import complete

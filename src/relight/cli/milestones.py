@@ -1,7 +1,7 @@
 """What a person is told while a program runs: deaths and returns, failures, waits, labels. Whole lines only.
 
-Nothing is drawn over a program that has taken the terminal. Where nobody sits at a terminal, a progress line comes
-every five minutes, and never the same line twice.
+One status line stays at the bottom. Nothing is drawn over a program that has taken the terminal. Where nobody sits at
+a terminal, a progress line comes every five minutes, and never the same line twice.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from relight.cli.console import Console
 from relight.cli.door import Door
 from relight.cli.look import Span
 from relight.cli.plaintext import cut, one_line
+from relight.cli.statusline import StatusLine
 from relight.cli.steps import Narrator, Row
 from relight.cli.words import count, lasting
 from relight.model.info import SessionInfo
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 Level = Literal["quiet", "normal", "verbose"]
 PROGRESS_SECONDS: Final = 300
+DRAW_SECONDS: Final = 1.0
 _STAMP: Final = 12
 
 
@@ -43,6 +45,8 @@ class Milestones:
         self._told_at = door.now()
         self._turns = self._calls = 0
         self._last = ""
+        self._line_below = StatusLine(door.now(), info.head)
+        self._drawn_at = door.now()
 
     @property
     def _console(self) -> Console:
@@ -56,6 +60,7 @@ class Milestones:
             ended = ", ".join(map(str, orphans))
             self._line("", f"ended {count(len(orphans), 'process', 'processes')} of the dead attempt (pid {ended})")
         if self._died is not None:
+            self._line_below.restarts += 1
             lost = lasting((self._began - self._died).total_seconds())
             self._line("", f"{self._agent} runs again from @{self._head}, {lost} lost, nothing repeated", always=True)
         elif self._resumed:
@@ -64,6 +69,7 @@ class Milestones:
     def step(self, event: Event) -> None:
         """A step was committed."""
         self._head = event.seq
+        self._line_below.feed(event)
         for row in self._narrator.tell(event):
             self._turns += row.word == "model"
             self._calls += row.word == "tool"
@@ -93,9 +99,12 @@ class Milestones:
     def tick(self, child: Child) -> None:
         """Many times a second: see who has the terminal, say where we are now and then."""
         self._silent = child.holds_terminal
-        if self._console.err.terminal or self._level == "quiet":
+        if self._level == "quiet":
             return
         now = self._door.now()
+        if self._console.err.terminal:
+            self._draw(now)
+            return
         if (now - self._told_at).total_seconds() < PROGRESS_SECONDS:
             return
         since, self._told_at = self._told_at, now
@@ -105,6 +114,14 @@ class Milestones:
             "", f"progress: {counts}; at @{self._head}; saved" if moved else f"quiet: no step since @{self._head}"
         )
         self._turns = self._calls = 0
+
+    def _draw(self, now: datetime) -> None:
+        """At most once a second; never over a program that has the terminal."""
+        if self._silent:
+            return
+        if (now - self._drawn_at).total_seconds() >= DRAW_SECONDS:
+            self._drawn_at = now
+            self._console.status(self._line_below.text(now))
 
     def _line(self, seq: str, text: str, *, always: bool = False) -> None:
         if self._silent or (self._level == "quiet" and not always) or text == self._last:

@@ -20,12 +20,12 @@ def lines_of(
 ) -> list[Line]:
     """What would happen, and what stands against it."""
     entries = [
-        Fact("conversation", count(plan.message_count, "message") + _fork_note(plan)),
+        Fact("conversation", count(plan.message_count, "message") + _rung(plan) + _fork_note(plan)),
         plan_fact(plan.files),
         Fact("calls", _calls(plan)),
         Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),
         Fact("command", _command(plan, directory)),
-        Fact("orphans", _orphans(orphans), "warn"),
+        Fact("orphans", _orphans(() if _lives(plan) else orphans), "warn"),
     ]
     entries = [one for one in entries if one.text]
     for reason in plan.reasons:
@@ -43,6 +43,23 @@ def _title(plan: ResumePlan, now: datetime) -> Line:
     ago = lasting(seconds_between(plan.stopped_at, now) or 0)
     why = f": {one_line(plan.why_stopped)}" if plan.why_stopped else ""
     return [Span(f"{name} @{seq}", "bold"), f"  {plan.status} {moment(plan.stopped_at, now)}, {ago} ago{why}"]
+
+
+def _lives(plan: ResumePlan) -> bool:
+    return plan.agent is not None and plan.agent.living is not None
+
+
+def _rung(plan: ResumePlan) -> str:
+    """How a coding agent gets its conversation back."""
+    agent = plan.agent
+    if agent is None:
+        return ""
+    if agent.living is not None:
+        return f"; {agent.agent} still lives (pid {agent.living}) and is taken up as it is"
+    if agent.rung == "native":
+        own = f", {agent.agent}'s own resume (native)"
+        return f"{own}, written from the journal" if agent.written else own
+    return f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it begins anew")
 
 
 def _fork_note(plan: ResumePlan) -> str:

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relight.cli.completing import completions
 from relight.cli.door import Door
 
 if TYPE_CHECKING:
@@ -21,6 +20,8 @@ class RefType(click.ParamType[str]):
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         """What could stand here."""
         from click.shell_completion import CompletionItem
+
+        from relight.cli.completing import completions
 
         door = ctx.find_object(Door) or Door()
         return [CompletionItem(value, help=meaning) for value, meaning in completions(door.store, incomplete)]

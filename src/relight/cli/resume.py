@@ -17,7 +17,7 @@ from relight.cli.supervising import run_in_front
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.cli.words import count
 from relight.errors import UsageError
-from relight.model.info import ResumePlan
+from relight.model.info import ResumePlan, SessionInfo
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 @click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
 @click.option("--all", "everything", is_flag=True, help="All that died and can be started again, in the background.")
 @click.option("--from-last-good", is_flag=True, help="Where the newest step is damaged: from the one before it.")
+@click.option("--without-secrets", is_flag=True, help="Start it although variables it was begun with are not set.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
@@ -52,6 +53,7 @@ def resume(
     detach: bool,
     everything: bool,
     from_last_good: bool,
+    without_secrets: bool,
     retries: int | None,
     level: Level | None,
     as_json: bool,
@@ -72,11 +74,18 @@ def resume(
             _tell_plan(door, rl, plan)
         if may_go_on and plan.in_doubt and door.console.can_ask and not confirm(door, "go on?", yes=yes):
             return 0
-        supervision = rl.supervise(ref, prompt=prompt, from_last_good=from_last_good, retries=retries, restore=restore)
+        supervision = rl.supervise(
+            ref,
+            prompt=prompt,
+            from_last_good=from_last_good,
+            retries=retries,
+            restore=restore,
+            without_secrets=without_secrets,
+        )
         if restore and plan.files is not None and level != "quiet":
             door.console.say(Span("✓", "ok"), f" workspace put back as at @{plan.files.captured_at}")
         if detach:
-            return start_detached(door, rl, supervision.session, retries=retries)
+            return start_detached(door, rl, supervision.session, retries=retries, prompt=prompt)
         info = rl.get(supervision.session)
         supervision.watcher = Milestones(door, info, level=level or "normal", resumed=level != "quiet")
         return run_in_front(door, supervision)
@@ -106,8 +115,10 @@ def _tell_plan(door: Door, rl: Relight, plan: ResumePlan) -> None:
 
 
 def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
-    """Those that died; one that failed or was halted has a verdict, and is resumed by name."""
-    stopped = [info for info in rl.sessions(status="terminated") if info.command is not None]
+    """What was running when it died, and what waits for its time; what somebody stopped, or has a verdict, does not
+    come back by itself."""
+    stopped = [info for info in rl.sessions(status="terminated") if info.command is not None and not _was_stopped(info)]
+    stopped += [info for info in rl.sessions(status="queued") if info.command is not None and info.attempt]
     for info in stopped:
         door.console.say(Span(info.title, "bold"), f"  @{info.head}  {info.reason or ''}", indent=2)
     if not stopped or dry_run:
@@ -118,3 +129,8 @@ def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     for info in stopped:
         start_detached(door, rl, info.id, retries=None)
     return 0
+
+
+def _was_stopped(info: SessionInfo) -> bool:
+    """By a person: Ctrl-C, `relight stop`, leaving. A reboot sends SIGTERM, and what it ended comes back."""
+    return (info.reason or "").startswith(("stopped by", "stopped (SIGINT)", "left", "interrupted", "adopted"))

@@ -19,6 +19,7 @@ from relight.cli.words import place, short_id
 from relight.engine.files import DEFAULT_ROOT
 from relight.errors import UsageError
 from relight.model.info import SessionInfo
+from relight.model.policy import RunPolicy
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 
@@ -43,7 +44,24 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     metavar="[NAME=]DIR",
     help="Capture the files of this directory with every step; several with names.",
 )
-@click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
+@click.option(
+    "--runtime",
+    type=click.Choice(["process", "tmux", "sandbox"]),
+    default="process",
+    show_default=True,
+    help="Where it lives: a plain process, a tmux session one can join, or behind bubblewrap.",
+)
+@click.option("--no-network", is_flag=True, help="Without network; needs --runtime sandbox.")
+@click.option(
+    "--approve",
+    "approve",
+    multiple=True,
+    metavar="PATTERN",
+    help="Tool calls that wait for you: Bash, or 'Bash(git push*)'. Several times for several.",
+)
+@click.option("--budget", type=click.FloatRange(min=0), metavar="COST", help="Halt it when it has cost more.")
+@click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="Halt it when it ran longer.")
+@click.option("--detach", is_flag=True, help="In the background; its output is kept in a file.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
@@ -53,6 +71,11 @@ def run(
     name: str | None,
     retries: int | None,
     workspaces: tuple[str, ...],
+    runtime: str,
+    no_network: bool,
+    approve: tuple[str, ...],
+    budget: float | None,
+    time_limit: float | None,
     detach: bool,
     level: Level | None,
     command: tuple[str, ...],
@@ -62,9 +85,19 @@ def run(
     The exit code is the program's own. Ctrl-C asks it to stop, a second one kills it; both can be resumed.
     """
     with door.opened(create=True) as rl:
-        directory = os.getcwd()
-        roots = roots_of(workspaces)
-        info = rl.launch(command, directory=directory, agent=agent_of(command[0]), name=name, workspace=roots)
+        if no_network and runtime != "sandbox":
+            raise UsageError("only a sandbox can be without network", hints=["add --runtime sandbox"])
+        info = rl.launch(
+            command,
+            directory=os.getcwd(),
+            agent=agent_of(command[0]),
+            name=name,
+            runtime=runtime,
+            workspace=roots_of(workspaces),
+            policy=RunPolicy(
+                retries=retries, approve=approve, budget=budget, seconds=time_limit, network=not no_network
+            ),
+        )
         if detach:
             return start_detached(door, rl, info.id, retries=retries)
         if level != "quiet":

@@ -5,25 +5,41 @@ from __future__ import annotations
 import click
 
 from relight.cli.door import Door, pass_door
+from relight.cli.look import Span
 from relight.cli.outcome import tell_checkpoint
 from relight.cli.verb import json_flag, ref_argument, verb
+from relight.model.info import SessionInfo
 
 
 @verb(
     "send",
     ("send fix-login yes", "answers what it asks"),
-    ('send fix-login "also update the docs"', "the next prompt of one that stopped"),
+    ('send fix-login "also update the docs"', "typed to a live agent in tmux, else its next prompt"),
 )
 @ref_argument()
 @click.argument("text")
 @json_flag
 @pass_door
 def send(door: Door, ref: str, text: str, as_json: bool) -> int:
-    """Commit TEXT as the answer or the next prompt; the session is back in line."""
+    """Give TEXT to session REF: the answer it waits for, its next prompt, or typed to a live agent."""
     with door.opened() as rl:
         before = rl.get(ref)
         made = rl.send(ref, text)
         info = rl.get(ref)
+    if made is None:
+        return _delivered(door, info, as_json=as_json)
     done = "answered" if before.question else "prompt added"
     then = f"relight resume {info.title}" if info.command else "run your program again"
     return tell_checkpoint(door, made, info.title, f"{done}; it is {info.status}", ("go on", then), as_json=as_json)
+
+
+def _delivered(door: Door, info: SessionInfo, *, as_json: bool) -> int:
+    """It was typed into the agent's own terminal; its transcript tells the rest."""
+    if as_json:
+        door.console.document({"session": info.id, "delivered": True})
+    elif door.console.out.terminal:
+        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), "  typed to the live agent"]])
+    else:
+        door.console.row((info.id, "delivered"))
+    door.console.next(("watch", f"relight tail {info.title} -f"))
+    return 0

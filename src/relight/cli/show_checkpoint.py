@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from relight.cli.console import shown
 from relight.cli.documents import call_document, checkpoint_document, plan_document
 from relight.cli.door import Door
-from relight.cli.filefacts import checkpoint_facts
+from relight.cli.filefacts import checkpoint_facts, left_out_fact
 from relight.cli.lasting_effects import effects_since, not_undone
 from relight.cli.look import Line, Span
 from relight.cli.plaintext import cut
@@ -27,11 +29,12 @@ def show_checkpoint(door: Door, rl: Relight, ref: str, *, as_json: bool) -> int:
     found = next(one for one in rl.checkpoints(plan.session) if one.seq == seq)
     info = rl.get(plan.session)
     since = effects_since(rl, plan.session, seq)
+    held = rl.files_at(ref, start=True) if plan.files is not None and plan.files.captured_at is not None else None
     if as_json:
         effects = [call_document(call) for call in since] if since is not None else None
-        door.console.document(
-            {**checkpoint_document(found), "can_resume": plan_document(plan), "effects_since": effects}
-        )
+        left_out = msgspec.to_builtins(held.left_out) if held is not None else None
+        facts_of_it = {"can_resume": plan_document(plan), "effects_since": effects, "left_out": left_out}
+        door.console.document({**checkpoint_document(found), **facts_of_it})
         return 0
     behind = f"{count(info.head - seq, 'step')} behind head" if info.head > seq else "the head"
     label = f'  "{found.label}"' if found.label else ""
@@ -41,6 +44,7 @@ def show_checkpoint(door: Door, rl: Relight, ref: str, *, as_json: bool) -> int:
         Fact("step", f"{found.kind}, {behind}"),
         Fact("conversation", count(plan.message_count, "message")),
         *checkpoint_facts(plan.files),
+        left_out_fact(held),
         Fact("calls", _calls(plan)),
         not_undone(since),
         can_resume_fact(plan),

@@ -17,7 +17,7 @@ from relight.cli.plaintext import cells, cut, one_line, pad
 from relight.cli.words import clock, lasting, money
 from relight.engine.tailing import Event
 from relight.journal.formats.registry import detect
-from relight.model.view import Call, Message, Result, Text
+from relight.model.view import Call, Message, Reason, Result, Text
 
 _OUTCOME_MARKS: Final = {"ok": "✓", "error": "✗", "unknown": "!", "void": "…"}
 _ROLES: Final[dict[str, Role]] = {
@@ -64,6 +64,8 @@ class Narrator:
         self._begun: dict[tuple[int, str], tuple[str, datetime]] = {}
         self._names: dict[str, str] = {}
         self._failing: set[str] = set()
+        self._told: set[str] = set()
+        """results that were told when a hook of the agent told of them"""
         self._last_at: datetime | None = None
         self._attempt = 0
 
@@ -112,14 +114,23 @@ class Narrator:
         if view.role == "assistant":
             calls = [block.name for block in view.blocks if isinstance(block, Call)]
             asks = f"asks for {', '.join(calls)}" if calls and not text else ""
+            if not text and not asks and view.blocks and all(isinstance(block, Reason) for block in view.blocks):
+                return None  # it thinks; what comes of it has a row
             seconds = (event.at - self._last_at).total_seconds() if self._last_at is not None else None
             return Row(event.seq, event.at, "model", text or asks or "(no text)", seconds=seconds)
         if view.role == "tool" or any(isinstance(block, Result) for block in view.blocks):
             return self._given_results(event, view)
+        if view.role == "system" and not view.blocks:
+            return None  # an agent's own bookkeeping
         return Row(event.seq, event.at, view.role, text or "(no text)")
 
-    def _given_results(self, event: Event, view: Message) -> Row:
-        results = [block for block in view.blocks if isinstance(block, Result)]
+    def _given_results(self, event: Event, view: Message) -> Row | None:
+        given = [block for block in view.blocks if isinstance(block, Result)]
+        results = [one for one in given if one.call not in self._told]
+        if given and not results:
+            return None  # a hook told of it before
+        for one in results:
+            self._begun.pop((0, one.call), None)
         names = ", ".join(self._names.get(one.call, one.call) for one in results)
         mark = "✗" if any(one.status == "error" for one in results) else "✓"
         return Row(event.seq, event.at, "tool", names, mark, notable=mark == "✗")
@@ -136,6 +147,8 @@ class Narrator:
     def _outcomes(self, event: Event) -> list[Row]:
         rows = []
         for outcome in event.outcomes:
+            if outcome["asked_seq"] == 0:
+                self._told.add(outcome["id"])
             place = (outcome["asked_seq"], outcome["id"])
             name, begun = self._begun.pop(place, (self._names.get(outcome["id"], outcome["id"]), None))
             mark = _OUTCOME_MARKS[outcome["status"]]
@@ -173,13 +186,25 @@ class Narrator:
             texts.append(f"partial result {_short(event.partial)}")
         if event.answer:
             texts.append(f"answered: {_short(event.answer[1])}")
-        texts += [f"{key}: {_short(value)}" for key, value in event.note.items() if value and key not in _TOLD_APART]
+        texts += [_noted(key, value) for key, value in event.note.items() if value and key not in _TOLD_APART]
         if event.state and event.kind == "state":
             texts.append("state: " + ", ".join(event.state))
         if not texts:
             return []
         word = "rewind" if event.kind == "rewind" else "mark"
         return [Row(event.seq, event.at, word, "; ".join(texts), notable=bool(event.label) or event.kind == "rewind")]
+
+
+def _noted(key: str, value: Any) -> str:
+    """A note in words."""
+    if key == "started" and isinstance(value, dict):
+        place = f", in {value['handle']}" if value.get("handle") else ""
+        return f"started ({_short(value.get('rung'))}), pid {value.get('pid')}{place}"
+    if key == "resume" and isinstance(value, dict):
+        return f"resume {_short(value.get('verdict'))} ({_short(value.get('rung'))})"
+    if key in ("turn", "native"):
+        return f"{key} {'session ' if key == 'native' else ''}{_short(value)}"
+    return f"{key}: {_short(value)}"
 
 
 def _operation(event: Event) -> list[Row]:

@@ -19,7 +19,10 @@ def run_in_front(door: Door, supervision: Supervision) -> int:
     """Run to the end. The exit code is the program's, as a shell would report it."""
     began = door.now()
     with _forwarding(door, supervision):
-        ended = supervision.run()
+        try:
+            ended = supervision.run()
+        finally:
+            door.console.status("")
     tell_end(door.console, ended, seconds=(door.now() - began).total_seconds())
     return ended.exit.shell_code
 

@@ -13,6 +13,7 @@ from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.steps import Narrator, Row, fields_of, lines_of
 from relight.cli.verb import ref_argument, verb
+from relight.cli.words import count
 from relight.model.info import SessionInfo
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class _Teller:
         hidden = kept[0].seq - 1 if kept and after is None else 0
         if hidden > 0 and self._console.hints:
             self._console.say(
-                Span(f"{len(kept)} rows shown; earlier steps: relight tail {self._info.title} -n 100", "dim")
+                Span(f"{count(len(kept), 'row')} shown; earlier steps: relight tail {self._info.title} -n 100", "dim")
             )
         return seen
 

@@ -10,9 +10,10 @@ from collections.abc import Mapping
 
 import msgspec
 
+from relight.engine import operating
 from relight.engine.context import Context
 from relight.engine.opening import gate, recorder_for
-from relight.engine.operating import prompt_changes, write_once
+from relight.engine.operating import write_once
 from relight.engine.reading import Found, chain_of, step_at
 from relight.errors import Conflict, UsageError
 from relight.journal.undoing import end_note
@@ -42,7 +43,7 @@ def fork(
         parent=Parent(session=found.identity.id, seq=seq) if seq else None,
         created_us=context.clock.now_us(),
         workspace=workspace if workspace is not None else found.identity.workspace,
-        directory=_moved(found.identity, workspace or {}),
+        directory=moved_directory(found.identity, workspace or {}),
     )
     context.store.create(identity, msgspec.structs.replace(head, session=identity.id))
     if prompt is not None:
@@ -59,7 +60,7 @@ def check_free(context: Context, name: str | None) -> None:
             raise Conflict(f"{name}: the name is taken", hints=["choose another name"])
 
 
-def _moved(identity: Identity, workspace: Mapping[str, str]) -> str | None:
+def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | None:
     """Where the command runs: what lay in a root that has moved moves with it."""
     for name, path in identity.workspace.items():
         directory = identity.directory or ""
@@ -90,8 +91,7 @@ def head_at(context: Context, found: Found, seq: int) -> Head:
 
 def add_prompt(context: Context, found: Found, prompt: str) -> Checkpoint:
     """Append what the user says next, in the provider's own form, and put the session in line."""
-    recorder = recorder_for(context, found)
-    return write_once(context, recorder, "message", prompt_changes(recorder, prompt))
+    return operating.add_prompt(context, recorder_for(context, found), prompt)
 
 
 def rewind(context: Context, found: Found) -> Checkpoint:

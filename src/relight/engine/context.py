@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from relight.engine.heartbeat import Heartbeat
+from relight.model.session import Identity
+from relight.ports.agent import AgentAdapter, Agents
 from relight.ports.clock import Clock, Entropy, Host
+from relight.ports.hooks import HookChannel
 from relight.ports.runtime import Runtime
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
+
+if TYPE_CHECKING:
+    from relight.journal.redaction import Redactor
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
@@ -21,11 +29,33 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     entropy: Entropy
     host: Host
     heartbeat: Heartbeat
-    runtime: Callable[[], Runtime]
-    """where programs are started; asked for only by those who start, find or stop one"""
+    runtimes: Callable[[str, str, bool], Runtime]
+    """by name, for a session, with or without network; see `runtime`"""
+    agents: Agents
+    """the translators of coding agents"""
+    hooks: HookChannel
+    """how running agents reach their supervisor"""
+    redactor: Callable[[], Redactor]
+    """takes secrets out of what is recorded"""
+    run_directory: Callable[[str], Path]
+    """a private directory for what a running session needs beside the store; made when asked for"""
+    write_private: Callable[[Path, bytes], None]
+    """put a file there, whole or not at all, for the user's eyes alone"""
+    environment: Mapping[str, str]
+    """the variables of this process, which what is started inherits"""
     workspaces: Callable[[], Workspaces]
     """where the files of sessions are captured; asked for only by sessions that have some"""
     tell: Callable[[str], None]
     """one line for the person at the terminal; silent where hints are off"""
     handed: dict[str, str]
     """RELIGHT_SESSION and RELIGHT_OWNER as a supervisor set them, taken by the first opening"""
+
+    def agent(self, identity: Identity) -> AgentAdapter:
+        """Who translates for a session: by the command it was begun with, whatever its agent is called."""
+        return self.agents.of(identity.command) if identity.command else self.agents.named("command")
+
+    def runtime(self, identity: Identity | None = None) -> Runtime:
+        """Where a session's program is started; without one, the plain runtime of this machine."""
+        if identity is None:
+            return self.runtimes("process", "", True)
+        return self.runtimes(identity.runtime or "process", identity.id, identity.policy.network)

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from importlib import import_module
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -18,24 +20,26 @@ import msgspec
 from relight.engine import listing, opening
 from relight.engine.context import Context
 from relight.engine.reading import Found, chain_of, load, resolve
-from relight.errors import Corrupt, NotFound, UsageError
-from relight.journal.codec import VERSION
+from relight.errors import Corrupt, Finished, NotFound, UsageError
 from relight.journal.describe import derived_status
 from relight.journal.jsonable import check_text
 from relight.journal.lineage import stretches
-from relight.journal.resuming import plan_resume
+from relight.journal.resuming import plan_resume, plan_unreadable
 from relight.model.call import Call
-from relight.model.checkpoint import Checkpoint, at
+from relight.model.checkpoint import Checkpoint
 from relight.model.info import AttentionKind, FilesState, Reason, ResumePlan, SessionInfo
-from relight.model.policy import Retention
+from relight.model.policy import Retention, RunPolicy
 from relight.model.ref import check_label
 from relight.model.snapshot import Choice
 from relight.model.status import LIVE, Status
-from relight.ports.store import CheckpointRow, Query, Store
+from relight.ports.store import Query, Store
 
 if TYPE_CHECKING:
     from relight.engine import (
+        adopting,
+        approving,
         branching,
+        bundling,
         comparing,
         exporting,
         files,
@@ -43,11 +47,14 @@ if TYPE_CHECKING:
         recovering,
         restoring,
         session,
+        starting,
         stopping,
         supervise,
+        supervise_agent,
         surveying,
         sweeping,
         tailing,
+        unbundling,
         verifying,
     )
     from relight.engine.session import Session
@@ -67,6 +74,9 @@ else:
     branching, comparing, exporting, files = map(_Later, ("branching", "comparing", "exporting", "files"))
     operating, recovering, restoring, session = map(_Later, ("operating", "recovering", "restoring", "session"))
     stopping, supervise, surveying = map(_Later, ("stopping", "supervise", "surveying"))
+    supervise_agent, starting = map(_Later, ("supervise_agent", "starting"))
+    approving, adopting = map(_Later, ("approving", "adopting"))
+    bundling, unbundling = map(_Later, ("bundling", "unbundling"))
     sweeping, tailing, verifying = map(_Later, ("sweeping", "tailing", "verifying"))
 
 
@@ -137,21 +147,33 @@ class Relight:
         if found is None:
             owner = None
             found = self._existing(check_text(name, "the name"))
-        if found is not None and not resume and not handed:
-            opening.give_up_name(context, found)
-            found = None
-        if found is None:
-            fields |= _here()
-            found = opening.create(context, opening.new_identity(context, name, fields))
-        opening.gate(found)
-        if workspace is not None:
-            found = files.settle_workspace(context, found, workspace, snapshot)
+        if found is None or (not resume and not handed):
+            identity = opening.new_identity(context, name, fields | _here())
+            if workspace is not None:
+                identity = files.fitted(context, identity, workspace, snapshot)
+            if found is not None:
+                opening.give_up_name(context, found)
+            found = opening.create(context, identity)
+        else:
+            opening.gate(found)
+            if workspace is not None:
+                found = files.settle_workspace(context, found, workspace, snapshot)
         recorder = opening.recorder_for(context, found)
-        opened = self._files(found) if recorder.head.status != "completed" else None
+        if recorder.head.status == "completed":
+            later = partial(self._files, found)
+            return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
+        opened = self._files(found)
         made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
-        if recorder.head.status != "completed":
-            self._tell_continuation(made)
+        self._tell_continuation(made)
+        try:
             made._reopen(handed_over_by=owner)
+        except BaseException as error:
+            if opened is not None:
+                opened.close()
+            if not isinstance(error, Finished):
+                raise
+            later = partial(self._files, found)  # its owner woke up and completed it
+            return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
         return made
 
     def _files(self, found: Found) -> files.Files | None:
@@ -269,7 +291,7 @@ class Relight:
         head = found.whole_head()
         chain = chain_of(self._context.store, found.identity)
         return [
-            _checkpoint(stretch.session, row, found.identity.model)
+            listing.checkpoint_of_row(stretch.session, row, found.identity.model)
             for stretch in stretches(chain, after=0, upto=head.seq)
             for row in self._context.store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
         ]
@@ -297,14 +319,33 @@ class Relight:
             cure = f"relight resume {info.title} --from-last-good" if error.offered else None
             damage = Reason(code="corrupt", text=str(error), cure=cure)
         if found.head is None:
-            return msgspec.structs.replace(_unreadable(info), reasons=[damage] if damage else [])
+            return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
         held = surveying.survey(self._context, found, disk=disk) if found.identity.workspace else None
-        return plan_resume(info, found.head, seq=found.seq, message_count=count, calls=calls, damage=damage, files=held)
+        plan = plan_resume(info, found.head, seq=found.seq, message_count=count, calls=calls, damage=damage, files=held)
+        return msgspec.structs.replace(plan, agent=starting.foresee(self._context, found, has_history=count > 0))
 
     def verify(self, ref: str | None = None) -> verifying.Report:
         """Check the digest chain of one session, or of all of them and the store itself."""
         found = resolve(self._context.store, ref) if ref is not None else None
         return verifying.verify(self._context, found)
+
+    def export_bundle(
+        self,
+        ref: str,
+        path: str | os.PathLike[str],
+        *,
+        redact: bool = True,
+        key: bytes | None = None,
+        attachments: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> bundling.Exported:
+        """A session with its ancestors and its captured files as one new file, without secrets, signed with a key."""
+        found = resolve(self._context.store, ref)
+        place = os.fspath(path)
+        return bundling.export_to(self._context, found, place, redact=redact, key=key, attachments=attachments)
+
+    def bundle_attachment(self, path: str | os.PathLike[str], name: str) -> bytes:
+        """One attachment of a bundle; the store is not touched."""
+        return unbundling.attachment(os.fspath(path), name)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -322,6 +363,17 @@ class Relight:
             return self.get(branching.fork(self._context, found, name=name, prompt=prompt).id)
         made = restoring.fork_into(self._context, found, workspace, name=name, prompt=prompt)
         return self.get(made.id)
+
+    def import_bundle(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        workspace: str | Mapping[str, str] | None = None,
+        key: bytes | None = None,
+    ) -> unbundling.Imported:
+        """Take in the session of a bundle, untrusted unless signed with this key. `workspace`: where its files go."""
+        return unbundling.import_from(self._context, os.fspath(path), name=name, workspace=workspace, key=key)
 
     def rewind(
         self, ref: str, *, conversation: bool = True, files: bool = False, choice: Choice = "stop"
@@ -378,11 +430,20 @@ class Relight:
         directory: str,
         agent: str,
         name: str | None = None,
+        runtime: str = "process",
         workspace: Mapping[str, str] | None = None,
+        policy: RunPolicy | None = None,
     ) -> SessionInfo:
         """A session that knows how it is started, and where its files are; `supervise` starts it."""
         made = supervise.launch(
-            self._context, command, directory=directory, name=name, agent=agent, workspace=workspace
+            self._context,
+            command,
+            directory=directory,
+            name=name,
+            agent=agent,
+            runtime=runtime,
+            workspace=workspace,
+            policy=policy,
         )
         return self.get(made.id)
 
@@ -394,17 +455,23 @@ class Relight:
         from_last_good: bool = False,
         retries: int | None = None,
         restore: bool = False,
+        without_secrets: bool = False,
     ) -> supervise.Supervision:
         """Prepare a resume, or a first start; `run` on what comes back starts the program and keeps it running.
 
         `restore` makes a missing workspace anew and puts back what it lacks; what is there stays."""
         if from_last_good:  # first, so that it also repairs what relight did not start itself
             recovering.go_back_to_whole(self._context, resolve(self._context.store, ref))
-        supervise.check_startable(self._context, resolve(self._context.store, ref), prompt=prompt, restore=restore)
-        info = self.prepare_resume(ref, prompt=prompt, from_last_good=from_last_good)
+        context, found = self._context, resolve(self._context.store, ref)
+        supervise.check_startable(context, found, prompt=prompt, restore=restore, without_secrets=without_secrets)
+        adapter = context.agent(found.identity)
+        speaks = adapter.capabilities.transcript  # then a prompt is told to the agent, which writes it down itself
+        info = self.prepare_resume(ref, prompt=None if speaks else prompt, from_last_good=from_last_good)
         if restore:
-            supervise.bring_back(self._context, resolve(self._context.store, info.id))
-        return supervise.Supervision(self._context, info.id, retries=retries)
+            supervise.bring_back(context, resolve(context.store, info.id))
+        if speaks:
+            return supervise_agent.AgentSupervision(context, info.id, prompt=prompt, retries=retries)
+        return supervise.Supervision(context, info.id, retries=retries)
 
     def resume(self, ref: str, *, prompt: str | None = None, restore: bool = False) -> SessionInfo:
         """Continue a session that `relight run` began, in front, to its end; the session as it is then."""
@@ -414,14 +481,46 @@ class Relight:
         """End the process that runs a session on this machine: asked first, killed if it does not listen."""
         return stopping.stop(self._context, resolve(self._context.store, ref))
 
+    def speaks(self, ref: str) -> bool:
+        """Is it a coding agent's session, whose own transcript is the conversation?"""
+        return operating.speaks(self._context, resolve(self._context.store, ref).identity)
+
+    def run_directory(self, ref: str) -> Path:
+        """Where the logs of a supervised session lie."""
+        return self._context.run_directory(resolve(self._context.store, ref).identity.id)
+
     def orphans(self, ref: str) -> list[int]:
         """Processes that a dead attempt left running; the next start ends them."""
         found = resolve(self._context.store, ref)
         return [] if self._is_live(found) else self._context.runtime().orphans(found.identity.id)
 
-    def send(self, ref: str, text: str) -> Checkpoint:
-        """Answer a waiting session, or give a stopped one its next prompt."""
-        return operating.send(self._context, resolve(self._context.store, ref), text)
+    def send(self, ref: str, text: str) -> Checkpoint | None:
+        """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: in its own
+        terminal; its transcript will tell)."""
+        found = resolve(self._context.store, ref)
+        if operating.deliver(self._context, found, text):
+            return None
+        return operating.send(self._context, found, text)
+
+    def decide(self, ref: str, *, allow: bool) -> Checkpoint:
+        """Allow or deny the tool call that a session waits with; it goes on when it is resumed."""
+        return approving.decide(self._context, resolve(self._context.store, ref), allow=allow)
+
+    def attach(self, ref: str) -> list[str]:
+        """The command that shows a session's place to a person. Refused where there is none to join."""
+        return adopting.attach(self._context, resolve(self._context.store, ref))
+
+    def adopt(
+        self,
+        native: str | None = None,
+        *,
+        directory: str,
+        command: Sequence[str] = (),
+        name: str | None = None,
+    ) -> SessionInfo:
+        """Take over a session of a coding agent that was begun without relight; the newest of this directory."""
+        made = adopting.adopt(self._context, native, directory=directory, command=command, name=name)
+        return self.get(made.id)
 
     def settle(self, ref: str, call: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
         """Decide a call in doubt: its result, or that it may run again."""
@@ -442,9 +541,13 @@ class Relight:
         """Finished for good: kept to read, never resumed."""
         return operating.archive(self._context, resolve(self._context.store, ref))
 
-    def clear(self, ref: str, *, why: str | None = None, who: str | None = None) -> Checkpoint:
-        """Take the lease from whoever holds it; recorded in the journal."""
-        return operating.clear(self._context, resolve(self._context.store, ref), why=why, who=who)
+    def clear(
+        self, ref: str, *, why: str | None = None, who: str | None = None, forget_native: bool = False
+    ) -> Checkpoint:
+        """Take the lease from whoever holds it; recorded in the journal. `forget_native`: the agent's own session is
+        not gone on with."""
+        found = resolve(self._context.store, ref)
+        return operating.clear(self._context, found, why=why, who=who, forget_native=forget_native)
 
     def drop(self, ref: str, *, with_forks: bool = False, dry_run: bool = False) -> sweeping.Removed:
         """Remove a session and every byte of it. Counted in what comes back."""
@@ -473,46 +576,3 @@ def _here() -> dict[str, str]:
         return {"directory": os.getcwd()}
     except FileNotFoundError:
         return {}
-
-
-def shown_snapshot(snapshots: Mapping[str, str]) -> str | None:
-    """One id for one root; several are written out by name."""
-    if len(snapshots) > 1:
-        return ",".join(f"{root}={snapshot}" for root, snapshot in sorted(snapshots.items()))
-    return next(iter(snapshots.values()), None)
-
-
-def _checkpoint(session: str, row: CheckpointRow, model: str | None) -> Checkpoint:
-    return Checkpoint(
-        id=f"{session}@{row.seq}",
-        session=session,
-        seq=row.seq,
-        kind=row.kind,
-        label=row.label,
-        created_at=at(row.at_us),
-        turns=row.turns,
-        message_count=row.message_count,
-        model=model,
-        snapshot=shown_snapshot(row.snapshots),
-        size_bytes=row.size_bytes,
-        version=VERSION,
-    )
-
-
-def _unreadable(info: SessionInfo) -> ResumePlan:
-    return ResumePlan(
-        ok=False,
-        session=info.id,
-        name=info.name,
-        checkpoint=info.id,
-        status=info.status,
-        stopped_at=None,
-        why_stopped=info.reason,
-        forks=False,
-        message_count=0,
-        in_doubt=[],
-        told=None,
-        command=info.command,
-        reasons=[],
-        plan="",
-    )

@@ -16,9 +16,8 @@ from relight.engine.effects import note_tools
 from relight.engine.session import Reply, Session
 from relight.engine.tools import Tools, toolbox
 from relight.errors import UsageError, Waiting
-from relight.journal.codec import encoded
+from relight.journal.looping import repeated
 from relight.journal.said import spoken_text
-from relight.model.call import Call
 from relight.model.policy import LoopGuard, Retry
 from relight.model.status import StatusChange
 from relight.model.step import Changes
@@ -65,13 +64,13 @@ def loop(
     if prompt is not None and s.is_new:
         s.append(s._recorder.fold.format.user(prompt))
     note_tools(s, box)
-    watch = _Repetition(guard or LoopGuard())
+    repeats = (guard or LoopGuard()).repeats
     for turn in range(_turns_since_prompt(s), max_turns + 1):
         _close_open_calls(s, box, in_doubt)
         if (last := _last_reply(s)) and not s.pending_calls():
             s.complete(spoken_text(s._recorder.fold.format, last) or None)
             return s.result
-        if (why := watch.seen(s)) is not None:
+        if (why := repeated(s._recorder.fold, since=s.resumed_from or 0, repeats=repeats)) is not None:
             s.halt(why)
             return s.result
         if turn < max_turns:
@@ -155,45 +154,3 @@ def _parts(reply: Any) -> tuple[list[dict[str, Any]], Usage | Mapping[str, Any] 
     if isinstance(reply, Reply):
         reply, usage = reply.messages, reply.usage
     return ([reply] if isinstance(reply, dict) else list(reply)), usage
-
-
-class _Repetition:
-    """The loop detector: the same calls with the same results, n times in a row."""
-
-    def __init__(self, guard: LoopGuard) -> None:
-        self._guard = guard
-
-    def seen(self, s: Session) -> str | None:
-        """The reason to halt, or None. Looks at the last turns only: a conversation may be long."""
-        n = self._guard.repeats
-        if n < 1:
-            return None
-        turns = _last_turns(s, n)
-        if len(turns) < n or len({_signature(calls) for calls in turns}) > 1:
-            return None
-        call = turns[0][0]
-        return f"loop: {call.name}({str(call.arguments)[:120]}) gave the same result {n} times in a row"
-
-
-def _last_turns(s: Session, n: int) -> list[list[Call]]:
-    """The calls of the last n replies of this attempt that made any, newest reply first.
-
-    Only of this attempt: whoever resumes a halted session wants it to go on.
-    """
-    turns: list[list[Call]] = []
-    asked = 0
-    since = s.resumed_from or 0
-    for slot in reversed(s._recorder.fold.slots()):
-        if slot.asked_seq <= since:
-            break
-        if slot.asked_seq != asked:
-            if len(turns) == n:
-                break
-            asked = slot.asked_seq
-            turns.append([])
-        turns[-1].append(s._as_call(slot))
-    return turns
-
-
-def _signature(calls: list[Call]) -> bytes:
-    return encoded([[call.name, call.arguments, call.result, call.success] for call in calls])

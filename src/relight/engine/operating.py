@@ -19,11 +19,13 @@ from relight.journal.codec import isolated
 from relight.journal.describe import derived_status
 from relight.model.call import Outcome
 from relight.model.checkpoint import Checkpoint
-from relight.model.session import Head
+from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.status import LIVE, StatusChange
 from relight.model.step import Changes, Claim, StepKind, View
 
+NEXT_PROMPT: Final = "relight: next prompt"
+"""under this question a prompt waits until its agent is started"""
 _OPERATOR_SECONDS: Final = 1.0
 
 
@@ -42,7 +44,13 @@ def write_once(
     head = recorder.head
     gone = force or refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
     owner = context.host.owner(context.entropy.session_id())
-    claim = Claim(owner=owner, seconds=_OPERATOR_SECONDS, expected_epoch=head.epoch, owner_gone=gone)
+    claim = Claim(
+        owner=owner,
+        seconds=_OPERATOR_SECONDS,
+        expected_epoch=head.epoch,
+        expected_seq=None if force else head.seq,  # who clears a lease does so whatever its owner wrote meanwhile
+        owner_gone=gone,
+    )
     changes = ending_the_dead(context, head, changes)
     return recorder.commit(kind, changes, label=label, claim=claim, release=True, view=view, snapshots=snapshots)
 
@@ -65,15 +73,35 @@ def send(context: Context, found: Found, text: str) -> Checkpoint:
             answer=[head.question, isolated(text)], status=StatusChange(status="queued", reason="answered")
         )
         return write_once(context, recorder, "mark", answer)
-    return write_once(context, recorder, "message", prompt_changes(recorder, text))
+    return add_prompt(context, recorder, text)
 
 
-def prompt_changes(recorder: Recorder, text: str) -> Changes:
-    """What the user says next, in the provider's own form; a session that had stopped is back in line."""
+def deliver(context: Context, found: Found, text: str) -> bool:
+    """Type to a coding agent that runs in a place one can type into; False where the session does not run."""
+    head = found.whole_head()
+    if derived_status(head, evidence_of(context, head))[0] not in LIVE or not speaks(context, found.identity):
+        return False
+    context.runtime(found.identity).deliver(head.handle or "", text)
+    return True
+
+
+def add_prompt(context: Context, recorder: Recorder, text: str) -> Checkpoint:
+    """What the user says next; a session that had stopped is back in line.
+
+    In the provider's own form; a coding agent is told it when it starts, and writes it down itself.
+    """
     head = recorder.head
     change = StatusChange(status="queued", reason="new prompt", wake_us=head.wake_us)
     status = None if head.status in LIVE else change
-    return Changes(messages=[isolated(recorder.fold.format.user(text))], status=status)
+    if speaks(context, recorder.identity):
+        return write_once(context, recorder, "mark", Changes(answer=[NEXT_PROMPT, isolated(text)], status=status))
+    said = [isolated(recorder.fold.format.user(text))]
+    return write_once(context, recorder, "message", Changes(messages=said, status=status))
+
+
+def speaks(context: Context, identity: Identity) -> bool:
+    """Is it a coding agent, whose own transcript is the conversation?"""
+    return context.agent(identity).capabilities.transcript
 
 
 def settle(context: Context, found: Found, key: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
@@ -110,12 +138,21 @@ def archive(context: Context, found: Found) -> Checkpoint:
     return write_once(context, recorder, "status", Changes(status=change))
 
 
-def clear(context: Context, found: Found, *, why: str | None = None, who: str | None = None) -> Checkpoint:
-    """Take the lease away, whoever has it. If its owner is alive, its next write is refused and it stops."""
+def clear(
+    context: Context, found: Found, *, why: str | None = None, who: str | None = None, forget_native: bool = False
+) -> Checkpoint:
+    """Take the lease away, whoever has it. If its owner is alive, its next write is refused and it stops.
+
+    `forget_native` also drops the agent's own session, so that the next resume starts from a brief of the journal.
+    """
     recorder = recorder_for(context, found)
     lease = recorder.head.lease
+    if lease is None and forget_native:
+        forgot = {"forgot_native": recorder.head.native or "", "why": why or "", "by": who or ""}
+        return write_once(context, recorder, "mark", Changes(note=forgot, native=""))
     if lease is None:
         name = found.identity.name or found.identity.id
         raise Conflict(f"{name}: nobody holds its lease", hints=[f"relight resume {name}"])
     note = {"cleared": lease.owner.label, "epoch": recorder.head.epoch, "why": why or "", "by": who or ""}
-    return write_once(context, recorder, "mark", Changes(note=note), force=True)
+    changes = Changes(note=note, native="" if forget_native else None)
+    return write_once(context, recorder, "mark", changes, force=True)

@@ -1,7 +1,8 @@
 """Stopping: ask whoever runs a session to end it, by the evidence in its lease; kill what does not listen.
 
-A supervised program is stopped through its supervisor, which else would start it again. Nothing is written here: the
-supervisor, or the program itself, records how it ended.
+A supervised program is stopped through its supervisor, which else would start it again; the supervisor, or the program
+itself, records how it ended. What is written here is that a person wanted it: a reboot ends sessions by the same
+signals, and those are to come back (`relight resume --all`).
 """
 
 from __future__ import annotations
@@ -12,15 +13,18 @@ from typing import Final
 import msgspec
 
 from relight.engine.context import Context
-from relight.engine.opening import evidence_of
-from relight.engine.reading import Found
+from relight.engine.opening import evidence_of, recorder_for
+from relight.engine.operating import write_once
+from relight.engine.reading import Found, resolve
 from relight.errors import Conflict, NotFound, Refused
 from relight.journal.describe import derived_status
 from relight.model.session import Head
-from relight.model.status import LIVE
+from relight.model.status import LIVE, StatusChange
+from relight.model.step import Changes
 
 ASK_SECONDS: Final = 12.0
 KILL_SECONDS: Final = 5.0
+BY_A_PERSON: Final = "stopped by relight stop"
 _POLL_SECONDS: Final = 0.05
 
 
@@ -39,7 +43,7 @@ def stop(context: Context, found: Found) -> Stopped:
     head = found.whole_head()
     lease = head.lease
     if lease is None or context.host.is_gone(lease.owner):
-        raise Conflict(f"{name}: nothing runs it", hints=[f"see how it ended: relight show {name}"])
+        return _end_orphans(context, found)
     if context.host.is_gone(lease.owner) is None:
         hints = [f"stop it there, or take its lease away: relight clear {name}"]
         raise Refused(f"{name}: runs elsewhere ({lease.owner.label}); it cannot be stopped from here", hints=hints)
@@ -47,13 +51,34 @@ def stop(context: Context, found: Found) -> Stopped:
     asked = supervisor or lease.owner.pid
     context.runtime().signal(asked, signal.SIGTERM)
     if _gone_within(context, found, head, ASK_SECONDS):
+        _note_wish(context, found)
         return Stopped(session=found.identity.id, pid=asked, supervised=supervisor is not None, killed=False)
     for pid in (asked, lease.owner.pid):
         context.runtime().signal(pid, signal.SIGKILL)
     context.runtime().end(context.runtime().orphans(found.identity.id), seconds=KILL_SECONDS)
     if not _gone_within(context, found, head, KILL_SECONDS):
         raise Refused(f"{name}: pid {asked} does not end, not even by SIGKILL")
+    _note_wish(context, found)
     return Stopped(session=found.identity.id, pid=asked, supervised=supervisor is not None, killed=True)
+
+
+def _end_orphans(context: Context, found: Found) -> Stopped:
+    """Its owner is gone; what it had started may live on."""
+    name, session = found.identity.name or found.identity.id, found.identity.id
+    left = context.runtime(found.identity).orphans(session)
+    if not left:
+        raise Conflict(f"{name}: nothing runs it", hints=[f"see how it ended: relight show {name}"])
+    context.runtime(found.identity).end(left, seconds=KILL_SECONDS)
+    _note_wish(context, found)
+    return Stopped(session=session, pid=left[0], supervised=False, killed=False)
+
+
+def _note_wish(context: Context, found: Found) -> None:
+    """A person wanted it to end. Nothing to note where it ended by itself meanwhile."""
+    recorder = recorder_for(context, resolve(context.store, found.identity.id))
+    if derived_status(recorder.head, evidence_of(context, recorder.head))[0] == "terminated":
+        change = StatusChange(status="terminated", reason=BY_A_PERSON, failure=recorder.head.failure)
+        write_once(context, recorder, "status", Changes(status=change))
 
 
 def _gone_within(context: Context, found: Found, head: Head, seconds: float) -> bool:

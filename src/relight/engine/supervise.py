@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Mapping, Sequence
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -25,15 +25,25 @@ from relight.engine.opening import begin_attempt, create, evidence_of, gate, new
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, resolve
 from relight.engine.recorder import Recorder
-from relight.engine.surveying import missing_roots
-from relight.errors import AgentFailed, Conflict, LeaseLost, NotFound, NotResumable, UsageError
+from relight.engine.surveying import missing_roots, survey
+from relight.errors import AgentFailed, Conflict, LeaseLost, NotFound, NotResumable, UsageError, WorkspaceUnusable
 from relight.journal.describe import derived_status
-from relight.model.info import SessionInfo
-from relight.model.policy import Retry
+from relight.model.execution import execution_of
+from relight.model.info import FilesState, SessionInfo
+from relight.model.policy import Retry, RunPolicy
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE, Failure, StatusChange
 from relight.model.step import Changes, StepKind
-from relight.ports.runtime import OWNER_VARIABLE, SESSION_VARIABLE, STORE_VARIABLE, SUPERVISOR_VARIABLE, Child, Exit
+from relight.ports.agent import AgentAdapter
+from relight.ports.runtime import (
+    AGENT_VARIABLE,
+    OWNER_VARIABLE,
+    SESSION_VARIABLE,
+    STORE_VARIABLE,
+    SUPERVISOR_VARIABLE,
+    Child,
+    Exit,
+)
 
 RETRIES: Final = 5
 LEASE_SECONDS: Final = 30.0
@@ -92,6 +102,8 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     restarts: int
     lost_seconds: float
     """between a death and the next start, all together"""
+    files: FilesState | None = None
+    """what changed since its first capture; None without a workspace"""
 
 
 def launch(
@@ -101,25 +113,58 @@ def launch(
     directory: str,
     name: str | None,
     agent: str,
+    runtime: str = "process",
     workspace: Mapping[str, str] | None = None,
+    policy: RunPolicy | None = None,
 ) -> Identity:
     """A session that knows how it is started; nothing runs yet. Without a name it gets one that can be typed."""
-    context.runtime().check(command, directory)
+    adapter = context.agents.of(command)
+    policy = policy or RunPolicy()
+    _check_program(context, adapter, command, directory, runtime)
     _refuse_unshared(context)
+    if policy.approve and not adapter.capabilities.approvals:
+        raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
     if name is not None and context.store.find_named(name) is not None:
         hints = [f"go on with it: relight resume {name}", "or choose another name"]
         raise Conflict(f"{name}: the name is taken", hints=hints)
-    fields = {
-        "agent": agent,
+    fields: dict[str, Any] = {
+        "agent": agent if adapter.name == "command" else adapter.name,
+        "provider": adapter.provider,
+        "task": adapter.task_of(command),
         "command": list(command),
         "directory": directory,
-        "runtime": context.runtime().name,
+        "runtime": runtime,
+        "policy": policy,
+        "secrets": [name for name in adapter.secrets if context.environment.get(name)],
     }
     identity = new_identity(context, name or _free_name(context, agent, directory), fields)
     if workspace:
         identity = housed(context, identity, workspace)
         close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
+    elif adapter.capabilities.transcript:
+        identity = _housed_where_it_runs(context, identity, directory)
     return create(context, identity).identity
+
+
+def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
+    """The program is there and can be started in this kind of place."""
+    try:
+        context.runtimes(name, "", True).check(command, directory)
+    except UsageError as error:
+        if not adapter.install_hint or "no program" not in error.message:
+            raise
+        raise UsageError(f"{adapter.name} is not installed", hints=[adapter.install_hint, *error.hints]) from None
+
+
+def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
+    """A coding agent's files are captured where it runs, unless that is no place to capture."""
+    try:
+        housed_there = housed(context, identity, directory)
+        close_all(open_roots(context.workspaces(), housed_there, watch=False))
+    except WorkspaceUnusable as error:
+        context.tell(f"its files are not captured: {error.why}; choose them: relight run --workspace DIR")
+        return identity
+    return housed_there
 
 
 def _free_name(context: Context, agent: str, directory: str) -> str:
@@ -138,7 +183,9 @@ def _typable(text: str) -> str:
     return kept.strip("._-")
 
 
-def check_startable(context: Context, found: Found, *, prompt: str | None, restore: bool = False) -> None:
+def check_startable(
+    context: Context, found: Found, *, prompt: str | None, restore: bool = False, without_secrets: bool = False
+) -> None:
     """Refuse, before anything is touched, what could not be started in the end."""
     gate(found)
     name = found.identity.name or found.identity.id[:8]
@@ -150,14 +197,21 @@ def check_startable(context: Context, found: Found, *, prompt: str | None, resto
         raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
     _refuse_unshared(context)
     resuming.check_workspace(context, found, restore=restore)
+    missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
+    if missing:
+        hints = ["set them, then: relight resume " + name, "or go on without them: relight resume --without-secrets"]
+        if not without_secrets:
+            raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
     if not missing_roots(found.identity):  # else once it is there: its directory may be one of them
-        context.runtime().check(found.identity.command, found.identity.directory)
+        adapter = context.agent(found.identity)
+        runtime = found.identity.runtime or "process"
+        _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
 
 
 def bring_back(context: Context, found: Found) -> None:
     """Put the workspace back, then look again whether the program can be started in it."""
     resuming.bring_back(context, found)
-    context.runtime().check(found.identity.command or [], found.identity.directory or ".")
+    context.runtime(found.identity).check(found.identity.command or [], found.identity.directory or ".")
 
 
 def _refuse_unshared(context: Context) -> None:
@@ -178,6 +232,7 @@ class Supervision:
         self._child: Child | None = None
         self._asked: list[int] = []
         """signals that asked us to stop, in order"""
+        self._passed_on = False
         self._deadline_us: int | None = None
         self._seen = self._head().seq
         self._looked_us, self._token = 0, object()
@@ -194,6 +249,7 @@ class Supervision:
         child = self._child
         if child is None:
             return
+        self._passed_on = True
         if len(self._asked) > 1:
             child.signal(signal.SIGKILL)
             return
@@ -234,14 +290,17 @@ class Supervision:
         if recorder.head.status == "working" and status not in LIVE:
             change = StatusChange(status=status, reason=reason)
             write_once(context, recorder, "status", Changes(status=change))
-        begin_attempt(context, recorder, seconds=LEASE_SECONDS, status="spawning")
+        handle = recorder.head.handle or recorder.identity.id[:8]
+        places = context.runtime(recorder.identity).places
+        begin_attempt(context, recorder, seconds=LEASE_SECONDS, status="spawning", handle=handle if places else None)
         context.heartbeat.keep(recorder)
         self._recorder = recorder
         return recorder.head.seq
 
     def _live(self) -> tuple[Exit, bool, list[str]]:
         """Spawn and watch to the end: how it ended, whether it never used the library, its last words."""
-        recorder, runtime = self._owned(), self._context.runtime()
+        recorder = self._owned()
+        runtime = self._context.runtime(recorder.identity)
         orphans = runtime.orphans(self._session)
         runtime.end(orphans, seconds=_ORPHAN_SECONDS)
         try:
@@ -264,18 +323,31 @@ class Supervision:
 
     def _spawn(self, recorder: Recorder) -> Child:
         identity = recorder.identity
-        environment = {
-            SESSION_VARIABLE: identity.id,
+        environment = {**self._marks(recorder), AGENT_VARIABLE: ""}
+        return self._context.runtime(identity).spawn(
+            identity.command or [],
+            directory=identity.directory or ".",
+            environment=environment,
+            handle=recorder.head.handle or "",
+        )
+
+    def _marks(self, recorder: Recorder) -> dict[str, str]:
+        """By which a process knows its session, and we know the process."""
+        return {
+            SESSION_VARIABLE: recorder.identity.id,
             STORE_VARIABLE: self._context.store.url,
             OWNER_VARIABLE: recorder.owner,
             SUPERVISOR_VARIABLE: self._context.runtime().supervisor(),
         }
-        runtime, directory = self._context.runtime(), identity.directory or "."
-        return runtime.spawn(identity.command or [], directory=directory, environment=environment)
+
+    def _pass_on(self, child: Child) -> None:
+        """A signal that came while nothing ran yet; one that came later went to the child at once."""
+        if self._asked and not self._passed_on:
+            self._passed_on = True
+            child.signal(self._asked[0])
 
     def _watch(self, child: Child) -> Exit:
-        if self._asked:  # it came while nothing ran yet
-            child.signal(self._asked[0])
+        self._pass_on(child)
         began_us = self._now_us()
         while (exit := child.poll()) is None:
             self._look()
@@ -360,19 +432,20 @@ class Supervision:
         failure = Failure(kind="agent_exit", text=str(exit), fields=_fields(exit))
         self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
 
-    def _write(self, change: StatusChange) -> None:
+    def _write(self, change: StatusChange, *, note: Mapping[str, Any] | None = None) -> None:
         """As the owner, or after the owner's death with a claim of our own."""
+        changes = Changes(status=change, note=dict(note) if note is not None else None)
         recorder = self._owned()
         self._context.heartbeat.forget(recorder)
         try:
             if recorder.owns:
-                recorder.commit("status", Changes(status=change), release=True)
+                recorder.commit("status", changes, release=True)
                 self._look(anyway=True)
                 return
         except LeaseLost as lost:
             recorder.lost = lost
         fresh = recorder_for(self._context, resolve(self._context.store, self._session))
-        write_once(self._context, fresh, "status", Changes(status=change))
+        write_once(self._context, fresh, "status", changes)
         self._look(anyway=True)
 
     def _progressed(self, before: int) -> bool:
@@ -394,8 +467,14 @@ class Supervision:
         return True
 
     def _ended(self, exit: Exit) -> Ended:
-        info = info_of(self._context, resolve(self._context.store, self._session), tree=True)
-        return Ended(session=info, exit=exit, restarts=self._restarts, lost_seconds=self._lost_us / 1e6)
+        found = resolve(self._context.store, self._session)
+        return Ended(
+            session=info_of(self._context, found, tree=True),
+            exit=exit,
+            restarts=self._restarts,
+            lost_seconds=self._lost_us / 1e6,
+            files=survey(self._context, found, start=True),
+        )
 
     def _head(self) -> Head:
         record = self._context.store.find(self._session)

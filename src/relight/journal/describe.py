@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from relight.journal.approving import cure_of
 from relight.model.checkpoint import at
 from relight.model.info import Attention, AttentionKind, Doing, SessionInfo
 from relight.model.lease import Instant
@@ -87,7 +88,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         parent=str(identity.parent) if identity.parent is not None else None,
         workspace=identity.workspace,
         runtime=identity.runtime,
-        handle=None,
+        handle=head.handle,
         created_at=at(identity.created_us),
         updated_at=at(head.updated_us or identity.created_us),
         usage=head.usage,
@@ -134,7 +135,7 @@ def _what_needs_someone(info: SessionInfo, head: Head, evidence: Evidence) -> tu
     if info.status == "waiting" and head.open and head.question is None:
         return "in_doubt", f"{head.open[0].name}: did it take effect?", f"relight settle {name} {head.open[0].id}"
     if info.status == "waiting":
-        return "waiting", f"asks: {head.question or info.reason or ''}", f"relight send {name} ANSWER"
+        return "waiting", f"asks: {head.question or info.reason or ''}", cure_of(head.question, name)
     resume = f"relight resume {name}" if info.command else "run your program again"
     if info.status == "failed":
         return "failed", info.reason or "failed", resume

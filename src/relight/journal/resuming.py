@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
+from relight.journal.approving import cure_of
 from relight.model.call import OUTCOME_UNKNOWN, Call
 from relight.model.checkpoint import at
 from relight.model.info import FilesState, Reason, ResumePlan, SessionInfo
@@ -78,6 +79,26 @@ def _against(info: SessionInfo) -> list[Reason]:
         text = "it is completed; it goes on with a new prompt"
         reasons.append(Reason(code="completed", text=text, cure=f"relight resume {name} PROMPT", blocks=False))
     if info.status == "waiting" and info.question:
-        cure = f"relight send {name} ANSWER"
+        cure = cure_of(info.question, name)
         reasons.append(Reason(code="waiting", text=f"it asks: {info.question}", cure=cure, blocks=False))
     return reasons
+
+
+def plan_unreadable(info: SessionInfo) -> ResumePlan:
+    """Of a session whose journal cannot be loaded: nothing would happen."""
+    return ResumePlan(
+        ok=False,
+        session=info.id,
+        name=info.name,
+        checkpoint=info.id,
+        status=info.status,
+        stopped_at=None,
+        why_stopped=info.reason,
+        forks=False,
+        message_count=0,
+        in_doubt=[],
+        told=None,
+        command=info.command,
+        reasons=[],
+        plan="",
+    )

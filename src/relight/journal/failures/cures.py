@@ -66,7 +66,9 @@ _POLICIES: Final[dict[FailureClass, Policy]] = {
 def verdict(ending: Ending, finding: Finding) -> Verdict:
     """Put policy to a finding."""
     policy = _POLICIES[finding.kind]
-    wake = reset.wake_us(finding.reset_us, ending.now_us) if _waits(finding) and finding.reset_us is not None else None
+    wake = None
+    if _waits(finding) and finding.reset_us is not None:
+        wake = reset.wake_us(finding.reset_us, ending.now_us, ending.least_wait_seconds)
     dateless = policy.cure == "wait_until" and wake is None
     return Verdict(
         kind=finding.kind,

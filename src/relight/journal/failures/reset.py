@@ -17,8 +17,6 @@ from relight.journal.failures.lenient import mapping, number, pick, plain
 from relight.model.ending import LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS
 
 SECOND_US: Final = 1_000_000
-MARGIN_SECONDS: Final = 60
-"""resets slide: nobody is woken at the very second"""
 _GRACE: Final = timedelta(seconds=120)
 _EARLIEST: Final = 1_000_000_000
 _LATEST: Final = 4_102_444_800
@@ -123,10 +121,11 @@ def retry_after_seconds(headers: Any, now_us: int) -> float | None:
     return max((wait for wait in waits if wait is not None), default=None)
 
 
-def wake_us(reset_us: int, now_us: int) -> int:
-    """When to try again: after the reset and its margin, but neither at once nor after more than 8 days."""
-    wanted = reset_us + MARGIN_SECONDS * SECOND_US
-    return min(max(wanted, now_us + LEAST_WAIT_SECONDS * SECOND_US), now_us + MOST_WAIT_SECONDS * SECOND_US)
+def wake_us(reset_us: int, now_us: int, least_seconds: float = LEAST_WAIT_SECONDS) -> int:
+    """When to try again: after the reset and a margin, because resets slide, but neither at once nor after more than
+    8 days. The margin is the least wait too."""
+    least_us = round(least_seconds * SECOND_US)
+    return min(max(reset_us, now_us) + least_us, now_us + MOST_WAIT_SECONDS * SECOND_US)
 
 
 def _http_date_us(value: Any) -> int | None:

@@ -1,0 +1,106 @@
+"""Adopting: a native session that was begun without relight becomes a session of ours. Its own file stays as it is.
+
+And joining: the command that shows a person where a session lives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from relight.engine import listing, supervise
+from relight.engine.context import Context
+from relight.engine.opening import recorder_for
+from relight.engine.operating import write_once
+from relight.engine.reading import Found, resolve
+from relight.errors import Ambiguous, Conflict, NotFound, Refused
+from relight.model.session import Identity
+from relight.model.status import StatusChange
+from relight.model.step import Changes
+from relight.model.usage import Usage
+from relight.ports.agent import AgentAdapter, Surroundings
+from relight.ports.store import Query
+
+
+def adopt(
+    context: Context, native: str | None, *, directory: str, command: Sequence[str], name: str | None
+) -> Identity:
+    """Read a native session into a session of ours. Without an id, the only one that was begun in this directory."""
+    surroundings = Surroundings(directory=directory, environment=context.environment)
+    adapter, found = _found(context, native, surroundings, command)
+    _refuse_twice(context, adapter, found)
+    path = adapter.locate(found, surroundings)
+    if path is None:
+        raise NotFound(found, what=f"session of {adapter.name} that it could go on with here")
+    transcript = adapter.read(path)
+    made = supervise.launch(context, command or [adapter.name], directory=directory, name=name, agent=adapter.name)
+    redact = context.redactor().value
+    total = Usage()
+    for entry in transcript.entries:
+        total = total + entry.usage if entry.usage is not None else total
+    identity = msgspec.structs.replace(made, model=transcript.model)
+    context.store.update(identity)
+    changes = Changes(
+        messages=[redact(entry.line) for entry in transcript.entries],
+        usage=total,
+        native=found,
+        status=StatusChange(status="terminated", reason=f"adopted from {adapter.name}"),
+        note={"adopted": str(path), "torn_bytes": len(transcript.torn)},
+    )
+    write_once(context, recorder_for(context, resolve(context.store, made.id)), "message", changes)
+    return identity
+
+
+def adoptable(context: Context, directory: str) -> list[tuple[str, str]]:
+    """(agent, native id) of what could be adopted here, newest first, what is ours already left out."""
+    surroundings = Surroundings(directory=directory, environment=context.environment)
+    return [
+        (adapter.name, one)
+        for adapter in context.agents.known()
+        for one in adapter.sessions(surroundings)
+        if _owner_of(context, adapter, one) is None
+    ]
+
+
+def _found(
+    context: Context, native: str | None, surroundings: Surroundings, command: Sequence[str]
+) -> tuple[AgentAdapter, str]:
+    known = [context.agents.of(command)] if command else list(context.agents.known())
+    if native is not None:
+        holding = [one for one in known if one.locate(native, surroundings) is not None]
+        if not holding:
+            agents = " or ".join(one.name for one in known)
+            raise NotFound(native, what=f"session of {agents} begun in this directory")
+        return holding[0], native
+    offered = adoptable(context, surroundings.directory)
+    if not offered:
+        raise NotFound(surroundings.directory, what="session of a coding agent")
+    if len(offered) > 1:
+        raise Ambiguous("adopt", candidates=[f"{one}  {agent}" for agent, one in offered])
+    return context.agents.named(offered[0][0]), offered[0][1]
+
+
+def _refuse_twice(context: Context, adapter: AgentAdapter, native: str) -> None:
+    owner = _owner_of(context, adapter, native)
+    if owner is not None:
+        name = owner.name or owner.id[:8]
+        raise Conflict(f"{native} is session {name} already", hints=[f"go on with it: relight resume {name}"])
+
+
+def _owner_of(context: Context, adapter: AgentAdapter, native: str) -> Identity | None:
+    for record in listing.every_session(context.store, Query(agent=adapter.name)):
+        if record.head is not None and record.head.native == native and record.head.status != "archived":
+            return record.identity
+    return None
+
+
+def attach(context: Context, found: Found) -> list[str]:
+    """The command that joins a session's place. Refused where it has none, or nothing is there any more."""
+    name, head = found.identity.name or found.identity.id[:8], found.whole_head()
+    runtime = context.runtime(found.identity)
+    command: list[str] | None = runtime.attach(head.handle) if head.handle else None
+    if command is None:
+        hints = [f"follow its steps: relight tail {name} -f", "run it in a place one can join: --runtime tmux"]
+        raise Refused(f"{name}: there is no terminal to join (runtime {runtime.name})", hints=hints)
+    return command

@@ -1,0 +1,54 @@
+"""Approvals: a matching tool call waits until a person decided, over restarts; a decision is used once.
+
+hook asks -> `asks` recorded, the agent is told to defer -> it ends -> `waiting`, with the question
+-> approve or deny commits the answer -> resumed, the hook asks again -> the answer is used, and marked as used
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relight.engine.context import Context
+from relight.engine.opening import gate, recorder_for
+from relight.engine.operating import write_once
+from relight.engine.reading import Found
+from relight.engine.recorder import Recorder
+from relight.errors import Conflict
+from relight.journal.approving import QUESTION, matches, question_of
+from relight.model.checkpoint import Checkpoint
+from relight.model.status import StatusChange
+from relight.model.step import Changes
+from relight.ports.agent import Decision, Heard
+
+
+ASKED: Final = "asked"
+"""the answer before there is one: the call was told to wait, so it has not run"""
+
+
+def decision_of(recorder: Recorder, heard: Heard) -> tuple[Decision, str] | None:
+    """What was decided about a call that is about to begin, and why; None where nobody wants to be asked about it."""
+    if heard.kind != "tool_begins" or not matches(recorder.identity.policy.approve, heard.tool, heard.arguments):
+        return None
+    question = question_of(heard.call, heard.tool, heard.arguments)
+    with recorder.lock:
+        answer = recorder.fold.answers.get(question)
+        if answer == "allow":
+            recorder.commit("mark", Changes(answer=[question, "used"], note={"approval": "allowed"}))
+            return "allow", "a person allowed it"
+        if answer == "deny":
+            recorder.commit("mark", Changes(answer=[question, "used"], note={"approval": "denied"}))
+            return "deny", "a person denied it"
+        recorder.commit("mark", Changes(answer=[question, ASKED], note={"asks": question}))
+    return "wait", question
+
+
+def decide(context: Context, found: Found, *, allow: bool) -> Checkpoint:
+    """A person's decision about the call that a session waits with. It goes on when it is resumed."""
+    gate(found)
+    recorder = recorder_for(context, found)
+    question, name = recorder.head.question, found.identity.name or found.identity.id
+    if recorder.head.status != "waiting" or question is None or not question.startswith(QUESTION):
+        raise Conflict(f"{name}: no tool call waits for a decision", hints=[f"see what it does: relight show {name}"])
+    answer = "allow" if allow else "deny"
+    change = StatusChange(status="queued", reason="approved" if allow else "denied")
+    return write_once(context, recorder, "mark", Changes(answer=[question, answer], status=change))

@@ -1,0 +1,209 @@
+"""Observing a coding agent: what its transcript and its hooks tell becomes steps of the journal, while it runs.
+
+The supervisor owns the session and is the only writer. The transcript is read where the agent writes it; a hook tells
+of a tool before it runs (its intent is durable before the agent goes on) and after it (its result is durable before
+the model hears of it). What comes twice, by hook and by transcript, is known by its id and recorded once.
+
+Everything is redacted before it is recorded.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from relight.engine.files import Files, naming
+from relight.engine.recorder import Recorder
+from relight.engine.resetting import reset_to
+from relight.journal.following import Standing, compare
+from relight.model.call import Intent, Outcome
+from relight.model.checkpoint import Checkpoint
+from relight.model.snapshot import Snapshot
+from relight.model.step import Changes, StepKind, View
+from relight.model.usage import Usage
+from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, Transcript
+
+Redact = Callable[[Any], Any]
+SIDECHAIN: Final = "subagent:"
+"""begins the name of a call that a sub-agent made: it does not stand in the transcript"""
+
+
+class Observer:
+    """One attempt of one agent, seen from outside. Thread-safe: hooks come on threads of their own."""
+
+    def __init__(self, recorder: Recorder, adapter: AgentAdapter, files: Files | None, redact: Redact) -> None:
+        self.recorder = recorder
+        self.adapter = adapter
+        self._files = files
+        self._redact = redact
+        self._lock = threading.RLock()
+        self._follower: Follower | None = None
+        self._read: tuple[Entry, ...] = ()
+        self._lines: list[Line] = []
+        """the same entries, redacted"""
+        self._keys: list[str] = []
+        self._known = [adapter.key(line) for line in recorder.fold.messages]
+        self.transcript: Transcript | None = None
+        """as it was read last"""
+        self.progress = 0
+        """how many times something new was recorded in this attempt"""
+        self.replies = 0
+        """lines of the model among it"""
+
+    # -- the transcript ---------------------------------------------------------------------------------------
+
+    @property
+    def follows(self) -> bool:
+        """Is the transcript known?"""
+        return self._follower is not None
+
+    def follow(self, path: Path) -> None:
+        """Read this transcript from here on."""
+        with self._lock:
+            self._follower = self.adapter.follow(path)
+
+    def standing(self) -> Standing:
+        """Read the transcript: how does it stand to the journal? Records nothing."""
+        with self._lock:
+            self._look()
+            return compare(self._known, self._keys)
+
+    def look(self, *, replace: bool = True) -> bool:
+        """Record what the transcript says beyond the journal. Was there anything?
+
+        Without `replace` a transcript that went another way is left alone.
+        """
+        with self._lock:
+            standing = self.standing()
+            if standing.relation == "ahead":
+                self._append(standing.common)
+            elif standing.relation == "apart" and replace:
+                self._replace()
+            else:
+                return False
+            return True
+
+    def _look(self) -> None:
+        if self._follower is None:
+            return
+        transcript = self._follower.read()
+        if self.transcript is not None and transcript.entries is self._read:
+            return
+        entries = transcript.entries
+        same = 0
+        for before, now in zip(self._read, entries, strict=False):
+            if before is not now and before != now:
+                break
+            same += 1
+        del self._lines[same:], self._keys[same:]
+        for entry in entries[same:]:
+            line = self._redact(entry.line)
+            self._lines.append(line)
+            self._keys.append(self.adapter.key(line))
+        self._read, self.transcript = entries, transcript
+
+    @property
+    def is_mid_turn(self) -> bool:
+        """Does the transcript stop before the model has had its last word?"""
+        read = self.recorder.fold.format.read
+        for entry, line in zip(reversed(self._read), reversed(self._lines), strict=True):
+            if entry.ends_turn:
+                return False
+            if any(message.role in ("user", "assistant", "tool") for message in read([line])):
+                return True
+        return False
+
+    def _append(self, since: int) -> None:
+        entries, lines = self._read[since:], self._lines[since:]
+        changes = Changes(messages=lines, usage=_usage_of(entries), intents=self._unhooked(lines))
+        self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
+        self._known += self._keys[since:]
+        self.replies += self._spoken(lines)
+        self.progress += 1
+
+    def _replace(self) -> None:
+        """The conversation is another one now: a reset, as `replace` in a program of one's own."""
+        recorder, lines = self.recorder, list(self._lines)
+        with recorder.lock:
+            changes, view = reset_to(recorder, lines)
+            self._commit("reset", changes, view=view)
+        before, self._known = set(self._known), list(self._keys)
+        fresh = zip(self._known, self._lines, strict=True)
+        self.replies += self._spoken([line for key, line in fresh if key not in before])
+        self.progress += 1
+
+    def _spoken(self, lines: Sequence[Line]) -> int:
+        return sum(map(self.recorder.fold.format.is_assistant, lines))
+
+    def _unhooked(self, lines: Sequence[Line]) -> list[Intent]:
+        """Without hooks, a call that stands in the transcript may have begun: that is all there is to know."""
+        if self.adapter.capabilities.hooks:
+            return []
+        return [self._intent(call.id, call.name, call.arguments) for call in self.adapter.pending(lines)]
+
+    # -- hooks ------------------------------------------------------------------------------------------------
+
+    def hear(self, heard: Heard) -> None:
+        """Record what a hook tells."""
+        with self._lock:
+            if heard.transcript is not None and self._follower is None:
+                self.follow(heard.transcript)
+            self.look()
+            if heard.kind == "tool_begins":
+                tool = SIDECHAIN + heard.tool if heard.sidechain else heard.tool
+                intent = self._intent(heard.call, tool, self._redact(heard.arguments))
+                self._commit("intent", Changes(intents=[intent]))
+            elif heard.kind == "tool_ended":
+                self._commit("result", Changes(outcomes=[self._outcome(heard)]), is_reply=True)
+            elif heard.kind == "turn_ended":
+                self._commit("mark", Changes(note={"turn": "ended"}), asked=True)
+            self.progress += 1
+
+    def _intent(self, call: str, tool: str, arguments: Any) -> Intent:
+        effect = self.adapter.effect_of(tool.removeprefix(SIDECHAIN), arguments)
+        return Intent(id=call, name=tool, effect=effect, hooked=True, arguments=arguments)
+
+    def _outcome(self, heard: Heard) -> Outcome:
+        return Outcome(id=heard.call, status="error" if heard.failed else "ok", content=self._redact(heard.result))
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def baseline(self) -> None:
+        """The files before it began, where no step has them: by them it is told what a call that was cut off did."""
+        with self._lock:
+            if self._files is not None and self._files.baseline():
+                self._commit("mark", Changes(note={"files": "captured before it began"}))
+
+    # -- committing -------------------------------------------------------------------------------------------
+
+    def mark(self, note: Mapping[str, Any], *, native: str | None = None) -> None:
+        """A mark for people, and perhaps the native session from here on. No moment to capture files."""
+        with self._lock:
+            self.recorder.commit("mark", Changes(note=dict(note), native=native))
+
+    def _commit(
+        self,
+        kind: StepKind,
+        changes: Changes,
+        *,
+        is_reply: bool = False,
+        asked: bool = False,
+        view: View | None = None,
+    ) -> Checkpoint:
+        def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
+            named = naming(changes, snapshots, failure)
+            return self.recorder.commit(kind, named, view=view, snapshots=snapshots)
+
+        if self._files is None:
+            return write((), None)
+        return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
+
+
+def _usage_of(entries: Sequence[Entry]) -> Usage | None:
+    total: Usage | None = None
+    for entry in entries:
+        if entry.usage is not None:
+            total = entry.usage if total is None else total + entry.usage
+    return total

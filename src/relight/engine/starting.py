@@ -1,0 +1,333 @@
+"""Starting a coding agent: the one path of a first run, a resume, a restart and a fork.
+
+    end orphans, destroy the stale place -> files -> hooks -> transcript, which decides the rung -> spawn
+
+Everything a start needs is one frozen `Execution`. How an attempt begins is a rung of a ladder: the agent's own resume,
+a brief from our journal, a fresh start. An agent that outlived its supervisor is taken up as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from relight.engine import comparing, restoring
+from relight.engine.approving import decision_of
+from relight.engine.context import Context
+from relight.engine.files import Files
+from relight.engine.observing import Observer
+from relight.engine.operating import NEXT_PROMPT
+from relight.engine.reading import Found, resolve
+from relight.engine.recorder import Recorder
+from relight.engine.repairing import Ready, make_ready
+from relight.errors import RelightError
+from relight.journal.brief import brief
+from relight.model.ending import Verdict
+from relight.model.execution import Execution, Part, Started
+from relight.model.info import AgentState
+from relight.model.status import StatusChange
+from relight.model.step import Changes
+from relight.ports.agent import Ask, Hooks, Launch, Line, Rung, Surroundings
+from relight.ports.hooks import EPOCH_VARIABLE, Listening
+from relight.ports.runtime import AGENT_VARIABLE, Child
+
+_ORPHAN_SECONDS: Final = 1.0
+
+
+class Life:
+    """One attempt while it lasts."""
+
+    def __init__(self, observer: Observer, rung: Rung, launch: Launch) -> None:
+        self.observer = observer
+        self.rung = rung
+        self.launch = launch
+        self.native: str | None = None
+        self.expected: str | None = None
+        """the native id it must have, where it was resumed"""
+        self.output: list[Line] = []
+        self.text: list[str] = []
+        self.began_us = 0
+        self.moved_us = 0
+        """the last sign of progress"""
+        self.imposed: Verdict | None = None
+        """why we ended it ourselves"""
+        self.halted: str | None = None
+        self.told = False
+        """is its verdict recorded?"""
+        self.replied_before = observer.replies
+        """by taking in what the attempt before had said"""
+        self._before = observer.transcript
+        """as it stood when this attempt began"""
+        self._child: Child | None = None
+
+    @property
+    def child(self) -> Child:
+        """The process, once it runs."""
+        if self._child is None:
+            raise AssertionError("it has not been started")
+        return self._child
+
+    def begin(self, child: Child, now_us: int) -> None:
+        """It runs."""
+        self._child = child
+        self.began_us = self.moved_us = now_us
+
+    def written(self, most: int) -> list[Line]:
+        """The last lines that this attempt wrote into its transcript: how another one ended is no matter of its."""
+        now, before = self.observer.transcript, self._before
+        if now is None:
+            return []
+        known = len(before.entries) if before is not None and before.path == now.path else 0
+        return [entry.line for entry in now.entries[known:][-most:]]
+
+    @property
+    def has_replied(self) -> bool:
+        """Did the model say anything in this attempt?"""
+        return self.observer.replies > self.replied_before
+
+
+class Start:
+    """One start, part by part. `part` names the one that is being done, for whoever has to tell that it failed."""
+
+    def __init__(
+        self,
+        context: Context,
+        recorder: Recorder,
+        execution: Execution,
+        marks: Mapping[str, str],
+        asked: Callable[[str], None],
+    ) -> None:
+        """`marks`: by which the process is known; `asked`: a call was told to wait for a person, with this question."""
+        self._context = context
+        self._recorder = recorder
+        self._execution = execution
+        self._marks = marks
+        self._asked = asked
+        self._runtime = context.runtime(recorder.identity)
+        self._files: Files | None = None
+        self._listening: Listening | None = None
+        self._life: Life | None = None
+        self.adapter = context.agent(recorder.identity)
+        environment = {**context.environment, **self._runtime.environment()}
+        self.surroundings = Surroundings(directory=execution.directory, environment=environment)
+        self.part: Part = "runtime"
+        self.started: Started | None = None
+
+    def begin(self, rung: Rung | None) -> Life:
+        """All of it. `rung`: not above this one."""
+        living = self._still_living()
+        orphans = self._clear_the_place() if living is None else ()
+        self.part = "files"
+        self._files = self._opened_files()
+        observer = Observer(self._recorder, self.adapter, self._files, self._context.redactor().value)
+        observer.baseline()
+        self.part = "hooks"
+        hooks = self._open_hooks(observer)
+        self.part = "transcript"
+        if living is not None:
+            self._life = self._taken_up(living, observer)
+        else:
+            self._life = self._prepared(observer, hooks, rung)
+            self.part = "start"
+            self._spawn(self._life, orphans)
+        return self._life
+
+    def close(self) -> None:
+        """After the end, or where it failed."""
+        if self._listening is not None:
+            self._listening.close()
+        if self._files is not None:
+            self._files.close()
+
+    # -- the place --------------------------------------------------------------------------------------------
+
+    def _still_living(self) -> Child | None:
+        """An agent that outlived its supervisor, in a place that outlives both."""
+        known = self._runtime.places and self._execution.had_handle
+        return self._runtime.adopt(self._execution.handle) if known else None
+
+    def _clear_the_place(self) -> tuple[int, ...]:
+        """End what a dead attempt left; best effort where it is only tidying."""
+        orphans = tuple(self._runtime.orphans(self._execution.session))
+        self._runtime.end(orphans, seconds=_ORPHAN_SECONDS)
+        if self._execution.had_handle:
+            try:
+                self._runtime.destroy(self._execution.handle)
+            except RelightError as error:
+                self._context.tell(f"the old place {self._execution.handle} could not be removed: {error}")
+        return orphans
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def _changed_files(self) -> list[str] | None:
+        """What differs from the files before the first open call began, or before its beginning was told: evidence
+        about calls that were cut off. None where nobody knows."""
+        found = resolve(self._context.store, self._execution.session)
+        head = found.whole_head()
+        if not found.identity.workspace:
+            return None
+        opened = [effect.intent_seq for effect in head.open]
+        before = msgspec.structs.replace(found, seq=min(opened) - 1 if opened else head.head)
+        try:
+            return [one.path for one in comparing.diff(self._context, before, None)]
+        except RelightError:
+            return None  # nothing was captured before it
+
+    def _opened_files(self) -> Files | None:
+        found = resolve(self._context.store, self._execution.session)
+        if not found.identity.workspace:
+            return None
+        rows = restoring.rows_of(self._context, found)
+        return Files(self._context, found.identity, restoring.snapshots_at(rows, found.whole_head().head))
+
+    # -- hooks ------------------------------------------------------------------------------------------------
+
+    def _open_hooks(self, observer: Observer) -> Hooks | None:
+        """Open the channel, where the agent can use it."""
+        if not self.adapter.capabilities.hooks:
+            return None
+        directory, channel = self._context.run_directory(self._execution.session), self._context.hooks
+        self._listening = channel.listen(directory, lambda told: self._answer(observer, told))
+        file = directory / "settings.json"
+        return Hooks(command=channel.command, file=file, approve=self._execution.policy.approve)
+
+    def _answer(self, observer: Observer, told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        heard = self.adapter.hears(told, self.surroundings)
+        if heard is None:
+            return None
+        if self._life is not None:
+            self._life.moved_us = self._context.clock.instant().us
+        decision = decision_of(observer.recorder, heard)
+        if decision is not None and decision[0] == "wait":
+            self._asked(decision[1])
+        if decision is None or decision[0] == "allow":
+            observer.hear(heard)
+        return self.adapter.decides(heard, *decision) if decision is not None else None
+
+    # -- the rung ---------------------------------------------------------------------------------------------
+
+    def _prepared(self, observer: Observer, hooks: Hooks | None, lowest: Rung | None) -> Life:
+        """Choose the rung and make the launch."""
+        execution, fold = self._execution, observer.recorder.fold
+        ready: Ready | None = None
+        if lowest is None:
+            aside = self._context.run_directory(execution.session) / "native"
+            ready = make_ready(
+                observer,
+                self.surroundings,
+                aside=aside,
+                changed=self._changed_files,
+                task=execution.task,
+                now_us=self._context.clock.now_us(),
+            )
+        rung: Rung
+        prompt = execution.prompt
+        native = self.adapter.new_id() if ready is None else ready.native
+        if ready is not None:
+            rung = "native"
+        elif (fold.messages or fold.hooked) and lowest != "fresh":
+            rung, prompt = "bootstrap", self._brief(observer)
+        else:
+            rung, native = "fresh", self.adapter.native_id_of(execution.command) or native
+        ask = Ask(
+            command=execution.command,
+            surroundings=self.surroundings,
+            rung=rung,
+            native_id=native if rung == "native" or self.adapter.capabilities.chosen_id else None,
+            prompt=prompt,
+            unfinished=ready is not None and observer.is_mid_turn,
+            deferred=ready is not None and ready.deferred,
+            hooks=hooks,
+        )
+        life = Life(observer, rung, self.adapter.launch(ask))
+        life.native, life.expected = ask.native_id, ask.native_id
+        return life
+
+    def _brief(self, observer: Observer) -> str:
+        fold = observer.recorder.fold
+        return brief(
+            task=self._execution.task,
+            messages=fold.messages,
+            format=fold.format,
+            doubtful=[call for call in fold.calls(doubtful=True) if call.in_doubt],
+            files=self._changed_files() or [],
+            prompt=self._execution.prompt,
+        )
+
+    # -- the process ------------------------------------------------------------------------------------------
+
+    def _spawn(self, life: Life, orphans: tuple[int, ...]) -> None:
+        execution, recorder = self._execution, self._recorder
+        for path, content in life.launch.files.items():
+            self._context.write_private(path, content)
+        environment = {
+            **self._marks,
+            AGENT_VARIABLE: execution.agent,
+            EPOCH_VARIABLE: str(recorder.epoch),
+            **(self._listening.environment if self._listening is not None else {}),
+            **life.launch.environment,
+        }
+        child = self._runtime.spawn(
+            life.launch.command,
+            directory=execution.directory,
+            environment=environment,
+            handle=recorder.head.handle or "",
+            log=self._context.run_directory(execution.session) / "output.log",
+            capture=life.launch.headless,
+        )
+        life.begin(child, self._context.clock.instant().us)
+        sent = life.rung == "fresh" and life.launch.prompt_sent  # after a native resume the agent remembers it
+        self._tell(life, "started", prompt_sent=sent, orphans=orphans)
+
+    def _taken_up(self, child: Child, observer: Observer) -> Life:
+        """Go on observing it; its hooks find the new socket where the old one was."""
+        execution = self._execution
+        life = Life(observer, "native", Launch(command=execution.command, headless=False))
+        life.begin(child, self._context.clock.instant().us)
+        life.native = life.expected = execution.native
+        path = self.adapter.locate(execution.native, self.surroundings) if execution.native is not None else None
+        if path is not None:
+            observer.follow(path)
+        if execution.prompt is not None:
+            self._runtime.deliver(execution.handle, execution.prompt)
+        self._tell(life, "taken_up", prompt_sent=False, orphans=())
+        return life
+
+    def _tell(self, life: Life, how: str, *, prompt_sent: bool, orphans: tuple[int, ...]) -> None:
+        """The outcome, for whoever started it, and in the journal; a prompt that waited is told now."""
+        child = life.child
+        self.started = Started(
+            session=self._execution.session,
+            command=life.launch.command,
+            handle=child.handle,
+            rung=life.rung,
+            prompt_sent=prompt_sent,
+            pid=child.pid,
+            orphans=orphans,
+        )
+        note = {how: {"rung": life.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
+        told = [NEXT_PROMPT, None] if self._recorder.fold.answers.get(NEXT_PROMPT) is not None else []
+        working = StatusChange(status="working")
+        self._recorder.commit("status", Changes(status=working, native=life.native, note=note, answer=told))
+
+
+def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState | None:
+    """How a coding agent would go on, as far as looking tells; None where the program is none."""
+    adapter, head = context.agent(found.identity), found.whole_head()
+    if not adapter.capabilities.transcript:
+        return None
+    runtime = context.runtime(found.identity)
+    if runtime.places and head.handle is not None:
+        probe = runtime.probe(head.handle)
+        if probe.liveness == "alive":
+            return AgentState(agent=adapter.name, rung="native", living=probe.pid)
+    environment = {**context.environment, **runtime.environment()}
+    surroundings = Surroundings(directory=found.identity.directory or "", environment=environment)
+    there = head.native is not None and adapter.locate(head.native, surroundings) is not None
+    if not has_history and not there:
+        return AgentState(agent=adapter.name, rung="fresh")
+    if not adapter.capabilities.native_resume:
+        return AgentState(agent=adapter.name, rung="bootstrap")
+    return AgentState(agent=adapter.name, rung="native", written=not there)

@@ -1,0 +1,308 @@
+"""Supervising a coding agent: start, observe, judge, and again.
+
+The supervisor owns the session all the while; the agent's hooks and transcript are recorded under its lease. The next
+rung of the ladder (starting.py) is taken where the one before ended without a reply and without a reason of its own.
+Whether a resume took is a verdict of its own, told and recorded. A wait is a row (waiting.py).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.operating import NEXT_PROMPT
+from relight.engine.reading import resolve
+from relight.engine.starting import Life, Start
+from relight.engine.supervise import Ended, Supervision
+from relight.engine.waiting import limited_until, wait
+from relight.errors import LeaseLost
+from relight.journal.failures.classify import classify
+from relight.journal.looping import repeated
+from relight.journal.retrying import History, Move, decide
+from relight.model.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
+from relight.model.execution import Execution, Part, ResumeVerdict, Started, execution_of
+from relight.model.session import Head
+from relight.model.status import Failure, StatusChange
+from relight.ports.agent import Rung, Surroundings
+from relight.ports.runtime import Exit
+
+_POLL_SECONDS: Final = 0.05
+_STOP_SECONDS: Final = 10.0
+_TAIL_LINES: Final = 200
+
+
+class AgentSupervision(Supervision):
+    """One coding agent's session, kept going from `run` on."""
+
+    def __init__(
+        self, context: Context, session: str, *, prompt: str | None = None, retries: int | None = None
+    ) -> None:
+        super().__init__(context, session, retries=retries)
+        self._prompt = prompt
+        self._lowest: Rung | None = None
+        """the rung to begin at, where a higher one did not take"""
+        self._question: str | None = None
+        """a call that was told to wait for a person"""
+        self.started: Started | None = None
+
+    def run(self) -> Ended:
+        """Until there is a verdict, a person is needed, or somebody asked to stop."""
+        history, prompt = History(), self._prompt
+        if not self._cooled_down():
+            return self._ended(Exit(code=0))
+        while True:
+            life, exit = self._live_once(prompt)
+            move = self._judged(life, exit, history)
+            self._end_with(move)
+            if move.again:
+                delay = max(0.0, (move.wake_us - self._wall_us()) / 1e6) if move.wake_us is not None else 0.0
+                self.watcher.died(exit, delay)
+                self._restarts += 1
+            if not self._goes_on(move):
+                return self._ended(exit)
+            history, prompt = move.history, move.prompt
+
+    def _goes_on(self, move: Move) -> bool:
+        if move.again and move.wake_us is None:
+            return not self._asked
+        return (move.again or move.change.status == "waiting") and self._wait(move.wake_us)
+
+    def _wait(self, wake_us: int | None) -> bool:
+        """Look at the row until it is time. False: asked to stop, or somebody else took the session up."""
+        begun_us = self._now_us()
+        woken = wait(self._context, self._session, wake_us, stop=lambda: bool(self._asked))
+        self._lost_us += self._now_us() - begun_us
+        return woken == "now"
+
+    def _cooled_down(self) -> bool:
+        """A session of the same account met a limit: this one waits for it too, instead of finding out."""
+        found = resolve(self._context.store, self._session)
+        provider = self._context.agent(found.identity).provider
+        wake_us = limited_until(self._context, found, provider)
+        if wake_us is None:
+            return True
+        if found.whole_head().wake_us != wake_us:
+            failure = Failure(kind="usage_limit", fields={"provider": provider, "shared": True})
+            self._claim()
+            reason = f"usage limit of {provider}"
+            self._write(StatusChange(status="queued", reason=reason, failure=failure, wake_us=wake_us))
+        self._context.tell(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
+        return self._wait(wake_us)
+
+    def _live_once(self, prompt: str | None) -> tuple[Life, Exit]:
+        """Claim, start, observe to the end."""
+        before = self._head()
+        self._claim()
+        self._question = None  # what an attempt that died was asking, the next one asks again
+        recorder = self._owned()
+        waiting = recorder.fold.answers.get(NEXT_PROMPT)
+        execution = execution_of(recorder.identity, before, prompt=prompt or waiting)
+        start = Start(self._context, recorder, execution, self._marks(recorder), self._asked_about)
+        try:
+            life = start.begin(self._lowest)
+        except BaseException as error:
+            start.close()
+            self._roll_back(before, start.part, error)
+            raise
+        self.started, self._child = start.started, life.child
+        self.watcher.started(life.child.pid, start.started.orphans if start.started is not None else ())
+        try:
+            exit = self._observe(life, execution, start.surroundings)
+        finally:
+            self._child = None
+            life.child.close()
+            start.close()
+        return life, exit
+
+    def _asked_about(self, question: str) -> None:
+        self._question = question
+
+    def _roll_back(self, before: Head, part: Part, error: BaseException) -> None:
+        """As it stood before, with a note which part of the start failed."""
+        if isinstance(error, LeaseLost) or self._recorder is None or not self._recorder.owns:
+            return
+        if before.status in ("queued", "failed", "terminated") and before.attempt:
+            change = StatusChange(
+                status=before.status, reason=before.reason, failure=before.failure, wake_us=before.wake_us
+            )
+        else:
+            reason = f"not started: {part}: {error}"
+            change = StatusChange(status="failed", reason=reason, failure=Failure(kind="start", text=str(error)))
+        self._write(change, note={"not_started": {"part": part, "why": str(error)}})
+
+    # -- while it lives ---------------------------------------------------------------------------------------
+
+    def _observe(self, life: Life, execution: Execution, surroundings: Surroundings) -> Exit:
+        child = life.child
+        self._pass_on(child)
+        while (exit := child.poll()) is None:
+            self._look_at(life, surroundings)
+            self._look()
+            self.watcher.tick(child)
+            self._enforce(life, execution)
+            if self._deadline_us is not None and self._now_us() > self._deadline_us:
+                child.signal(signal.SIGKILL)
+            self._context.clock.sleep(_POLL_SECONDS)
+        self._look_at(life, surroundings)
+        self._look(anyway=True)
+        return exit
+
+    def _look_at(self, life: Life, surroundings: Surroundings) -> None:
+        """Take in what it printed and what its transcript says."""
+        observer, child = life.observer, life.child
+        for text in child.output():
+            self._take_output(life, text)
+        if not observer.follows:
+            self._find_transcript(life, surroundings)
+        before = observer.progress
+        observer.look()
+        if observer.progress != before:
+            life.moved_us = self._now_us()
+            self._halt_loops(life)
+        if life.rung != "fresh" and not life.told and life.has_replied:
+            self._tell_verdict(life, "progressed")
+
+    def _halt_loops(self, life: Life) -> None:
+        """The same calls with the same results lead nowhere: a person has to look."""
+        recorder, repeats = life.observer.recorder, self._owned().identity.policy.repeats
+        why = repeated(recorder.fold, since=recorder.head.resumed_from or 0, repeats=repeats)
+        if why is not None and life.halted is None:
+            life.halted = why
+            self._tell_verdict(life, "looped")
+            life.child.signal(signal.SIGTERM)
+            self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
+
+    def _take_output(self, life: Life, text: str) -> None:
+        life.moved_us = self._now_us()
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if not isinstance(line, dict):
+            life.text = [*life.text[-_TAIL_LINES:], text]
+            return
+        life.output = [*life.output[-_TAIL_LINES:], line]
+        told = life.observer.adapter.id_in_output(line)
+        if told is not None and told != life.native:
+            self._learn_native(life, told)
+
+    def _learn_native(self, life: Life, native: str) -> None:
+        """The agent says which session it is. Another one than was asked for is not ours to go on with."""
+        if life.expected is not None and life.rung == "native" and native != life.expected:
+            text = f"native session id mismatch: asked for {life.expected}, the agent began {native}"
+            scope = Scope(provider=life.observer.adapter.provider or "")
+            life.imposed = Verdict(kind="crashed", source="result", scope=scope, text=text, cure="resume")
+            self._lowest = "bootstrap"
+            life.child.signal(signal.SIGKILL)
+            return
+        life.native = native
+        life.observer.mark({"native": "known"}, native=native)
+
+    def _find_transcript(self, life: Life, surroundings: Surroundings) -> None:
+        adapter = life.observer.adapter
+        if life.native is None and adapter.capabilities.transcript:
+            since_us = self._wall_us() - (self._now_us() - life.began_us)
+            found = adapter.newest(surroundings, since_us=since_us)
+            if found is not None:
+                self._learn_native(life, found)
+        if life.native is not None and life.imposed is None:
+            path = adapter.locate(life.native, surroundings)
+            if path is not None:
+                life.observer.follow(path)
+
+    def _enforce(self, life: Life, execution: Execution) -> None:
+        """Budget, time, and an agent that hangs without exiting."""
+        if life.halted is not None or life.imposed is not None:
+            return
+        policy, child, now_us = execution.policy, life.child, self._now_us()
+        cost = self._owned().head.usage.cost
+        if policy.budget is not None and cost is not None and cost > policy.budget:
+            life.halted = f"budget reached: {cost:.2f} of {policy.budget:.2f}"
+        elif policy.seconds is not None and now_us - life.began_us > policy.seconds * 1e6:
+            life.halted = f"time limit reached: {policy.seconds:.0f} s"
+        elif now_us - life.moved_us > policy.quiet_seconds * 1e6:
+            text = f"no sign of progress for {policy.quiet_seconds:.0f} s"
+            scope = Scope(provider=life.observer.adapter.provider or "")
+            life.imposed = Verdict(kind="crashed", source="own_signal", scope=scope, text=text, cure="resume")
+            child.signal(signal.SIGKILL)
+        if life.halted is not None:
+            child.signal(signal.SIGTERM)
+            self._deadline_us = now_us + round(_STOP_SECONDS * 1e6)
+
+    def _tell_verdict(self, life: Life, verdict: ResumeVerdict) -> None:
+        life.told = True
+        life.observer.mark({"resume": {"rung": life.rung, "verdict": verdict}})
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def _judged(self, life: Life, exit: Exit, history: History) -> Move:
+        """What its end means, and what follows."""
+        if life.halted is not None:
+            return Move(change=StatusChange(status="halted", reason=life.halted))
+        observer = life.observer
+        progressed = life.has_replied
+        verdict = life.imposed or classify(self._ending(life, exit))
+        if self._question is not None and verdict.kind in ("paused", "ok"):
+            question, self._question = self._question, None
+            return Move(change=StatusChange(status="waiting", reason="asks", question=question))
+        if life.rung == "native" and not progressed and verdict.kind in ("unknown", "crashed") and exit.signal is None:
+            self._lowest = "bootstrap"
+        elif progressed:
+            self._lowest = None
+        if life.rung != "fresh" and not life.told and observer.recorder.owns:
+            self._tell_verdict(life, "progressed" if progressed else "stranded")
+        identity = self._owned().identity
+        policy = identity.policy
+        if self._retries is not None:
+            policy = msgspec.structs.replace(policy, retries=self._retries)
+        move = decide(
+            verdict,
+            history,
+            progressed=progressed,
+            policy=policy,
+            now_us=self._wall_us(),
+            jitter=self._context.entropy.jitter(),
+            name=identity.name or identity.id[:8],
+        )
+        if self._asked:
+            change = StatusChange(status="terminated", reason=self._why_stopped(exit))
+            return Move(change=change)
+        return move
+
+    def _ending(self, life: Life, exit: Exit) -> Ending:
+        code = exit.code if exit.signal is None else -exit.signal
+        return Ending(
+            agent=life.observer.adapter.name,
+            exit_code=code,
+            signal=exit.signal,
+            own_signal=self._asked[0] if self._asked else None,
+            lines=tuple(life.output),
+            transcript=tuple(life.written(_TAIL_LINES)),
+            stdout="\n".join(life.text),
+            stderr="\n".join(life.child.last_lines()),
+            now_us=self._wall_us(),
+            timezone=self._context.environment.get("TZ") or "UTC",
+            provider=life.observer.adapter.provider,
+            least_wait_seconds=least_wait(self._context.environment),
+        )
+
+    def _end_with(self, move: Move) -> None:
+        change = move.change
+        if change.status == "completed":
+            said = self._owned().head.said
+            change = msgspec.structs.replace(change, result=said)
+        self._write(change)
+
+    def _wall_us(self) -> int:
+        return self._context.clock.now_us()
+
+
+def least_wait(environment: Mapping[str, str]) -> float:
+    """A minute, unless a test wants less."""
+    asked = environment.get("RELIGHT_LEAST_WAIT", "")
+    return float(asked) if asked.isdecimal() else LEAST_WAIT_SECONDS

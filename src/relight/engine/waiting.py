@@ -1,0 +1,55 @@
+"""Waiting: a row that says when. `queued` with a time, or `waiting` for a person; the lease is given back.
+
+Whoever waits only looks at the row: another process may take the session up, a person may send it a prompt. A limit
+belongs to a provider and a model, so a session waits for what another one has met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, Literal
+
+from relight.engine import listing
+from relight.engine.context import Context
+from relight.engine.reading import Found, resolve
+from relight.ports.store import Query
+
+Woken = Literal["now", "taken", "stopped"]
+"""now: it is time; taken: somebody else took it up, or ended it; stopped: whoever waited was asked to stop"""
+LOOK_SECONDS: Final = 0.1
+_ROW_SECONDS: Final = 0.3
+
+
+def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[[], bool]) -> Woken:
+    """Until its time has come, or there is something to do sooner. Without a time: until a person decided."""
+    seq = resolve(context.store, session).whole_head().seq
+    looked_us = context.clock.instant().us
+    while True:
+        if stop():
+            return "stopped"
+        if wake_us is not None and context.clock.now_us() >= wake_us:
+            return "now"
+        if context.clock.instant().us - looked_us >= _ROW_SECONDS * 1e6:
+            looked_us = context.clock.instant().us
+            head = resolve(context.store, session).whole_head()
+            if head.lease is not None or (head.seq != seq and head.status not in ("queued", "waiting")):
+                return "taken"
+            if head.seq != seq and head.status == "queued":
+                return "now"  # a decision, an answer, a new prompt
+        context.clock.sleep(LOOK_SECONDS)
+
+
+def limited_until(context: Context, found: Found, provider: str | None) -> int | None:
+    """When the usage limit ends that this session, or another of the same provider and model, has met."""
+    latest, now_us = None, context.clock.now_us()
+    for record in listing.every_session(context.store, Query(statuses=frozenset({"queued"}))):
+        head = record.head
+        if head is None or head.wake_us is None or head.wake_us <= now_us:
+            continue
+        failure = head.failure
+        if failure is None or failure.kind != "usage_limit" or failure.fields.get("provider") != provider:
+            continue
+        model = failure.fields.get("model")
+        if model is None or found.identity.model is None or str(model) in found.identity.model:
+            latest = max(latest or 0, head.wake_us)
+    return latest

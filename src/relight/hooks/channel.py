@@ -1,0 +1,120 @@
+"""The supervisor's end of the hooks: a socket in a private directory, one thread an exchange.
+
+The socket is bound and reached through its directory's descriptor, so that a long path is no obstacle.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import struct
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from relight.hooks import client
+from relight.ports.hooks import LOG_VARIABLE, SOCKET_VARIABLE, Answer
+
+PAYLOAD_BYTES: Final = 64 * 1024 * 1024
+PATIENCE_SECONDS: Final = 10.0
+AT_ONCE: Final = 64
+_NAME: Final = "hook"
+
+
+class SocketListening:
+    """An open socket and the thread that accepts on it."""
+
+    def __init__(self, directory: Path, answer: Answer) -> None:
+        self._answer = answer
+        self._path = directory / _NAME
+        self._log = directory / "hook.log"
+        self._slots = threading.BoundedSemaphore(AT_ONCE)
+        self._path.unlink(missing_ok=True)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            self._socket.bind(f"/proc/self/fd/{place}/{_NAME}")
+        finally:
+            os.close(place)
+        self._path.chmod(0o600)
+        self._socket.listen(AT_ONCE)
+        self._thread = threading.Thread(target=self._accept, name="relight-hooks", daemon=True)
+        self._thread.start()
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Where the client finds us."""
+        return {SOCKET_VARIABLE: str(self._path), LOG_VARIABLE: str(self._log)}
+
+    def close(self) -> None:
+        """Nobody is answered any more; the client then writes directly, and is refused if the lease is gone."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+        self._path.unlink(missing_ok=True)
+        self._thread.join(PATIENCE_SECONDS)
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                channel, _ = self._socket.accept()
+            except OSError:
+                return
+            self._slots.acquire()
+            threading.Thread(target=self._exchange, args=(channel,), name="relight-hook", daemon=True).start()
+
+    def _exchange(self, channel: socket.socket) -> None:
+        try:
+            with channel:
+                channel.settimeout(PATIENCE_SECONDS)
+                if _uid_of(channel) == os.getuid():
+                    channel.sendall(self._said(channel))
+        except OSError:
+            return  # it went away; what it told is recorded, or its client writes it directly
+        finally:
+            self._slots.release()
+
+    def _said(self, channel: socket.socket) -> bytes:
+        try:
+            told = json.loads(_read(channel))
+            answer = self._answer(told) if isinstance(told, dict) else None
+        except Exception as error:  # a hook must not break the supervisor either; its client hears of it
+            return f"-{type(error).__name__}: {error}".encode("utf-8", "backslashreplace")
+        return b"+" + (json.dumps(dict(answer)).encode() if answer is not None else b"")
+
+
+class SocketHooks:
+    """Hooks over a Unix socket."""
+
+    command = (sys.executable, "-I", "-S", client.__file__)
+
+    def listen(self, directory: Path, answer: Answer) -> SocketListening:
+        """Answer hooks from here on."""
+        return SocketListening(directory, answer)
+
+
+def _read(channel: socket.socket) -> bytes:
+    blocks, size = [], 0
+    while block := channel.recv(client.BLOCK_BYTES):
+        blocks.append(block)
+        size += len(block)
+        if size > PAYLOAD_BYTES:
+            raise ValueError(f"a hook told more than {PAYLOAD_BYTES} bytes")
+    return b"".join(blocks)
+
+
+def _uid_of(channel: socket.socket) -> int:
+    """Whose process is at the other end."""
+    credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+    uid: int = struct.unpack("3i", credentials)[1]
+    return uid
+
+
+def as_told(text: bytes) -> Mapping[str, Any] | None:
+    """What a hook was given on stdin; None where that is no object."""
+    told = json.loads(text)
+    return told if isinstance(told, dict) else None

@@ -1,0 +1,46 @@
+"""Hooks: how a running agent tells its supervisor what it does. What every channel promises.
+
+1. A hook is answered after what it tells is durable; the agent waits for that, so the answer must be quick.
+2. A hook never breaks the agent: whatever fails on our side is logged, and the agent goes on.
+3. Only processes of the same user reach the channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+SOCKET_VARIABLE: Final = "RELIGHT_HOOK_SOCKET"
+LOG_VARIABLE: Final = "RELIGHT_HOOK_LOG"
+EPOCH_VARIABLE: Final = "RELIGHT_EPOCH"
+"""the epoch of the supervisor's lease: a direct write goes under it, and is refused where somebody else has claimed"""
+
+Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
+"""from what a hook tells to what the agent is told; None: nothing, it goes on"""
+
+
+class Listening(Protocol):
+    """An open channel."""
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What the agent's process needs to reach it."""
+        ...
+
+    def close(self) -> None:
+        """Nobody is answered any more."""
+        ...
+
+
+class HookChannel(Protocol):
+    """Opens channels."""
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What an agent runs as its hook: JSON on stdin, the answer on stdout."""
+        ...
+
+    def listen(self, directory: Path, answer: Answer) -> Listening:
+        """Answer hooks from here on, each on a thread of its own. `directory` is ours and private."""
+        ...
