@@ -12,6 +12,7 @@ import pytest
 
 from relight.agents.claude_code import ClaudeCode
 from relight.agents.codex import Codex
+from relight.agents.native import jsonl
 from relight.ports.agent import AgentAdapter
 from tests.agents.transcripts import (
     CLAUDE_SESSION,
@@ -82,3 +83,10 @@ def test_every_byte_cut_keeps_the_valid_prefix(
             assert path.read_bytes() == data[: found.offset] + found.torn
             cuts += 1
     figure("G6", f"{adapter.name}: {cuts:,} cuts of {files} transcripts, the longest valid prefix kept each time")
+
+
+def test_half_of_a_character_is_read_and_written_as_javascript_does() -> None:
+    raw = b'{"said":"half \\ud83d of one"}\n'
+    [line] = jsonl.parse(raw).lines
+    assert line == {"said": "half \ud83d of one"}
+    assert jsonl.parse(jsonl.encode([line])).lines == (line,)

@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from relight.agents.claude_code import hooks, launching, places, tree
 from relight.agents.claude_code import lines as making
+from relight.agents.claude_code.growing import Growing
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
@@ -17,7 +18,6 @@ from relight.ports.agent import (
     Ask,
     Capabilities,
     Decision,
-    Entry,
     Heard,
     Launch,
     Line,
@@ -33,6 +33,9 @@ _PURE: Final = names(
 )
 _IDEMPOTENT: Final = names("Write Edit MultiEdit NotebookEdit TaskUpdate KillShell TaskStop")
 """done twice it leaves what once leaves: a file is written whole, an edit no longer finds what it replaced"""
+
+_RECENT: Final = 500
+"""lines among which the model that spoke last is looked for"""
 
 
 class ClaudeCode:
@@ -86,8 +89,10 @@ class ClaudeCode:
         return self.follow(path).read()
 
     def follow(self, path: Path) -> FileFollower:
+        growing = Growing()
+
         def assembled(lines: Sequence[Line], offset: int, tail: bytes) -> Transcript:
-            chosen: tuple[Entry, ...] = tree.entries(lines)
+            chosen = growing.entries(lines)
             named = path.stem if is_id(path.stem) else tree.last_text(lines, "sessionId") or ""
             return Transcript(
                 native_id=named if is_id(named) else "",
@@ -95,8 +100,8 @@ class ClaudeCode:
                 entries=chosen,
                 offset=offset,
                 torn=tail,
-                model=tree.model_of(entry.line for entry in chosen),
-                version=tree.last_text(lines, "version"),
+                model=tree.model_of([entry.line for entry in chosen[-_RECENT:]]),
+                version=growing.version,
             )
 
         return FileFollower(path, assembled)

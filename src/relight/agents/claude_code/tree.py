@@ -18,7 +18,7 @@ from relight.model.usage import Usage, usage_from
 from relight.ports.agent import Entry, Line, NativeCall
 
 SPOKEN: Final = frozenset({"user", "assistant"})
-_PASSING: Final = frozenset({"progress"})
+PASSING: Final = frozenset({"progress"})
 """lines that stand in the tree and say nothing"""
 _FINAL: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal", "model_context_window_exceeded"})
 SYNTHETIC: Final = "<synthetic>"
@@ -39,7 +39,7 @@ def branch(lines: Sequence[Line]) -> list[Line]:
     kept = {*_way(nodes, places, allowed), *head, *preserved}
     _complete(nodes, allowed, kept)
     order = [*head, *preserved, *sorted(kept.difference(head, preserved))]
-    return [nodes[place] for place in order if nodes[place].get("type") not in _PASSING]
+    return [nodes[place] for place in order if nodes[place].get("type") not in PASSING]
 
 
 def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
@@ -50,9 +50,14 @@ def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
     found = []
     for place, line in enumerate(chosen):
         reply = reply_of(line)
-        ends = bool(reply) and last[reply] == place and _ends_turn(line)
-        found.append(Entry(key=key_of(line), line=line, usage=_news(line, reply, told), ends_turn=ends))
+        ends = bool(reply) and last[reply] == place and ends_turn(line)
+        found.append(entry_of(line, usage=news(line, reply, told), ends_turn=ends))
     return tuple(found)
+
+
+def entry_of(line: Line, *, usage: Usage | None, ends_turn: bool) -> Entry:
+    """One line of the conversation."""
+    return Entry(key=key_of(line), line=line, usage=usage, ends_turn=ends_turn)
 
 
 def key_of(line: Line) -> str:
@@ -106,10 +111,21 @@ def is_summary(line: Line) -> bool:
     return line.get("isCompactSummary") is True
 
 
-def model_of(lines: Iterable[Line]) -> str | None:
+def answers_of(line: Line) -> tuple[str, ...]:
+    return ANTHROPIC.answers(message_of(line))
+
+
+def calls_of(line: Line) -> list[str]:
+    return [site.id for site in ANTHROPIC.calls(message_of(line))]
+
+
+def model_of(lines: Sequence[Line]) -> str | None:
     """The model that spoke last."""
-    models = [_text(message_of(line), "model") for line in lines if line.get("type") == "assistant"]
-    return next((model for model in reversed(models) if model and model != SYNTHETIC), None)
+    for line in reversed(lines):
+        model = _text(message_of(line), "model") if line.get("type") == "assistant" else ""
+        if model and model != SYNTHETIC:
+            return model
+    return None
 
 
 def last_text(lines: Iterable[Line], field: str) -> str | None:
@@ -171,14 +187,15 @@ def _preserved(boundary: Line) -> list[str]:
 # ---------------------------------------------------------------- what a line tells
 
 
-def _ends_turn(line: Line) -> bool:
+def ends_turn(line: Line) -> bool:
+    """Has the agent nothing more to do, if this is the last line of its reply?"""
     message = message_of(line)
     if line.get("isApiErrorMessage") is True or ANTHROPIC.calls(message) or message.get("model") == SYNTHETIC:
         return False
     return message.get("stop_reason") in _FINAL
 
 
-def _news(line: Line, reply: str, told: dict[str, Usage]) -> Usage | None:
+def news(line: Line, reply: str, told: dict[str, Usage]) -> Usage | None:
     """The tokens of a reply, counted once although each of its lines repeats them, perhaps with more."""
     given = message_of(line).get("usage")
     if not reply or not isinstance(given, dict):

@@ -91,17 +91,18 @@ class Codex:
             above = places.locate(native_id, home)
             return jsonl.read(above).lines if above is not None else None
 
+        growing = rollout.Growing(parent)
+
         def assembled(own: Sequence[Line], offset: int, tail: bytes) -> Transcript:
-            lines = rollout.whole(own, parent)
-            meta = rollout.payload_of(lines[0]) if lines and lines[0].get("type") == rollout.META else {}
-            version, named = meta.get("cli_version"), places.id_of(path) or meta.get("id")
+            entries = growing.entries(own)
+            version, named = growing.meta.get("cli_version"), places.id_of(path) or growing.meta.get("id")
             return Transcript(
                 native_id=named if isinstance(named, str) and is_id(named) else "",
                 path=path,
-                entries=rollout.entries(lines),
+                entries=entries,
                 offset=offset,
                 torn=tail,
-                model=rollout.model_of(lines),
+                model=growing.model,
                 version=version if isinstance(version, str) else None,
             )
 

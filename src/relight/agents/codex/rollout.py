@@ -43,20 +43,46 @@ def whole(lines: Sequence[Line], parent: Callable[[str], Sequence[Line] | None])
     return found
 
 
-def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
-    """What belongs to the conversation, from the last compaction on."""
-    kept = [line for line in lines if _belongs(line)]
-    start = max((place for place, line in enumerate(kept) if line.get("type") == COMPACTED), default=0)
-    metas = [line for line in kept if line.get("type") == META][:1]
-    rest = [line for line in kept[start:] if line.get("type") != META]
-    told = Usage()
-    found = []
-    for line in [*metas, *rest]:
-        usage, told = _news(line, told)
+class Growing:
+    """What belongs to the conversation of a rollout that grows, from the last compaction on; `parent` as in `whole`."""
+
+    def __init__(self, parent: Callable[[str], Sequence[Line] | None]) -> None:
+        self._parent = parent
+        self._seen = 0
+        self._entries: list[Entry] = []
+        self._told = Usage()
+        self.meta: dict[str, Any] = {}
+        """what the thread says of itself"""
+        self.model: str | None = None
+        """that of the last turn"""
+
+    def entries(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
+        """For all lines, of which those seen before are the same as then."""
+        fresh = lines[self._seen :]
+        if not self._seen or len(lines) < self._seen or any(line.get("type") in (META, COMPACTED) for line in fresh):
+            fresh = self._begin(whole(lines, self._parent))
+        for line in fresh:
+            self._add(line)
+        self._seen = len(lines)
+        return tuple(self._entries)
+
+    def _begin(self, lines: list[Line]) -> list[Line]:
+        """Forget all; the lines to add, in their order."""
+        self._entries, self._told, self.model = [], Usage(), model_of(lines)
+        self.meta = payload_of(lines[0]) if lines and lines[0].get("type") == META else {}
+        start = max((place for place, line in enumerate(lines) if line.get("type") == COMPACTED), default=0)
+        metas = [line for line in lines if line.get("type") == META][:1]
+        return [*metas, *(line for line in lines[start:] if line.get("type") != META)]
+
+    def _add(self, line: Line) -> None:
+        if not _belongs(line):
+            return
+        usage, self._told = _news(line, self._told)
         payload = payload_of(line)
+        if line.get("type") == _CONTEXT and isinstance(payload.get("model"), str):
+            self.model = payload["model"]
         ends = line.get("type") == _EVENT and payload.get("type") in _ENDS
-        found.append(Entry(key=key_of(line), line=line, usage=usage, ends_turn=ends))
-    return tuple(found)
+        self._entries.append(Entry(key=key_of(line), line=line, usage=usage, ends_turn=ends))
 
 
 def key_of(line: Line) -> str:

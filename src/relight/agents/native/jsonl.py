@@ -10,6 +10,7 @@ they are on disk; `append` changes nothing before its offset.
 
 from __future__ import annotations
 
+import json
 import os
 import secrets
 from collections.abc import Iterable, Sequence
@@ -71,7 +72,7 @@ def first(path: Path) -> dict[str, Any] | None:
 
 def encode(lines: Iterable[dict[str, Any]]) -> bytes:
     """Lines as bytes."""
-    return b"".join(_ENCODER.encode(line) + b"\n" for line in lines)
+    return b"".join(_encoded(line) + b"\n" for line in lines)
 
 
 def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
@@ -139,8 +140,27 @@ def _object(raw: bytes) -> dict[str, Any] | None:
     try:
         found = _DECODER.decode(raw)
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-        return None
+        found = _with_half_characters(raw) if b"\\ud" in raw.lower() else None
     return found if isinstance(found, dict) else None
+
+
+def _with_half_characters(raw: bytes) -> Any:
+    """JavaScript writes half of a character as an escape, which only the standard library reads."""
+    try:
+        return json.loads(raw, parse_constant=_refuse)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not JSON")
+
+
+def _encoded(line: dict[str, Any]) -> bytes:
+    try:
+        return _ENCODER.encode(line)
+    except UnicodeEncodeError:
+        return json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode()
 
 
 def _sync_directory(directory: Path) -> None:

@@ -1,0 +1,114 @@
+"""A conversation that grows: a line that goes on where it stands is added; for anything else the tree is read anew.
+
+It gives what `tree.entries` gives for all lines together, without looking at old ones again: a transcript of hours has
+many thousands, and a tool waits while its hook reads the newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from relight.agents.claude_code import tree
+from relight.model.usage import Usage
+from relight.ports.agent import Entry, Line
+
+
+class Growing:
+    """The entries of the lines seen so far."""
+
+    def __init__(self) -> None:
+        self._seen = 0
+        self._entries: list[Entry] = []
+        self._told: dict[str, Usage] = {}
+        self._reply = ""
+        """the reply that was begun last"""
+        self._ending: int | None = None
+        """where the entry stands that ends this reply's turn, if one does"""
+        self._recent: set[str] = set()
+        """lines since the last words of either side: whoever has one of them as parent goes on here"""
+        self._is_bare = False
+        """are all of these blocks of one reply, and results of its calls?"""
+        self._replies: set[str] = set()
+        """all that were ever begun, on this branch or another"""
+        self._asked: set[str] = set()
+        """calls of the reply that was begun last"""
+        self.version: str | None = None
+
+    def entries(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
+        """For all lines, of which those seen before are the same as then."""
+        fresh = lines[self._seen :]
+        if len(lines) < self._seen or not all(self._add(line) for line in fresh):
+            self._read_anew(lines)
+        self._seen = len(lines)
+        self.version = tree.last_text(fresh, "version") or self.version
+        return tuple(self._entries)
+
+    def _read_anew(self, lines: Sequence[Line]) -> None:
+        self._entries, self._told = list(tree.entries(lines)), {}
+        self._reply, self._ending, self._recent, self._asked = "", None, set(), set()
+        self._replies = {tree.reply_of(line) for line in lines}
+        exact = list(self._entries)
+        for place, entry in enumerate(exact):
+            self._count(entry.line)
+            self._follow(entry.line, place)
+        self._entries = exact  # who ends a turn is known of all lines together
+        places = (place for place, entry in enumerate(exact) if entry.ends_turn and self._is_current(entry.line))
+        self._ending = max(places, default=None)
+
+    def _add(self, line: Line) -> bool:
+        """Add a line that goes on here, or one that is no part of the conversation; False where neither is certain."""
+        if not isinstance(line.get("uuid"), str) or not line["uuid"] or line.get("isSidechain") is True:
+            return True
+        if tree.is_boundary(line) or tree.is_summary(line) or line.get("type") in tree.PASSING:
+            return False
+        if line["uuid"] in self._recent or not self._hangs_here(line):
+            return False
+        reply = tree.reply_of(line)
+        if reply and reply != self._reply and reply in self._replies:
+            return False  # one more block of an older reply brings that one back
+        if not self._asked.issuperset(tree.answers_of(line)):
+            return False
+        self._entries.append(tree.entry_of(line, usage=self._count(line), ends_turn=False))
+        self._follow(line, len(self._entries) - 1)
+        return True
+
+    def _hangs_here(self, line: Line) -> bool:
+        """On the last line; a result also on its own call, where nothing but blocks and results came since."""
+        parent = line.get("parentUuid")
+        if not self._entries:
+            return False
+        if parent == self._entries[-1].line["uuid"]:
+            return True
+        return parent in self._recent and self._is_bare and bool(tree.answers_of(line))
+
+    def _count(self, line: Line) -> Usage | None:
+        return tree.news(line, tree.reply_of(line), self._told)
+
+    def _follow(self, line: Line, place: int) -> None:
+        """Where the next line may hang; of a reply only the last line can end the turn."""
+        reply = tree.reply_of(line)
+        begins = bool(reply) and reply != self._reply
+        if begins or (line.get("type") == "user" and not tree.answers_of(line)):
+            self._recent, self._asked = set(), set()
+        if begins:
+            self._ending = None
+        if reply:
+            self._reply = reply
+            self._replies.add(reply)
+            self._asked.update(tree.calls_of(line))
+            self._end(self._ending, ends=False)
+            self._ending = place if tree.ends_turn(line) else None
+            self._end(self._ending, ends=True)
+        self._recent.add(line["uuid"])
+        answers = tree.answers_of(line)
+        fits = bool(reply) or (bool(answers) and self._asked.issuperset(answers))
+        self._is_bare = (self._is_bare or begins) and fits
+
+    def _is_current(self, line: Line) -> bool:
+        return tree.reply_of(line) == self._reply
+
+    def _end(self, place: int | None, *, ends: bool) -> None:
+        if place is not None and self._entries[place].ends_turn is not ends:
+            self._entries[place] = msgspec.structs.replace(self._entries[place], ends_turn=ends)
