@@ -20,7 +20,6 @@ from relight.model.status import StatusChange
 from relight.model.step import Changes
 from relight.ports.agent import Decision, Heard
 
-
 ASKED: Final = "asked"
 """the answer before there is one: the call was told to wait, so it has not run"""
 

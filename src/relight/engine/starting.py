@@ -8,6 +8,7 @@ a brief from our journal, a fresh start. An agent that outlived its supervisor i
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -58,6 +59,8 @@ class Life:
         """is its verdict recorded?"""
         self.replied_before = observer.replies
         """by taking in what the attempt before had said"""
+        self.heard_native: str | None = None
+        """the native id that a hook told"""
         self._before = observer.transcript
         """as it stood when this attempt began"""
         self._child: Child | None = None
@@ -81,6 +84,11 @@ class Life:
             return []
         known = len(before.entries) if before is not None and before.path == now.path else 0
         return [entry.line for entry in now.entries[known:][-most:]]
+
+    def end(self) -> None:
+        """Kill it, where it runs."""
+        if self._child is not None:
+            self._child.signal(signal.SIGKILL)
 
     @property
     def has_replied(self) -> bool:
@@ -134,8 +142,14 @@ class Start:
             self._spawn(self._life, orphans)
         return self._life
 
+    def abandon(self) -> None:
+        """Where it failed: nothing of it lives on."""
+        if self._life is not None:
+            self._life.end()
+        self.close()
+
     def close(self) -> None:
-        """After the end, or where it failed."""
+        """After the end."""
         if self._listening is not None:
             self._listening.close()
         if self._files is not None:
@@ -199,6 +213,7 @@ class Start:
             return None
         if self._life is not None:
             self._life.moved_us = self._context.clock.instant().us
+            self._life.heard_native = heard.native_id or self._life.heard_native
         decision = decision_of(observer.recorder, heard)
         if decision is not None and decision[0] == "wait":
             self._asked(decision[1])

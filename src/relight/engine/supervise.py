@@ -215,7 +215,7 @@ def bring_back(context: Context, found: Found) -> None:
 
 
 def _refuse_unshared(context: Context) -> None:
-    if context.store.durability == "none":
+    if context.store.durability == "none" and "://" not in context.store.url:
         what = "a program can only be supervised on a store that it can open too"
         raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])
 

@@ -20,8 +20,7 @@ from relight.engine.reading import resolve
 from relight.engine.starting import Life, Start
 from relight.engine.supervise import Ended, Supervision
 from relight.engine.waiting import limited_until, wait
-from relight.errors import LeaseLost
-from relight.journal.failures.classify import classify
+from relight.errors import LeaseLost, StoreUnavailable
 from relight.journal.looping import repeated
 from relight.journal.retrying import History, Move, decide
 from relight.model.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
@@ -48,6 +47,7 @@ class AgentSupervision(Supervision):
         """the rung to begin at, where a higher one did not take"""
         self._question: str | None = None
         """a call that was told to wait for a person"""
+        self._told_trouble = False
         self.started: Started | None = None
 
     def run(self) -> Ended:
@@ -106,13 +106,16 @@ class AgentSupervision(Supervision):
         try:
             life = start.begin(self._lowest)
         except BaseException as error:
-            start.close()
+            start.abandon()
             self._roll_back(before, start.part, error)
             raise
         self.started, self._child = start.started, life.child
         self.watcher.started(life.child.pid, start.started.orphans if start.started is not None else ())
         try:
             exit = self._observe(life, execution, start.surroundings)
+        except BaseException:
+            life.end()  # an agent that nobody records must not go on
+            raise
         finally:
             self._child = None
             life.child.close()
@@ -141,8 +144,8 @@ class AgentSupervision(Supervision):
         child = life.child
         self._pass_on(child)
         while (exit := child.poll()) is None:
-            self._look_at(life, surroundings)
-            self._look()
+            self._check_lease()
+            self._try_to_look(life, surroundings)
             self.watcher.tick(child)
             self._enforce(life, execution)
             if self._deadline_us is not None and self._now_us() > self._deadline_us:
@@ -152,11 +155,30 @@ class AgentSupervision(Supervision):
         self._look(anyway=True)
         return exit
 
+    def _check_lease(self) -> None:
+        lost = self._owned().lost
+        if lost is not None:
+            raise lost
+
+    def _try_to_look(self, life: Life, surroundings: Surroundings) -> None:
+        """A store that is away for a while costs nothing: the transcript is still there when it is back."""
+        try:
+            self._look_at(life, surroundings)
+            self._look()
+        except StoreUnavailable as error:
+            if not self._told_trouble:
+                self._context.tell(f"the store is away, the agent goes on: {error}")
+            self._told_trouble = True
+        else:
+            self._told_trouble = False
+
     def _look_at(self, life: Life, surroundings: Surroundings) -> None:
         """Take in what it printed and what its transcript says."""
         observer, child = life.observer, life.child
         for text in child.output():
             self._take_output(life, text)
+        if life.heard_native is not None and life.heard_native != life.native and life.imposed is None:
+            self._learn_native(life, life.heard_native)
         if not observer.follows:
             self._find_transcript(life, surroundings)
         before = observer.progress
@@ -246,6 +268,8 @@ class AgentSupervision(Supervision):
             return Move(change=StatusChange(status="halted", reason=life.halted))
         observer = life.observer
         progressed = life.has_replied
+        from relight.journal.failures.classify import classify  # many patterns, which a start need not wait for
+
         verdict = life.imposed or classify(self._ending(life, exit))
         if self._question is not None and verdict.kind in ("paused", "ok"):
             question, self._question = self._question, None
