@@ -24,6 +24,7 @@ from relight.model.policy import Retention
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
+    from relight.ports.store import Store
 
 _DURABILITY: Final = {
     "power-loss": "an acknowledged step survives a crash and a power cut",
@@ -100,13 +101,8 @@ def _store(rl: Relight, door: Door) -> list[Finding]:
         return [Finding("store", f"{place(str(path))}: not there yet; it is made by the first session")]
     counts = rl.counts()
     findings = [
-        Finding("store", place(str(path)) if path is not None else store.url),
-        Finding(
-            "durable",
-            _DURABILITY.get(store.durability, store.durability),
-            fine=store.durability == "power-loss",
-            cure="" if store.durability == "power-loss" else "set RELIGHT_STORE to a file",
-        ),
+        Finding("store", place(str(path)) if path is not None else getattr(store, "place", store.url)),
+        _durable(store),
         Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
         _captured(rl, path),
         _retention(rl),
@@ -121,6 +117,15 @@ def _store(rl: Relight, door: Door) -> list[Finding]:
     return findings
 
 
+def _durable(store: Store) -> Finding:
+    """In words; a store on a server says itself why it is no better, and what would help."""
+    reason = getattr(store, "durability_reason", "")
+    cures = getattr(store, "durability_cures", ()) or ("set RELIGHT_STORE to a file",)
+    text = f"{store.durability}: {reason}" if reason else _DURABILITY.get(store.durability, store.durability)
+    fine = store.durability == "power-loss"
+    return Finding("durable", text, fine=fine, cure="" if fine else "; ".join(cures))
+
+
 def _captured(rl: Relight, path: Path | None) -> Finding:
     taken = rl.file_bytes()
     where = f" in {place(str(path))}.blobs" if taken and path is not None else ""
@@ -132,7 +137,8 @@ def _path_of(door: Door) -> Path | None:
     from relight import wiring
 
     address = door.store or os.environ.get("RELIGHT_STORE") or wiring.default_path()
-    return None if address == "memory:" else wiring.sqlite_path(address).absolute()
+    is_file = "://" not in address or address.startswith("sqlite:")
+    return wiring.sqlite_path(address).absolute() if is_file and address != "memory:" else None
 
 
 def _retention(rl: Relight) -> Finding:

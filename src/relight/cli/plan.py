@@ -23,7 +23,7 @@ def lines_of(
         Fact("conversation", count(plan.message_count, "message") + _rung(plan) + _fork_note(plan)),
         plan_fact(plan.files),
         Fact("calls", _calls(plan)),
-        Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),
+        Fact("", f"the model will be told: {plan.told}" if plan.told and not _lives(plan) else "", "warn"),
         Fact("command", _command(plan, directory)),
         Fact("orphans", _orphans(() if _lives(plan) else orphans), "warn"),
     ]

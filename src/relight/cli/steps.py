@@ -197,9 +197,9 @@ class Narrator:
 
 def _noted(key: str, value: Any) -> str:
     """A note in words."""
-    if key == "started" and isinstance(value, dict):
+    if key in ("started", "taken_up") and isinstance(value, dict):
         place = f", in {value['handle']}" if value.get("handle") else ""
-        return f"started ({_short(value.get('rung'))}), pid {value.get('pid')}{place}"
+        return f"{key.replace('_', ' ')} ({_short(value.get('rung'))}), pid {value.get('pid')}{place}"
     if key == "resume" and isinstance(value, dict):
         return f"resume {_short(value.get('verdict'))} ({_short(value.get('rung'))})"
     if key in ("turn", "native"):
