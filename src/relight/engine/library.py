@@ -338,10 +338,12 @@ class Relight:
         key: bytes | None = None,
         attachments: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> bundling.Exported:
-        """A session with its ancestors and its captured files as one new file, without secrets, signed with a key."""
+        """A session with its ancestors and its captured files as one new file, without secrets, signed with a key.
+
+        The transcript of a coding agent goes along as it stands, as the attachment `native.jsonl`."""
         found = resolve(self._context.store, ref)
-        place = os.fspath(path)
-        return bundling.export_to(self._context, found, place, redact=redact, key=key, attachments=attachments)
+        attached = {**starting.native_file(self._context, found), **(attachments or {})}
+        return bundling.export_to(self._context, found, os.fspath(path), redact=redact, key=key, attachments=attached)
 
     def bundle_attachment(self, path: str | os.PathLike[str], name: str) -> bytes:
         """One attachment of a bundle; the store is not touched."""

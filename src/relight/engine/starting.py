@@ -28,12 +28,15 @@ from relight.journal.brief import brief
 from relight.model.ending import Verdict
 from relight.model.execution import Execution, Part, Started
 from relight.model.info import AgentState
+from relight.model.session import Identity
 from relight.model.status import StatusChange
 from relight.model.step import Changes
+from relight.model.view import Text
 from relight.ports.agent import Ask, Hooks, Launch, Line, Rung, Surroundings
 from relight.ports.hooks import EPOCH_VARIABLE, Listening
 from relight.ports.runtime import AGENT_VARIABLE, Child
 
+NATIVE_FILE: Final = "native.jsonl"
 _ORPHAN_SECONDS: Final = 1.0
 
 
@@ -57,6 +60,9 @@ class Life:
         self.halted: str | None = None
         self.told = False
         """is its verdict recorded?"""
+        self.prompt: str | None = None
+        """what it was told to do next"""
+        self._spoken_before = len(observer.recorder.fold.messages)
         self.replied_before = observer.replies
         """by taking in what the attempt before had said"""
         self.heard_native: str | None = None
@@ -90,6 +96,14 @@ class Life:
         if self._child is not None:
             self._child.signal(signal.SIGKILL)
 
+    def has_heard(self, prompt: str) -> bool:
+        """Did the agent write down that it was told this? Else it would be lost with it."""
+        fold = self.observer.recorder.fold
+        since = self._spoken_before if self.rung == "native" else 0
+        view = fold.format.read(fold.messages[since:])
+        said = [block.text for one in view if one.role == "user" for block in one.blocks if isinstance(block, Text)]
+        return self.has_replied or any(prompt in text for text in said)
+
     @property
     def has_replied(self) -> bool:
         """Did the model say anything in this attempt?"""
@@ -118,8 +132,7 @@ class Start:
         self._listening: Listening | None = None
         self._life: Life | None = None
         self.adapter = context.agent(recorder.identity)
-        environment = {**context.environment, **self._runtime.environment()}
-        self.surroundings = Surroundings(directory=execution.directory, environment=environment)
+        self.surroundings = surroundings_of(context, recorder.identity)
         self.part: Part = "runtime"
         self.started: Started | None = None
 
@@ -311,7 +324,7 @@ class Start:
         return life
 
     def _tell(self, life: Life, how: str, *, prompt_sent: bool, orphans: tuple[int, ...]) -> None:
-        """The outcome, for whoever started it, and in the journal; a prompt that waited is told now."""
+        """The outcome, for whoever started it, and in the journal. A prompt waits until the agent wrote it down."""
         child = life.child
         self.started = Started(
             session=self._execution.session,
@@ -323,9 +336,25 @@ class Start:
             orphans=orphans,
         )
         note = {how: {"rung": life.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
-        told = [NEXT_PROMPT, None] if self._recorder.fold.answers.get(NEXT_PROMPT) is not None else []
+        if self._execution.prompt is not None:
+            life.prompt = str(self._context.redactor().value(self._execution.prompt))
+        told = [NEXT_PROMPT, life.prompt] if life.prompt is not None else []
         working = StatusChange(status="working")
         self._recorder.commit("status", Changes(status=working, native=life.native, note=note, answer=told))
+
+
+def native_file(context: Context, found: Found) -> dict[str, str]:
+    """The agent's own transcript, where it is on this machine, by the name it has in a bundle."""
+    adapter, native = context.agent(found.identity), found.whole_head().native
+    surroundings = surroundings_of(context, found.identity)
+    path = adapter.locate(native, surroundings) if native is not None else None
+    return {NATIVE_FILE: str(path)} if path is not None else {}
+
+
+def surroundings_of(context: Context, identity: Identity) -> Surroundings:
+    """Where a session's agent lives, as its process will see it."""
+    environment = {**context.environment, **context.runtime(identity).environment()}
+    return Surroundings(directory=identity.directory or "", environment=environment)
 
 
 def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState | None:
@@ -338,8 +367,7 @@ def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState 
         probe = runtime.probe(head.handle)
         if probe.liveness == "alive":
             return AgentState(agent=adapter.name, rung="native", living=probe.pid)
-    environment = {**context.environment, **runtime.environment()}
-    surroundings = Surroundings(directory=found.identity.directory or "", environment=environment)
+    surroundings = surroundings_of(context, found.identity)
     there = head.native is not None and adapter.locate(head.native, surroundings) is not None
     if not has_history and not there:
         return AgentState(agent=adapter.name, rung="fresh")

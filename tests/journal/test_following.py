@@ -1,0 +1,74 @@
+"""How a native transcript stands to the journal, what waits for a person, what is a loop, what a brief says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relight.journal.approving import cure_of, is_about, matches, question_of
+from relight.journal.brief import brief
+from relight.journal.following import compare
+from relight.journal.formats.anthropic import ANTHROPIC
+from relight.model.call import Call
+
+KEYS = st.lists(st.sampled_from("abcd"), max_size=6)
+
+
+@given(KEYS, KEYS)
+def test_a_transcript_is_the_same_ahead_behind_or_apart(journal: list[str], transcript: list[str]) -> None:
+    found = compare(journal, transcript)
+    assert journal[: found.common] == transcript[: found.common]
+    match found.relation:
+        case "same":
+            assert journal == transcript
+        case "ahead":
+            assert transcript[: len(journal)] == journal and len(transcript) > len(journal)
+        case "behind":
+            assert journal[: len(transcript)] == transcript and len(journal) > len(transcript)
+        case "apart":
+            assert journal[found.common] != transcript[found.common]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "tool", "arguments", "waits"),
+    [
+        ("Bash", "Bash", {"command": "ls"}, True),
+        ("Bash(git push*)", "Bash", {"command": "git push origin"}, True),
+        ("Bash(git push*)", "Bash", {"command": "git status"}, False),
+        ("Bash(git push*)", "Bash", {"command": "echo; git push"}, False),
+        ("*push*", "Bash", {"command": "echo; git push"}, True),
+        ("mcp__*", "mcp__mail__send", {"to": "ada"}, True),
+        ("Write(*.env)", "Write", {"file_path": "a/.env", "content": "x"}, True),
+        ("Write", "Edit", {"file_path": "a"}, False),
+    ],
+)
+def test_a_pattern_means_a_tool_or_a_tool_and_its_words(pattern: str, tool: str, arguments: Any, waits: bool) -> None:
+    assert matches([pattern], tool, arguments) is waits
+
+
+def test_a_decision_is_about_one_call() -> None:
+    question = question_of("toolu_1", "Bash", {"command": "git push"})
+    assert is_about(question, "toolu_1") and not is_about(question, "toolu_2")
+    assert cure_of(question, "job") == "relight approve job"
+    assert cure_of("which port?", "job") == "relight send job ANSWER"
+
+
+def test_a_brief_tells_task_words_calls_doubt_and_files_and_stays_short() -> None:
+    messages: list[dict[str, Any]] = [{"role": "user", "content": "Port it to uv"}]
+    for number in range(500):
+        call = {"type": "tool_use", "id": f"t{number}", "name": "Bash", "input": {"command": f"step {number} " * 200}}
+        result = {"type": "tool_result", "tool_use_id": f"t{number}", "content": "x" * 5000}
+        messages += [
+            {"role": "assistant", "content": [{"type": "text", "text": f"I do {number}. " * 50}, call]},
+            {"role": "user", "content": [result]},
+        ]
+    doubtful = [Call(id="t9", name="Bash", arguments={"command": "send the mail"})]
+    files = [f"src/{number}.py" for number in range(1000)]
+    text = brief(task=None, messages=messages, format=ANTHROPIC, doubtful=doubtful, files=files)
+    for told in ("Port it to uv", "I do 499.", "step 499", "send the mail", "verify before you retry", "src/0.py"):
+        assert told in text, told
+    assert "and 940 more" in text
+    assert len(text) < 40_000
