@@ -29,6 +29,11 @@ SETTINGS: Final = (
         meaning="Where sessions are kept: the path of an SQLite file, or an address such as `sqlite:////var/r.db`.",
     ),
     Setting(
+        name="RELIGHT_BLOBS",
+        default="a directory of the store's own: beside the file, or in the user's data directory where it is a server",
+        meaning="Where captured files lie on this machine, for a store on a server.",
+    ),
+    Setting(
         name="XDG_DATA_HOME",
         default="`~/.local/share`, on macOS `~/Library/Application Support`",
         meaning="The user's data directory.",

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
-from relight.errors import StoreUnavailable, UnknownStore, UsageError
+from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
 from relight.machine import SystemClock, SystemEntropy, SystemHost, write_private
 from relight.ports.agent import AgentAdapter
 from relight.ports.clock import Clock, Entropy, Host
@@ -26,7 +27,15 @@ from relight.ports.workspace import Workspaces
 if TYPE_CHECKING:
     from relight.journal.redaction import Redactor
 
-KNOWN: Final = ("sqlite:///relative.db", "sqlite:////absolute.db", "memory:")
+KNOWN: Final = (
+    "sqlite:///relative.db",
+    "sqlite:////absolute.db",
+    "postgresql://host/database",
+    "redis://host:6379/0",
+    "memory:",
+)
+_POSTGRES: Final = ("postgresql", "postgres")
+_REDIS: Final = ("redis", "rediss", "unix")
 
 
 def open(
@@ -75,7 +84,7 @@ def _context(
         runtimes=lambda name, session, network: _runtime(store, name, session, network),
         agents=_Agents(),
         hooks=_Hooks(),
-        redactor=cache(_redactor),
+        redactor=_redactor,
         run_directory=lambda session: _run_directory(store, session),
         write_private=write_private,
         environment=os.environ,
@@ -94,6 +103,10 @@ def open_store(url: str | os.PathLike[str] | Store | None, clock: Clock, *, crea
     address = os.fsdecode(url) if url is not None else os.environ.get("RELIGHT_STORE") or default_path()
     if not address or "\0" in address:
         raise UnknownStore(address, known=KNOWN)
+    if address.partition("://")[0] in _POSTGRES:
+        return _postgres_store(address, clock, create=create)
+    if address.partition("://")[0] in _REDIS:
+        return _redis_store(address, clock, create=create)
     path = sqlite_path(address) if address != "memory:" else None
     if path is None or (not create and not path.exists()):
         from relight.stores.memory import MemoryStore
@@ -102,6 +115,48 @@ def open_store(url: str | os.PathLike[str] | Store | None, clock: Clock, *, crea
     from relight.stores.sqlite.store import SqliteStore
 
     return SqliteStore(path, clock)
+
+
+def _postgres_store(address: str, clock: Clock, *, create: bool) -> Store:
+    try:
+        from relight.stores.postgres.store import PostgresStore
+    except ModuleNotFoundError as error:
+        if error.name != "psycopg":
+            raise
+        raise MissingExtra("postgres", needed_for="a store on PostgreSQL") from None
+    if create:
+        return PostgresStore(address, clock, local=_data_directory(), blobs=_blobs())
+    found = PostgresStore.found(address, clock, local=_data_directory(), blobs=_blobs())
+    if found is not None:
+        return found
+    from relight.stores.memory import MemoryStore
+
+    return MemoryStore(clock)
+
+
+def _redis_store(address: str, clock: Clock, *, create: bool) -> Store:
+    try:
+        from relight.stores.redis.store import RedisStore
+    except ModuleNotFoundError as error:
+        if error.name != "redis":
+            raise
+        raise MissingExtra("redis", needed_for="a store on Redis") from None
+    tell = _tell if create else _keep_quiet
+    return RedisStore(address, clock, local=_data_directory(), blobs=_blobs(), tell=tell)
+
+
+def _keep_quiet(line: str) -> None:
+    """Whoever only reads need not be told what writing would risk."""
+
+
+def _data_directory() -> Path:
+    return Path(default_path()).parent
+
+
+def _blobs() -> Path | None:
+    """Where the content of workspaces lies on this machine, for stores that are somewhere else."""
+    named = os.environ.get("RELIGHT_BLOBS")
+    return Path(named).absolute() if named else None
 
 
 def default_path() -> str:
@@ -147,14 +202,15 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
         return TmuxRuntime(_run_root(store) / "tmux")
     from relight.runtimes.process.runtime import ProcessRuntime
 
+    plain = ProcessRuntime(clean=lambda text: _redactor().text(text))
     if name == "process":
-        return ProcessRuntime()
+        return plain
     if name == "sandbox":
         from relight.runtimes.sandbox import SandboxRuntime
 
         homes = _run_root(store) / "homes"
         writable = [_run_directory(store, session)] if session else []
-        return SandboxRuntime(ProcessRuntime(), homes, writable=writable, network=network, session=session)
+        return SandboxRuntime(plain, homes, writable=writable, network=network, session=session)
     raise UsageError(f"no runtime called {name!a}", hints=["there are: process, tmux, sandbox"])
 
 
@@ -166,9 +222,13 @@ def _run_directory(store: Store, session: str) -> Path:
 
 
 def _run_root(store: Store) -> Path:
-    return Path(f"{sqlite_path(store.url)}.run").absolute()
+    place = getattr(store, "place", None)
+    if place is None:
+        return Path(f"{sqlite_path(store.url)}.run").absolute()
+    return _data_directory() / f"server-{sha256(place.encode()).hexdigest()[:8]}.run"
 
 
+@cache
 def _redactor() -> Redactor:
     from relight.journal.redaction import Redactor, secret_names
 

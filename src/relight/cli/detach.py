@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from relight.cli.door import Door
 from relight.cli.look import Span
 from relight.errors import AgentFailed
+from relight.ports.runtime import STORE_VARIABLE
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -27,8 +28,6 @@ def start_detached(door: Door, rl: Relight, session: str, *, retries: int | None
         "-P",
         "-m",
         "relight.cli",
-        "--store",
-        rl.store.url,
         "resume",
         "--yes",
         "--quiet",
@@ -38,9 +37,12 @@ def start_detached(door: Door, rl: Relight, session: str, *, retries: int | None
         command += ["--", session, prompt]
     else:
         command += ["--", session]
+    environment = {**os.environ, STORE_VARIABLE: rl.store.url}  # not an argument: an address may hold a password
     log = rl.run_directory(session) / "supervisor.log"
     with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as kept:
-        child = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True)
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True, env=environment
+        )
     deadline = time.monotonic() + _START_SECONDS
     while rl.get(session).attempt == before.attempt and child.poll() is None and time.monotonic() < deadline:
         time.sleep(_LOOK_SECONDS)

@@ -302,7 +302,7 @@ class Start:
             directory=execution.directory,
             environment=environment,
             handle=recorder.head.handle or "",
-            log=self._context.run_directory(execution.session) / "output.log",
+            log=self._context.run_directory(execution.session) / "output.log" if life.launch.headless else None,
             capture=life.launch.headless,
         )
         life.begin(child, self._context.clock.instant().us)

@@ -27,6 +27,7 @@ from relight.model.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
 from relight.model.execution import Execution, Part, ResumeVerdict, Started, execution_of
 from relight.model.session import Head
 from relight.model.status import Failure, StatusChange
+from relight.model.step import Changes
 from relight.ports.agent import Rung, Surroundings
 from relight.ports.runtime import Exit
 
@@ -186,8 +187,17 @@ class AgentSupervision(Supervision):
         if observer.progress != before:
             life.moved_us = self._now_us()
             self._halt_loops(life)
+        self._note_heard(life)
         if life.rung != "fresh" and not life.told and life.has_replied:
             self._tell_verdict(life, "progressed")
+
+    def _note_heard(self, life: Life) -> None:
+        """A prompt is told once the agent has written it down; until then the next attempt says it again."""
+        waiting = self._owned().fold.answers.get(NEXT_PROMPT)
+        if waiting is None or waiting != life.prompt:
+            return
+        if life.has_heard(waiting):
+            self._owned().commit("mark", Changes(answer=[NEXT_PROMPT, None], note={"prompt": "told"}))
 
     def _halt_loops(self, life: Life) -> None:
         """The same calls with the same results lead nowhere: a person has to look."""
@@ -268,9 +278,7 @@ class AgentSupervision(Supervision):
             return Move(change=StatusChange(status="halted", reason=life.halted))
         observer = life.observer
         progressed = life.has_replied
-        from relight.journal.failures.classify import classify  # many patterns, which a start need not wait for
-
-        verdict = life.imposed or classify(self._ending(life, exit))
+        verdict = life.imposed or self._verdict(life, exit)
         if self._question is not None and verdict.kind in ("paused", "ok"):
             question, self._question = self._question, None
             return Move(change=StatusChange(status="waiting", reason="asks", question=question))
@@ -297,6 +305,14 @@ class AgentSupervision(Supervision):
             change = StatusChange(status="terminated", reason=self._why_stopped(exit))
             return Move(change=change)
         return move
+
+    def _verdict(self, life: Life, exit: Exit) -> Verdict:
+        from relight.journal.failures.classify import classify  # many patterns, which a start need not wait for
+
+        verdict = classify(self._ending(life, exit))
+        if exit.signal == signal.SIGHUP and not self._asked:  # its terminal died, not its work
+            return msgspec.structs.replace(verdict, kind="killed", cure="resume", text="its terminal is gone")
+        return verdict
 
     def _ending(self, life: Life, exit: Exit) -> Ending:
         code = exit.code if exit.signal is None else -exit.signal

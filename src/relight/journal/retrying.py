@@ -93,6 +93,8 @@ def reason_of(verdict: Verdict) -> str:
     words = verdict.kind.replace("_", " ")
     if verdict.kind == "killed":
         return f"killed (signal {verdict.fields.get('signal', 9)})"
+    if verdict.kind == "terminated" and not verdict.text:
+        return "asked to end, not by relight"
     return f"{words}: {verdict.text}" if verdict.text else words
 
 

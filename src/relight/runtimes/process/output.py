@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
@@ -23,27 +24,50 @@ HELD_BYTES: Final = 32 * 1024 * 1024
 _CHUNK_BYTES: Final = 65_536
 
 
-class Log:
-    """A file that gets everything, 0600, with one older part as `NAME.1`."""
+Clean = Callable[[str], str]
+"""text as it may be kept"""
 
-    def __init__(self, path: Path) -> None:
+
+class Log:
+    """A file that gets everything, line by line and cleaned, 0600, with one older part as `NAME.1`."""
+
+    def __init__(self, path: Path, clean: Clean | None = None) -> None:
         self._path = path
+        self._clean = clean
+        self._rest = b""
         self._lock = threading.Lock()
         self._file, self._size = -1, 0
         self._open()
 
     def write(self, data: bytes) -> None:
         with self._lock:
-            if self._file < 0:
+            if self._clean is None:
+                self._keep(data)
                 return
-            if self._size + len(data) > LOG_BYTES:
-                self._rotate()
-            self._size += len(data)
-            if not write_all(self._file, data):
-                self._close()
+            whole, newline, rest = (self._rest + data).rpartition(b"\n")
+            self._rest = rest
+            self._keep_clean(whole + newline)
+            if len(self._rest) > LINE_BYTES:
+                self._keep_clean(self._rest)
+                self._rest = b""
 
     def close(self) -> None:
         with self._lock:
+            self._keep_clean(self._rest)
+            self._rest = b""
+            self._close()
+
+    def _keep_clean(self, data: bytes) -> None:
+        if data and self._clean is not None:
+            self._keep(self._clean(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+
+    def _keep(self, data: bytes) -> None:
+        if self._file < 0:
+            return
+        if self._size + len(data) > LOG_BYTES:
+            self._rotate()
+        self._size += len(data)
+        if not write_all(self._file, data):
             self._close()
 
     def _open(self) -> None:

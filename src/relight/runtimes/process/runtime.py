@@ -16,7 +16,7 @@ from relight.ports.runtime import AGENT_VARIABLE, SESSION_VARIABLE, Probe
 from relight.processes import LocalProcesses
 from relight.runtimes.process.adopted import ADOPTED
 from relight.runtimes.process.child import ProcessChild
-from relight.runtimes.process.output import Log
+from relight.runtimes.process.output import Clean, Log
 from relight.runtimes.process.terminal import channel_like
 
 _PR_SET_PDEATHSIG: Final = 1
@@ -25,9 +25,12 @@ _STDERR: Final = 2
 
 
 class ProcessRuntime(LocalProcesses):
-    """Children of this process."""
+    """Children of this process. `clean`: what is kept of their output, text by text; else all of it."""
 
     name = "process"
+
+    def __init__(self, clean: Clean | None = None) -> None:
+        self._clean = clean
 
     def spawn(
         self,
@@ -41,7 +44,7 @@ class ProcessRuntime(LocalProcesses):
     ) -> ProcessChild:
         """As the port says. A terminal that the program draws on itself is not logged: its screen is no log."""
         ADOPTED.begin()
-        kept = _opened(log)
+        kept = self._opened(log)
         near_errors, far_errors = channel_like(_STDERR)
         through_us = capture or (kept is not None and not os.isatty(_STDOUT))
         near_output, far_output = channel_like(_STDOUT) if through_us else (None, None)
@@ -69,6 +72,12 @@ class ProcessRuntime(LocalProcesses):
         ADOPTED.started(process.pid, environment.get(SESSION_VARIABLE, ""))
         return ProcessChild(process, errors=near_errors, output=near_output, log=kept)
 
+    def _opened(self, log: Path | None) -> Log | None:
+        try:
+            return Log(log, self._clean) if log is not None else None
+        except OSError as error:
+            raise AgentFailed(f"cannot write the log {log}: {error.strerror}") from None
+
     def probe(self, handle: str) -> Probe:
         return Probe(liveness="absent", text="a plain process has no place of its own")
 
@@ -91,13 +100,6 @@ class ProcessRuntime(LocalProcesses):
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
         super().end(pids, seconds=seconds)
         ADOPTED.bury(now=True)
-
-
-def _opened(log: Path | None) -> Log | None:
-    try:
-        return Log(log) if log is not None else None
-    except OSError as error:
-        raise AgentFailed(f"cannot write the log {log}: {error.strerror}") from None
 
 
 def _last_word(environment: Mapping[str, str]) -> int:

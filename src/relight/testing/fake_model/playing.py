@@ -1,7 +1,8 @@
 """Playing a script: which turn answers this request.
 
 In `turns` mode the replies in the request are laid along the slots. A slot is over when the calls of its last turn are
-all there, so a reply that a kill cut between two of its calls is completed: only the missing ones are made.
+all there, so a reply that a kill cut between two of its calls is completed: only the missing ones are made. Calls that
+a repair put into the reply before theirs count for the slot they are of.
 """
 
 from __future__ import annotations
@@ -48,20 +49,22 @@ def _stand(
     results = {item.id: str(item.value) for item in items if item.kind == "result"}
     slot, made, missing = 0, [], None
     for number in range(1, turns(items) + 1):
-        wanted = script.slots[slot][-1] if slot < len(script.slots) else DONE
         made += [item for item in items if item.kind == "call" and item.turn == number]
-        left = _left(wanted, made, results, tools)
-        if left:
-            missing = left if len(left) < len(wanted.calls) else None
-        else:
-            slot, made, missing = slot + 1, [], None
+        done = False
+        while not done or made:
+            wanted = script.slots[slot][-1] if slot < len(script.slots) else DONE
+            left, rest = _left(wanted, made, results, tools)
+            missing = left if 0 < len(left) < len(wanted.calls) else None
+            if left or (done and not wanted.calls):
+                break
+            slot, made, done = slot + 1, rest, True
     return slot, missing
 
 
 def _left(
     wanted: Turn, made: Sequence[Item], results: dict[str, str], tools: dict[str, dict[str, Any]]
-) -> tuple[Call, ...]:
-    """The calls of a turn that were not made yet, or have to be made again."""
+) -> tuple[tuple[Call, ...], list[Item]]:
+    """The calls of a turn that were not made yet, or have to be made again; and those made that are of another."""
     usable = [item for item in made if not (wanted.again and re.search(wanted.again, results.get(item.id, "")))]
     left = []
     for call in wanted.calls:
@@ -70,7 +73,7 @@ def _left(
             left.append(call)
         else:
             usable.remove(found)
-    return tuple(left)
+    return tuple(left), usable
 
 
 def _same(call: Call, item: Item, tools: dict[str, dict[str, Any]]) -> bool:
