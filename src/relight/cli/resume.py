@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 @click.option("--all", "everything", is_flag=True, help="All that died and can be started again, in the background.")
 @click.option("--from-last-good", is_flag=True, help="Where the newest step is damaged: from the one before it.")
 @click.option("--without-secrets", is_flag=True, help="Start it although variables it was begun with are not set.")
+@click.option("--now", is_flag=True, help="Do not wait for a usage limit to end.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
@@ -54,6 +55,7 @@ def resume(
     everything: bool,
     from_last_good: bool,
     without_secrets: bool,
+    now: bool,
     retries: int | None,
     level: Level | None,
     as_json: bool,
@@ -81,6 +83,7 @@ def resume(
             retries=retries,
             restore=restore,
             without_secrets=without_secrets,
+            now=now,
         )
         if restore and plan.files is not None and level != "quiet":
             door.console.say(Span("✓", "ok"), f" workspace put back as at @{plan.files.captured_at}")

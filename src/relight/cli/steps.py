@@ -132,13 +132,14 @@ class Narrator:
         for one in results:
             self._begun.pop((0, one.call), None)
         names = ", ".join(self._names.get(one.call, one.call) for one in results)
-        mark = "✗" if any(one.status == "error" for one in results) else "✓"
-        return Row(event.seq, event.at, "tool", names, mark, notable=mark == "✗")
+        statuses = {one.status for one in results}
+        mark = "✗" if "error" in statuses else "!" if "unknown" in statuses else "✓"
+        return Row(event.seq, event.at, "tool", names, mark, notable=mark != "✓")
 
     def _intents(self, event: Event, folded: bool) -> list[Row]:
         rows = []
         for intent in event.intents:
-            name = self._names.get(intent["id"], intent["name"])
+            name = self._names.get(intent["id"]) or _call_line(intent["name"], intent.get("arguments"))
             name = name if intent["effect"] != "once" else f"{name} (once)"
             self._begun[intent.get("asked_seq", 0), intent["id"]] = (name, event.at)
             rows.append(Row(event.seq, event.at, "tool", name, "…"))

@@ -458,6 +458,7 @@ class Relight:
         retries: int | None = None,
         restore: bool = False,
         without_secrets: bool = False,
+        now: bool = False,
     ) -> supervise.Supervision:
         """Prepare a resume, or a first start; `run` on what comes back starts the program and keeps it running.
 
@@ -472,7 +473,7 @@ class Relight:
         if restore:
             supervise.bring_back(context, resolve(context.store, info.id))
         if speaks:
-            return supervise_agent.AgentSupervision(context, info.id, prompt=prompt, retries=retries)
+            return supervise_agent.AgentSupervision(context, info.id, prompt=prompt, retries=retries, now=now)
         return supervise.Supervision(context, info.id, retries=retries)
 
     def resume(self, ref: str, *, prompt: str | None = None, restore: bool = False) -> SessionInfo:

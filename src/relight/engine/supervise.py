@@ -189,6 +189,9 @@ def check_startable(
     """Refuse, before anything is touched, what could not be started in the end."""
     gate(found)
     name = found.identity.name or found.identity.id[:8]
+    if found.identity.command is None and "imported" in found.identity.metadata:
+        hints = [f"import it again with the key it was signed with, or take a copy: relight fork {name}"]
+        raise NotResumable(name, "it was imported and its signature is not known: it starts nothing", hints=hints)
     if found.identity.command is None or found.identity.directory is None:
         hints = ["it goes on where it stopped when your program opens it again"]
         raise NotResumable(name, "relight did not start it, so run your program again", hints=hints)

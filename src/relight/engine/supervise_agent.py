@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping
+from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -40,10 +41,18 @@ class AgentSupervision(Supervision):
     """One coding agent's session, kept going from `run` on."""
 
     def __init__(
-        self, context: Context, session: str, *, prompt: str | None = None, retries: int | None = None
+        self,
+        context: Context,
+        session: str,
+        *,
+        prompt: str | None = None,
+        retries: int | None = None,
+        now: bool = False,
     ) -> None:
+        """`now`: do not wait for a limit that was met."""
         super().__init__(context, session, retries=retries)
         self._prompt = prompt
+        self._now = now
         self._lowest: Rung | None = None
         """the rung to begin at, where a higher one did not take"""
         self._question: str | None = None
@@ -84,11 +93,13 @@ class AgentSupervision(Supervision):
         """A session of the same account met a limit: this one waits for it too, instead of finding out."""
         found = resolve(self._context.store, self._session)
         provider = self._context.agent(found.identity).provider
-        wake_us = limited_until(self._context, found, provider)
-        if wake_us is None:
+        wake_us = limited_until(self._context, found, provider, self._account())
+        if wake_us is None or self._now:
             return True
         if found.whole_head().wake_us != wake_us:
-            failure = Failure(kind="usage_limit", fields={"provider": provider, "shared": True})
+            failure = Failure(
+                kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True}
+            )
             self._claim()
             reason = f"usage limit of {provider}"
             self._write(StatusChange(status="queued", reason=reason, failure=failure, wake_us=wake_us))
@@ -186,6 +197,7 @@ class AgentSupervision(Supervision):
         observer.look()
         if observer.progress != before:
             life.moved_us = self._now_us()
+            self._learn_model(life)
             self._halt_loops(life)
         self._note_heard(life)
         if life.rung != "fresh" and not life.told and life.has_replied:
@@ -234,6 +246,13 @@ class AgentSupervision(Supervision):
             return
         life.native = native
         life.observer.mark({"native": "known"}, native=native)
+
+    def _learn_model(self, life: Life) -> None:
+        transcript, recorder = life.observer.transcript, life.observer.recorder
+        model = transcript.model if transcript is not None else None
+        if model is not None and model != recorder.identity.model:
+            recorder.identity = msgspec.structs.replace(recorder.identity, model=model)
+            self._context.store.update(recorder.identity)
 
     def _find_transcript(self, life: Life, surroundings: Surroundings) -> None:
         adapter = life.observer.adapter
@@ -328,6 +347,7 @@ class AgentSupervision(Supervision):
             now_us=self._wall_us(),
             timezone=self._context.environment.get("TZ") or "UTC",
             provider=life.observer.adapter.provider,
+            account=self._account(),
             least_wait_seconds=least_wait(self._context.environment),
         )
 
@@ -337,6 +357,14 @@ class AgentSupervision(Supervision):
             said = self._owned().head.said
             change = msgspec.structs.replace(change, result=said)
         self._write(change)
+
+    def _account(self) -> str | None:
+        """A name for the credential in use, from which nobody learns it: limits are of an account."""
+        identity = resolve(self._context.store, self._session).identity
+        for name in self._context.agent(identity).secrets:
+            if value := self._context.environment.get(name):
+                return f"{name}:{sha256(value.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+        return None
 
     def _wall_us(self) -> int:
         return self._context.clock.now_us()

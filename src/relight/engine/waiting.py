@@ -39,8 +39,8 @@ def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[
         context.clock.sleep(LOOK_SECONDS)
 
 
-def limited_until(context: Context, found: Found, provider: str | None) -> int | None:
-    """When the usage limit ends that this session, or another of the same provider and model, has met."""
+def limited_until(context: Context, found: Found, provider: str | None, account: str | None) -> int | None:
+    """When the usage limit ends that this session, or another of the same provider, account and model, has met."""
     latest, now_us = None, context.clock.now_us()
     for record in listing.every_session(context.store, Query(statuses=frozenset({"queued"}))):
         head = record.head
@@ -48,6 +48,8 @@ def limited_until(context: Context, found: Found, provider: str | None) -> int |
             continue
         failure = head.failure
         if failure is None or failure.kind != "usage_limit" or failure.fields.get("provider") != provider:
+            continue
+        if account is not None and failure.fields.get("account") not in (None, account):
             continue
         model = failure.fields.get("model")
         if model is None or found.identity.model is None or str(model) in found.identity.model:
