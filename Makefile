@@ -8,11 +8,11 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-v
           --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench proof docs lock clean
+.PHONY: help demo test test-agents check format bench proof docs lock clean
 
 help: ## this list
-	@sed -n 's/^\([a-z]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r verb text; do \
-		printf '  make %-8s %s\n' "$$verb" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r verb text; do \
+		printf '  make %-11s %s\n' "$$verb" "$$text"; done
 
 demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 	@$(BIN)/relight demo
@@ -20,6 +20,10 @@ demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+
+test-agents: $(READY) ## the real Claude Code and Codex, installed once, killed and resumed offline
+	@tools/system-packages
+	@JOBS=$(JOBS) $(BIN)/python tools/test_agents.py
 
 check: $(READY) ## format, lint, types, layering
 	@$(BIN)/ruff format --check .

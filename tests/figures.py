@@ -3,7 +3,7 @@
 A test reports with the `figure` fixture: `figure("G1", "500 kills, 0 acknowledged steps lost")`. A
 figure travels to the terminal inside the test's own report, so that it also arrives from another worker
 process. It is printed under "guarantees" and written to build/figures.json; the figure of a test that
-failed says so.
+failed says so. Real agents are a run of their own, with build/figures-agents.json.
 
 A run that planted a bug (RELIGHT_TEETH) keeps its figures to itself: they are not the project's.
 """
@@ -71,4 +71,5 @@ class Collector:
 def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if not is_worker and not os.environ.get("RELIGHT_TEETH"):
-        config.pluginmanager.register(Collector(config.rootpath / "build" / "figures.json"), "relight-figures")
+        name = "figures-agents.json" if config.getoption("markexpr") == "agents" else "figures.json"
+        config.pluginmanager.register(Collector(config.rootpath / "build" / name), "relight-figures")

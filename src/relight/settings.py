@@ -26,7 +26,8 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_STORE",
         default="`relight/relight.db` in the user's data directory",
-        meaning="Where sessions are kept: the path of an SQLite file, or an address such as `sqlite:////var/r.db`.",
+        meaning="Where sessions are kept: the path of an SQLite file, or an address such as `sqlite:////var/r.db` or"
+        " `postgresql://user@host/database`.",
     ),
     Setting(
         name="RELIGHT_BLOBS",

@@ -24,6 +24,8 @@ CODEX_VERSION: Final = "0.166.0"
 INSTALL_SECONDS: Final = 900
 CLAUDE_KEY: Final = "sk-ant-fake-key-of-the-relight-tests-0000"
 CODEX_KEY_NAME: Final = "FAKE_KEY"
+_CACHE: Final = Path(os.environ.get("RELIGHT_AGENT_CACHE") or Path.home() / ".cache" / "relight-agents")
+"""of whoever runs the tests: read before these get a home of their own"""
 _PLATFORM: Final = f"linux-{'arm64' if platform.machine() in {'aarch64', 'arm64'} else 'x64'}"
 _PASSED: Final = ("PATH", "LANG", "LC_ALL", "TERM", "USER", "LOGNAME", "SHELL", "TMPDIR")
 _CONFIG: Final = """\
@@ -62,7 +64,7 @@ trust_level = "trusted"
 
 def cache() -> Path:
     """Where the agents are kept between runs."""
-    return Path(os.environ.get("RELIGHT_AGENT_CACHE") or Path.home() / ".cache" / "relight-agents")
+    return _CACHE
 
 
 def installed() -> Path:
