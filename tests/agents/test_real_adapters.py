@@ -377,7 +377,7 @@ def test_hooks_of_ours_run_beside_the_users_own(tmp_path: Path) -> None:
         done = real.run(here.agent, list(launch.command), SECONDS)
     assert done.returncode == 0, done.stderr
     told = [json.loads(line)["hook_event_name"] for line in ours.read_text().splitlines() if line]
-    assert {"SessionStart", "PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop"} <= set(told)
+    assert {"PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop"} <= set(told)
     assert theirs.exists()
 
 

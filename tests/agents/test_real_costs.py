@@ -15,6 +15,8 @@ from tests.cli.shell import command, eventually
 
 pytestmark = pytest.mark.agents
 OVERHEAD_MS = 300
+BUSY_MS = 900
+"""what the suite refuses: it runs beside other things, on machines it does not know; the goal is for `make proof`"""
 MOST_TRIES = 10
 HOOK_MS = 100
 FILES = 10_000
@@ -63,14 +65,14 @@ def test_a_resume_takes_little_longer_than_the_agent_itself(
         native = native_of(s)
         alone: list[float] = []
         ours: list[float] = []
-        environment, tries = s.environment(), sample(5, proof=15)
-        while len(ours) < tries or (min(ours) - min(alone) > allowed(OVERHEAD_MS) and len(ours) < MOST_TRIES):
+        environment, tries, most = s.environment(), sample(5, proof=15), sample(BUSY_MS, proof=OVERHEAD_MS)
+        while len(ours) < tries or (min(ours) - min(alone) > allowed(most) and len(ours) < MOST_TRIES):
             alone.append(first_request(s, own_resume(s, native), environment))
             ours.append(first_request(s, command("resume", "job", "go on", "--yes", "-q"), environment))
         s.remembers(TASK, "writes one", "all done", "go on")
     over = min(ours) - min(alone)
     cost(f"{kind}: resumed to its first request in {min(ours):.0f} ms, by itself in {min(alone):.0f} ms, {_load()}")
-    assert over <= allowed(OVERHEAD_MS), f"{over:.0f} ms more: {ours} against {alone}"
+    assert over <= allowed(most), f"{over:.0f} ms more: {ours} against {alone}"
 
 
 def native_of(s: Stand) -> str:

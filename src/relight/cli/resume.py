@@ -68,7 +68,7 @@ def resume(
     with door.opened() as rl:
         if ref is None:
             return _resume_all(door, rl, dry_run=dry_run, yes=yes)
-        plan = rl.can_resume(ref)
+        plan = rl.can_resume(ref, disk=dry_run or level != "quiet")
         if dry_run:
             return _show_plan(door, rl, plan, as_json=as_json)
         may_go_on = plan.ok or (restore and _only_missing(plan))

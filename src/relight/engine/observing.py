@@ -41,8 +41,6 @@ class Observer:
         self._lock = threading.RLock()
         self._follower: Follower | None = None
         self._read: tuple[Entry, ...] = ()
-        self._lines: list[Line] = []
-        """the same entries, redacted"""
         self._keys: list[str] = []
         self._known = [adapter.key(line) for line in recorder.fold.messages]
         self.transcript: Transcript | None = None
@@ -97,26 +95,23 @@ class Observer:
             if before is not now and before != now:
                 break
             same += 1
-        del self._lines[same:], self._keys[same:]
-        for entry in entries[same:]:
-            line = self._redact(entry.line)
-            self._lines.append(line)
-            self._keys.append(self.adapter.key(line))
+        self._keys[same:] = [entry.key for entry in entries[same:]]
         self._read, self.transcript = entries, transcript
 
     @property
     def is_mid_turn(self) -> bool:
         """Does the transcript stop before the model has had its last word?"""
         read = self.recorder.fold.format.read
-        for entry, line in zip(reversed(self._read), reversed(self._lines), strict=True):
+        for entry in reversed(self._read):
             if entry.ends_turn:
                 return False
-            if any(message.role in ("user", "assistant", "tool") for message in read([line])):
+            if any(message.role in ("user", "assistant", "tool") for message in read([entry.line])):
                 return True
         return False
 
     def _append(self, since: int) -> None:
-        entries, lines = self._read[since:], self._lines[since:]
+        entries = self._read[since:]
+        lines = [self._redact(entry.line) for entry in entries]
         changes = Changes(messages=lines, usage=_usage_of(entries), intents=self._unhooked(lines))
         self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
         self._known += self._keys[since:]
@@ -125,12 +120,12 @@ class Observer:
 
     def _replace(self) -> None:
         """The conversation is another one now: a reset, as `replace` in a program of one's own."""
-        recorder, lines = self.recorder, list(self._lines)
+        recorder, lines = self.recorder, [self._redact(entry.line) for entry in self._read]
         with recorder.lock:
             changes, view = reset_to(recorder, lines)
             self._commit("reset", changes, view=view)
         before, self._known = set(self._known), list(self._keys)
-        fresh = zip(self._known, self._lines, strict=True)
+        fresh = zip(self._known, lines, strict=True)
         self.replies += self._spoken([line for key, line in fresh if key not in before])
         self.progress += 1
 

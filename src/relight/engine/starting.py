@@ -142,7 +142,7 @@ class Start:
         orphans = self._clear_the_place() if living is None else ()
         self.part = "files"
         self._files = self._opened_files()
-        observer = Observer(self._recorder, self.adapter, self._files, self._context.redactor().value)
+        observer = Observer(self._recorder, self.adapter, self._files, self._redacted)
         observer.baseline()
         self.part = "hooks"
         hooks = self._open_hooks(observer)
@@ -154,6 +154,9 @@ class Start:
             self.part = "start"
             self._spawn(self._life, orphans)
         return self._life
+
+    def _redacted(self, value: Any) -> Any:
+        return self._context.redactor().value(value)  # many patterns, which a start need not wait for
 
     def abandon(self) -> None:
         """Where it failed: nothing of it lives on."""

@@ -117,8 +117,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """One line that belongs to the conversation as the model sees it."""
 
     key: str
-    """what stays the same however often and by whomever the line is written: the ids of its calls or of its results,
-    else the line's own id"""
+    """what stays the same however often and by whomever the line is written, redacted or not: the ids of its calls or
+    of its results, else the line's own id"""
     line: Line
     usage: Usage | None = None
     """tokens that this line is the first to tell of"""

@@ -25,12 +25,10 @@ PROGRAM: Final = Program(
 )
 GO_ON: Final = "Continue where you stopped."
 EVENTS: Final = (
-    "SessionStart",
     "PreToolUse",
     "PostToolUse",
     "PostToolUseFailure",
     "PreCompact",
-    "SubagentStop",
     "Stop",
     "SessionEnd",
 )
