@@ -120,8 +120,8 @@ def open_store(url: str | os.PathLike[str] | Store | None, clock: Clock, *, crea
 def _postgres_store(address: str, clock: Clock, *, create: bool) -> Store:
     try:
         from relight.stores.postgres.store import PostgresStore
-    except ModuleNotFoundError as error:
-        if error.name != "psycopg":
+    except ImportError as error:
+        if error.name not in ("psycopg", None):  # none: the driver is there, and what it stands on is not
             raise
         raise MissingExtra("postgres", needed_for="a store on PostgreSQL") from None
     if create:

@@ -55,6 +55,12 @@ def told_unknown(s: Stage, number: int) -> int:
     )
 
 
+def was_asked(s: Stage, page: str) -> bool:
+    """Does the model remember to have asked for this page? A kill may come when of a reply with two calls only the
+    first was ever told, by its hook, and nothing was written down: the second is then as if it had not been said."""
+    return any(str(call.value.get("file_path", "")).endswith(f"/{page}") for call, _ in pairs(s.last()))
+
+
 def kill_at_random(s: Stage, chance: random.Random, kills: int, *, both: bool) -> int:
     """Kill the agent (or its supervisor too) so often, resuming where relight does not by itself. Kills that hit."""
     child, hit = s.begin(), 0
@@ -116,7 +122,9 @@ def assert_undisturbed(s: Stage, seed: int) -> int:
     """The task ended as it would have alone. How many commands were done again."""
     assert unpaired(s.last()) == [], f"seed {seed}\n{s.evidence()}"
     expected = {f"file-{number}": f"{number}\n" for number in range(TURNS)}
-    expected |= {f"page-{number}": f"page {number}\n" for number in range(1, TURNS, 4)}
+    expected |= {
+        f"page-{number}": f"page {number}\n" for number in range(1, TURNS, 4) if was_asked(s, f"page-{number}")
+    }
     assert UNANSWERED not in texts(s.last(), "result"), f"the agent had to repair itself (seed {seed})\n{s.evidence()}"
     assert files(s) == expected, f"seed {seed}\n{s.evidence()}"
     unsaid = [number for number in range(TURNS) if runs(s, number) > 1 + told_unknown(s, number)]

@@ -71,11 +71,13 @@ def _found(
         holding = [one for one in known if one.locate(native, surroundings) is not None]
         if not holding:
             agents = " or ".join(one.name for one in known)
-            raise NotFound(native, what=f"session of {agents} begun in this directory")
+            what = f"session of {agents} begun in this directory"
+            raise NotFound(native, what=what, hints=["go to the directory it was begun in, then: relight adopt"])
         return holding[0], native
     offered = adoptable(context, surroundings.directory)
     if not offered:
-        raise NotFound(surroundings.directory, what="session of a coding agent")
+        hints = ["go to the directory it was begun in; CLAUDE_CONFIG_DIR and CODEX_HOME are respected"]
+        raise NotFound(surroundings.directory, what="session of a coding agent", hints=hints)
     if len(offered) > 1:
         raise Ambiguous("adopt", candidates=[f"{one}  {agent}" for agent, one in offered])
     return context.agents.named(offered[0][0]), offered[0][1]

@@ -153,7 +153,7 @@ def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[st
     except UsageError as error:
         if not adapter.install_hint or "no program" not in error.message:
             raise
-        raise UsageError(f"{adapter.name} is not installed", hints=[adapter.install_hint, *error.hints]) from None
+        raise UsageError(f"{adapter.name} is not installed", hints=[f"install it: {adapter.install_hint}"]) from None
 
 
 def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
