@@ -32,6 +32,8 @@ from relight.errors import AgentFailed, Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Child, Exit, Runtime
 
 WAIT_SECONDS: Final = 20.0
+INHERITED: Final = "KIT_INHERITED"
+"""a variable of ours that a check sets"""
 HOSTILE_WORDS: Final = (
     "; touch marker #",
     "$(touch marker)",
@@ -213,13 +215,13 @@ class RuntimeChecks(ABC):
 
     def check_variables_are_ours_and_the_given(self) -> None:
         odd = {"KIT_ODD": "a=b\nc; touch marker #", "KIT_EMPTY": "", "KIT_FORMAT": "#{pid} #(touch marker)"}
-        os.environ.update(KIT_INHERITED="from the supervisor")
+        os.environ[INHERITED] = "from the supervisor"
         try:
             environment = self.seen(self.start(environment=odd)).environment
         finally:
-            os.environ.pop("KIT_INHERITED")
+            os.environ.pop(INHERITED)
         assert {name: environment.get(name) for name in odd} == odd
-        assert environment.get("KIT_INHERITED") == "from the supervisor"
+        assert dict(environment)[INHERITED] == "from the supervisor"
         assert not list(self.directory.rglob("marker"))
 
     def check_it_runs_in_the_directory(self) -> None:
