@@ -1,0 +1,65 @@
+"""An address of a Redis store, taken apart.
+
+    redis://[user:password@]host[:port]/[db]     rediss:// with TLS     unix:///path/to/redis.sock
+
+`?prefix=NAME` keeps several stores in one database; `?durability=power-loss` refuses a server that cannot promise as
+much. Everything else after the question mark is handed to the driver.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, cast, get_args
+from urllib.parse import parse_qsl, urlencode
+
+import msgspec
+
+from relight.errors import UsageError
+from relight.stores.redis.durability import Level
+
+SCHEMES: Final = ("redis", "rediss", "unix")
+DEFAULT_PREFIX: Final = "relight"
+_PREFIX: Final = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_PASSWORD: Final = re.compile(r"^([a-z]+://[^:@/?]*:)[^?]*@")
+
+
+class Address(msgspec.Struct, frozen=True, kw_only=True):
+    """What an address says."""
+
+    url: str
+    """as given: opens it again"""
+    driver: str
+    """without what is ours"""
+    shown: str
+    """without a password"""
+    prefix: str = DEFAULT_PREFIX
+    demanded: Level | None = None
+
+
+def parse(url: str) -> Address:
+    """The parts of an address, or UsageError."""
+    place, _, query = url.partition("?")
+    given = parse_qsl(query, keep_blank_values=True)
+    ours = {key: value for key, value in given if key in ("prefix", "durability")}
+    others = urlencode([(key, value) for key, value in given if key not in ours])
+    prefix = ours.get("prefix", DEFAULT_PREFIX)
+    demanded = ours.get("durability")
+    if place.partition("://")[0] not in SCHEMES or not _PREFIX.fullmatch(prefix):
+        raise UsageError(f"not an address of a Redis store: {without_password(url)!a}", hints=[f"such as {_EXAMPLE}"])
+    if demanded is not None and demanded not in get_args(Level):
+        raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(get_args(Level))])
+    return Address(
+        url=url,
+        driver=f"{place}?{others}" if others else place,
+        shown=without_password(place),
+        prefix=prefix,
+        demanded=cast(Level | None, demanded),
+    )
+
+
+def without_password(url: str) -> str:
+    """The address as it may be shown."""
+    return _PASSWORD.sub(r"\1***@", url)
+
+
+_EXAMPLE: Final = "redis://localhost:6379/0?prefix=relight&durability=power-loss"

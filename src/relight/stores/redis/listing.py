@@ -1,0 +1,98 @@
+"""Pages of sessions that cost the same with a hundred sessions as with a hundred thousand.
+
+One condition leads: the one whose index is smallest. Its members come newest first, from the cursor on, a batch at a
+time, and the other conditions are asked of the records, until the page is full. Several statuses lead together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from heapq import merge
+from itertools import islice
+from typing import Final
+
+from relight.journal.search import searchable
+from relight.model.status import STATUSES, Status
+from relight.ports.store import Query, Record
+from relight.stores.redis.keys import Keys, member_of, split_member, time_bytes
+from relight.stores.redis.rows import listed_record
+from relight.stores.redis.server import Server
+
+FIRST_BATCH: Final = 64
+MOST_BATCH: Final = 1024
+
+
+class Listing:
+    """Of one store. Stateless."""
+
+    def __init__(self, server: Server, keys: Keys) -> None:
+        self._server = server
+        self._keys = keys
+
+    def page(self, query: Query) -> list[Record]:
+        """At most `limit` sessions, newest first."""
+        found: list[Record] = []
+        if query.limit <= 0 or (query.statuses is not None and not query.statuses):
+            return found
+        leading = self._leading(query)
+        size = min(max(query.limit, FIRST_BATCH), MOST_BATCH)
+        members = merge(*(self._members(index, query, size) for index in leading), reverse=True)
+        last = b""
+        while len(found) < query.limit and (batch := list(islice(members, size))):
+            own = [member for member, before in zip(batch, [last, *batch], strict=False) if member != before]
+            last = batch[-1]  # a session that changed its status between two looks comes twice
+            found += self._fitting(own, query)
+        return found[: query.limit]
+
+    def _leading(self, query: Query) -> list[bytes]:
+        choices: list[list[bytes]] = [[self._keys.all]]
+        fields = {"key": query.key, "parent": query.parent, "agent": query.agent, "provider": query.provider}
+        choices += [[self._keys.by(field, value)] for field, value in fields.items() if value is not None]
+        choices += [[self._keys.by_label(name, value)] for name, value in query.labels.items()]
+        if query.statuses is not None:
+            choices.append([self._keys.statuses[status] for status in STATUSES if status in query.statuses])
+        if len(choices) == 1:
+            return choices[0]
+        sizes = iter(self._server.ask_all([("ZCARD", index) for choice in choices for index in choice]))
+        return min(choices, key=lambda choice: sum(next(sizes) for _ in choice))
+
+    def _members(self, index: bytes, query: Query, size: int) -> Iterator[bytes]:
+        most = b"+" if query.before is None else b"(" + member_of(*query.before)
+        least = b"-" if query.created_since_us is None else b"[" + time_bytes(query.created_since_us)
+        while True:
+            batch: list[bytes] = self._server.ask("ZREVRANGEBYLEX", index, most, least, "LIMIT", 0, size)
+            yield from batch
+            if len(batch) < size:
+                return
+            most = b"(" + batch[-1]
+
+    def _fitting(self, members: list[bytes], query: Query) -> list[Record]:
+        keys = [self._keys.session(split_member(member)[1]) for member in members]
+        if not keys:
+            return []
+        stored = self._server.ask("MGET", *(key for one in keys for key in (one.identity, one.head)))
+        records = map(listed_record, members, stored[::2], stored[1::2])
+        return [record for record in records if record is not None and _fits(record, query)]
+
+    def counts(self) -> dict[Status, int]:
+        """How many sessions have which status."""
+        sizes = self._server.ask_all([("ZCARD", index) for index in self._keys.statuses.values()])
+        return {status: size for status, size in zip(self._keys.statuses, sizes, strict=True) if size}
+
+
+def _fits(record: Record, query: Query) -> bool:
+    """What the leading index does not say, and what may have changed since it was read."""
+    identity, head = record.identity, record.head
+    wanted = (
+        (query.agent, identity.agent),
+        (query.provider, identity.provider),
+        (query.key, identity.key),
+        (query.parent, identity.parent.session if identity.parent else None),
+    )
+    if any(want is not None and want != have for want, have in wanted):
+        return False
+    if query.statuses is not None and (head is None or head.status not in query.statuses):
+        return False
+    if any(identity.labels.get(name) != value for name, value in query.labels.items()):
+        return False
+    return query.text is None or query.text.casefold() in searchable(identity)

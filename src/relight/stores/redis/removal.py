@@ -1,0 +1,137 @@
+"""Deletion that leaves no byte: every key of the sessions in one transaction, then the server's files written anew.
+
+A server appends to its log that something was deleted, and what it was stays in the log until that is rewritten. So we
+ask for a rewrite and wait for it, and for a dump where the server makes dumps. A server that does not let us is left
+to its own time, and we say so.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Final
+
+from relight.errors import Conflict, Corrupt, StoreUnavailable
+from relight.stores.redis.journal import MOST_TRIES, Journal
+from relight.stores.redis.keys import Keys, split_member
+from relight.stores.redis.server import Forbidden, Server, Words
+from relight.stores.redis.sessions import Sessions
+from relight.stores.redis.snapshots import Snapshots
+
+REWRITE_SECONDS: Final = 120.0
+_POLL_SECONDS: Final = 0.01
+
+
+class Removal:
+    """Of one store. Stateless."""
+
+    def __init__(
+        self,
+        server: Server,
+        keys: Keys,
+        journal: Journal,
+        sessions: Sessions,
+        snapshots: Snapshots,
+        tell: Callable[[str], None],
+    ) -> None:
+        self._server = server
+        self._keys = keys
+        self._journal = journal
+        self._sessions = sessions
+        self._snapshots = snapshots
+        self._tell = tell
+
+    def delete(self, sessions: Sequence[str], epochs: Mapping[str, int]) -> None:
+        """All of them, or Conflict and none."""
+        going = sorted(set(sessions))
+        for _ in range(MOST_TRIES):
+            checks, commands = self._words(going, epochs)
+            if not commands:
+                return
+            answer = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
+            if not answer.failed:
+                for session in going:
+                    self._journal.forget(session)
+                self._snapshots.tidy(set(self._snapshots.names()) - self._snapshots.pools())
+                self._wipe()
+                return
+        raise StoreUnavailable("others keep writing to the sessions; nothing was deleted")
+
+    def _words(self, going: Sequence[str], epochs: Mapping[str, int]) -> tuple[list[Words], list[Words]]:
+        found = {session: self._sessions.removal_words(session) for session in going}
+        there = {session: words for session, words in found.items() if words is not None}
+        indexes = [self._keys.by("parent", session) for session in going]
+        forks = self._server.ask_all([("ZRANGE", index, 0, -1) for index in indexes])
+        for session, (_, _, head) in there.items():
+            if session in epochs and head is None:
+                raise Corrupt("its head fails its seal", session=session)
+            if session in epochs and head is not None and head.epoch != epochs[session]:
+                raise Conflict(f"{session}: somebody claimed it meanwhile")
+        needing = sorted(
+            (split_member(member)[1], session)
+            for session, members in zip(going, forks, strict=True)
+            for member in members
+        )
+        for fork, session in needing:
+            if fork not in found:
+                raise Conflict(f"{session}: the fork {fork} needs it")
+        checks = [check for own, _, _ in there.values() for check in own]
+        checks += [("within", index, *members) for index, members in zip(indexes, forks, strict=True)]
+        return checks, [command for _, own, _ in there.values() for command in own]
+
+    # -- the server's files -------------------------------------------------------------------------------------
+
+    def _wipe(self) -> None:
+        persistence, save = self._server.info("persistence"), self._server.durability.save
+        try:
+            if persistence.get("aof_enabled") == "1":
+                self._again("BGREWRITEAOF", "aof_rewrite_in_progress", "aof_rewrite_scheduled")
+                if self._server.info("persistence").get("aof_last_bgrewrite_status") != "ok":
+                    raise _left(self._server.shown, "the server could not rewrite its append-only file")
+            if save:
+                self._again("BGSAVE", "rdb_bgsave_in_progress", "rdb_bgsave_in_progress")
+        except Forbidden:
+            self._tell_left("which this user may not ask for")
+        else:
+            if not persistence or save is None:
+                self._tell_left("and which files it has, this user may not read (INFO, CONFIG GET)")
+
+    def _tell_left(self, why: str) -> None:
+        self._tell(
+            f"{self._server.shown}: the sessions are deleted; their bytes stay in the server's files until it "
+            f"writes those anew (BGREWRITEAOF, BGSAVE), {why}"
+        )
+
+    def _again(self, command: str, running: str, scheduled: str) -> None:
+        """Start it after now, not before, and wait until it is done."""
+        until = time.monotonic() + REWRITE_SECONDS
+        self._wait(running, scheduled, until)
+        while True:
+            try:
+                self._server.ask(command)
+                break
+            except Forbidden:
+                raise
+            except StoreUnavailable:  # one is running already, begun too early for us, or the other kind is
+                self._wait(running, scheduled, until)
+                if time.monotonic() >= until:
+                    raise
+        self._wait(running, scheduled, until)
+
+    def _wait(self, running: str, scheduled: str, until: float) -> None:
+        pause = threading.Event()
+        while True:
+            persistence = self._server.info("persistence")
+            if persistence.get(running, "0") == "0" and persistence.get(scheduled, "0") == "0":
+                return
+            if time.monotonic() >= until:
+                raise _left(self._server.shown, f"the server is still busy after {REWRITE_SECONDS:.0f} s")
+            pause.wait(_POLL_SECONDS)
+
+
+def _left(shown: str, why: str) -> StoreUnavailable:
+    return StoreUnavailable(
+        f"{shown}: the sessions are deleted, but some of their bytes are still in the server's files: {why}",
+        hints=["have them written anew: redis-cli BGREWRITEAOF, and redis-cli BGSAVE where it makes dumps"],
+    )

@@ -1,0 +1,210 @@
+"""The server behind the store: connections, the one function that writes, and errors in our own words.
+
+The driver never sends anything twice by itself: whether a request that got no answer was done is for the journal to
+find out. A connection that broke is given up, and the next call makes a new one; so a server that was restarted is
+simply there again.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from hashlib import sha1
+from importlib.resources import files
+from struct import Struct
+from typing import Any, Final
+
+import msgspec
+import redis
+from redis.backoff import NoBackoff
+from redis.exceptions import (
+    AuthenticationError,
+    BusyLoadingError,
+    NoPermissionError,
+    NoScriptError,
+    ReadOnlyError,
+    RedisError,
+    ResponseError,
+)
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+from redis.retry import Retry
+
+from relight.errors import Corrupt, RelightError, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from relight.stores.redis.address import Address
+from relight.stores.redis.durability import SETTINGS, UNKNOWN, Durability, judge
+
+CONNECT_SECONDS: Final = 5.0
+ANSWER_SECONDS: Final = 30.0
+_SCRIPT: Final = files("relight.stores.redis").joinpath("scripts/transact.lua").read_bytes()
+_SHA: Final = sha1(_SCRIPT, usedforsecurity=False).hexdigest()
+_PREFIX: Final = Struct(">BI")
+_LIST_CODE: Final = 0xDD
+_RAW_CODE: Final = 0xDB
+
+Word = bytes | str | int
+Words = tuple[Word, ...]
+"""a command or a check: its name and what it is given"""
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """What became of a transaction."""
+
+    failed: int
+    """the number of the check that failed, from 1; 0: all is written"""
+    found: bytes
+    """what that check found"""
+    at_us: int
+    """the server's time"""
+    results: tuple[Any, ...] = ()
+
+
+class Server:
+    """One address. Thread-safe."""
+
+    def __init__(self, address: Address) -> None:
+        self.shown = address.shown
+        self._ended = False
+        self._stale = threading.Event()
+        self._durability = UNKNOWN
+        settings: dict[str, Any] = {
+            "protocol": 2,
+            "retry": Retry(NoBackoff(), 0),
+            "socket_timeout": ANSWER_SECONDS,
+        }
+        if not address.driver.startswith("unix:"):
+            settings |= {"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True}
+        with self._speaking():
+            self._client: Any = redis.Redis.from_url(address.driver, **settings)
+        self._stale.set()
+
+    # -- asking -----------------------------------------------------------------------------------------------
+
+    def ask(self, *command: Word) -> Any:
+        """One command."""
+        with self._speaking():
+            return self._client.execute_command(*command)
+
+    def ask_all(self, commands: Sequence[Words]) -> list[Any]:
+        """Several in one round trip; each is done for itself."""
+        if not commands:
+            return []
+        with self._speaking(), self._client.pipeline(transaction=False) as pipeline:
+            for command in commands:
+                pipeline.execute_command(*command)
+            return list(pipeline.execute())
+
+    def transact(self, checks: Sequence[Words], commands: Sequence[Words]) -> Answer:
+        """All commands if all checks hold, in one step that no other client can see the half of."""
+        given = _packed(checks, commands)
+        with self._speaking():
+            try:
+                answer = self._client.execute_command("EVALSHA", _SHA, 0, given)
+            except NoScriptError:
+                answer = self._client.execute_command("EVAL", _SCRIPT, 0, given)
+        failed, found, seconds, micros, *results = answer
+        return Answer(failed, found or b"", int(seconds) * 1_000_000 + int(micros), tuple(results))
+
+    def time_us(self) -> int:
+        """The server's time, microseconds since 1970."""
+        seconds, micros = self.ask("TIME")
+        return int(seconds) * 1_000_000 + int(micros)
+
+    def info(self, section: str) -> dict[str, str]:
+        """A section of INFO; empty where it is forbidden."""
+        try:
+            with self._speaking():
+                found: Any = self._client.execute_command("INFO", section)
+        except Forbidden:
+            return {}
+        return {str(key): str(value) for key, value in found.items()}
+
+    # -- what it promises ---------------------------------------------------------------------------------------
+
+    @property
+    def durability(self) -> Durability:
+        """By its present settings, read again after every connection that broke."""
+        if self._stale.is_set():
+            self._durability = self._read_durability()
+            self._stale.clear()
+        return self._durability
+
+    def _read_durability(self) -> Durability:
+        settings: dict[str, str] = {}
+        try:
+            for name in SETTINGS:
+                with self._speaking():
+                    found: Any = self._client.execute_command("CONFIG GET", name)
+                settings |= {_text(key): _text(value) for key, value in found.items()}
+        except Forbidden:
+            return UNKNOWN
+        return judge(settings)
+
+    # -- errors -------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _speaking(self) -> Iterator[None]:
+        if self._ended:
+            raise StoreUnavailable(f"{self.shown}: the store was closed")
+        try:
+            yield
+        except RelightError:
+            raise
+        except (RedisError, OSError, ValueError) as error:
+            if not isinstance(error, ResponseError):
+                self._stale.set()
+            raise _in_our_words(self.shown, error) from error
+
+    def close(self) -> None:
+        """Give the connections back. Idempotent."""
+        self._ended = True
+        self._client.close()
+
+
+def _packed(checks: Sequence[Words], commands: Sequence[Words]) -> bytes:
+    """MessagePack as the server decodes it: it knows no binary type, so that every word is a raw string."""
+    parts = [_PREFIX.pack(_LIST_CODE, 2)]
+    for group in (checks, commands):
+        parts.append(_PREFIX.pack(_LIST_CODE, len(group)))
+        for words in group:
+            parts.append(_PREFIX.pack(_LIST_CODE, len(words)))
+            for word in words:
+                raw = word if isinstance(word, bytes) else str(word).encode()
+                parts += (_PREFIX.pack(_RAW_CODE, len(raw)), raw)
+    return b"".join(parts)
+
+
+class Forbidden(StoreUnavailable):
+    """The user we are on the server may not use a command."""
+
+
+def _in_our_words(shown: str, error: Exception) -> StoreError:
+    said = str(error).splitlines()[0] if str(error) else type(error).__name__
+    kept = "what was acknowledged before is kept by the server"
+    if isinstance(error, AuthenticationError) or "NOAUTH" in said or "WRONGPASS" in said:
+        return StoreUnavailable(
+            f"{shown}: user or password is refused ({said})",
+            hints=["put them into the address: redis://user:password@host:6379/0"],
+        )
+    if isinstance(error, NoPermissionError) or "permissions to" in said or "unknown command" in said.lower():
+        return Forbidden(f"{shown}: {said}", hints=["see docs/stores.md for the commands a store needs"])
+    if isinstance(error, ReadOnlyError) or "READONLY" in said:
+        return StoreReadOnly(shown)
+    if "used memory > 'maxmemory'" in said or "No space left" in said:
+        return StoreFull(shown)
+    if isinstance(error, BusyLoadingError):
+        return StoreUnavailable(f"{shown}: the server is loading its data; {kept}", hints=["try again in a moment"])
+    if isinstance(error, ResponseError):
+        if "WRONGTYPE" in said or "wrong kind of value" in said:
+            return Corrupt(f"{shown}: a key holds another kind of value than ours ({said})")
+        return StoreUnavailable(f"{shown}: the server refuses: {said}", evidence=[kept])
+    if isinstance(error, RedisTimeoutError):
+        return StoreUnavailable(f"{shown}: no answer ({said}); {kept}", hints=["see whether it runs: redis-cli ping"])
+    if isinstance(error, RedisConnectionError | OSError):
+        return StoreUnavailable(f"{shown}: cannot be reached ({said})", hints=["see whether it runs: redis-cli ping"])
+    return StoreUnavailable(f"{shown}: {said}")
+
+
+def _text(value: object) -> str:
+    return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)

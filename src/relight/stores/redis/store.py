@@ -1,0 +1,262 @@
+"""The store on Redis: the front that keeps the promises of ports/store.py by asking the rooms behind it.
+
+Works with Redis 6.2 and later, without modules, one server (or one with replicas); a Redis Cluster is refused. Nothing
+here ever expires by itself: what goes when is decided by a sweep.
+"""
+
+from __future__ import annotations
+
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Final
+
+from relight.errors import Corrupt, NewerStore, NotFound, StoreUnavailable
+from relight.journal.commit import plan_release, plan_renewal
+from relight.model.lease import Instant
+from relight.model.session import Head, Identity
+from relight.model.snapshot import Snapshot
+from relight.model.status import Status
+from relight.model.step import Committed, Draft, Step
+from relight.ports.clock import Clock
+from relight.ports.store import CheckpointRow, Damage, Query, Record
+from relight.stores.redis import rows
+from relight.stores.redis.address import parse
+from relight.stores.redis.adopting import Adoption
+from relight.stores.redis.health import Health
+from relight.stores.redis.journal import Journal
+from relight.stores.redis.keys import Keys
+from relight.stores.redis.listing import Listing
+from relight.stores.redis.moments import Moments
+from relight.stores.redis.reading import Reading
+from relight.stores.redis.removal import Removal
+from relight.stores.redis.server import Server, Words
+from relight.stores.redis.sessions import SCHEMA, Sessions
+from relight.stores.redis.snapshots import Snapshots
+
+_open: Final[weakref.WeakSet[RedisStore]] = weakref.WeakSet()
+
+
+class RedisStore:
+    """One database at `url`. Thread-safe, and safe with any number of processes on any number of machines.
+
+    `local` is the directory of this machine under which the content of workspaces is kept, `blobs` names it outright.
+    `tell` is given one line where the server's settings promise less than a power cut needs. `leases` takes the place
+    of the server's time, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        local: Path | None = None,
+        blobs: Path | None = None,
+        leases: Clock | None = None,
+        tell: Callable[[str], None] = lambda line: None,
+    ) -> None:
+        address = parse(url)
+        self.url = address.url
+        self.place = address.shown
+        """the address as it may be shown: without a password"""
+        name = sha256(f"{address.shown} {address.prefix}".encode()).hexdigest()[:8]
+        self.blobs = blobs or (local / f"redis-{name}.blobs" if local is not None else None)
+        self._server = Server(address)
+        try:
+            self._greet()
+            durability = self._server.durability
+            if address.demanded is not None and not durability.reaches(address.demanded):
+                raise StoreUnavailable(
+                    f"{self.place}: durability {address.demanded} was asked for, and this server gives "
+                    f"{durability.level}: {durability.why}",
+                    hints=[f"redis-cli {cure}" for cure in durability.cures],
+                )
+        except BaseException:
+            self._server.close()
+            raise
+        if durability.level != "power-loss":
+            tell(f"{self.place}: durability is {durability.level}: {durability.why}")
+        self._keys = Keys(address.prefix)
+        self._check_schema()
+        self._moments = Moments(self._server, clock, leases)
+        self._reading = Reading(self._server, self._keys)
+        self._journal = Journal(self._server, self._keys, self._moments, clock, self._reading)
+        self._sessions = Sessions(self._server, self._keys, self._journal)
+        self._listing = Listing(self._server, self._keys)
+        self._snapshots = Snapshots(self._server, self._keys)
+        self._removal = Removal(self._server, self._keys, self._journal, self._sessions, self._snapshots, tell)
+        _open.add(self)
+
+    def _greet(self) -> None:
+        self._server.ask("PING")
+        if self._server.info("server").get("redis_mode") == "cluster":
+            raise StoreUnavailable(
+                f"{self.place}: a Redis Cluster cannot be a store, because one step writes to several keys at once",
+                hints=["use one server, with replicas if need be", "or PostgreSQL: RELIGHT_STORE=postgresql://..."],
+            )
+
+    def _check_schema(self) -> None:
+        stored = self._server.ask("GET", self._keys.schema)
+        if stored is not None and not stored.isdigit():
+            raise Corrupt(f"{self.place}: its schema version cannot be read")
+        if stored is not None and int(stored) > SCHEMA:
+            raise NewerStore(self.place, found=int(stored), known=SCHEMA)
+
+    @property
+    def durability(self) -> str:
+        """What an acknowledged step survives, by the server's present settings."""
+        return self._server.durability.level
+
+    @property
+    def durability_reason(self) -> str:
+        """Why it is no better; empty where it is the best."""
+        return self._server.durability.why
+
+    @property
+    def durability_cures(self) -> tuple[str, ...]:
+        """What would make it better, as commands."""
+        return tuple(f"redis-cli {cure}" for cure in self._server.durability.cures)
+
+    @property
+    def schema_version(self) -> int:
+        """The layout of its keys."""
+        return SCHEMA
+
+    # -- sessions ---------------------------------------------------------------------------------------------
+
+    def create(self, identity: Identity, head: Head) -> None:
+        self._sessions.create(identity, head)
+
+    def update(self, identity: Identity) -> None:
+        self._sessions.update(identity)
+
+    def find(self, session: str) -> Record | None:
+        return self._sessions.find(session)
+
+    def find_named(self, name: str) -> Record | None:
+        return self._sessions.find_named(name)
+
+    def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
+        return self._sessions.find_prefixed(prefix, limit)
+
+    def list_sessions(self, query: Query) -> list[Record]:
+        return self._listing.page(query)
+
+    def count_sessions(self) -> dict[Status, int]:
+        return self._listing.counts()
+
+    # -- the journal ------------------------------------------------------------------------------------------
+
+    def commit(self, session: str, draft: Draft) -> Committed:
+        return self._journal.commit(session, draft)
+
+    def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
+        return self._journal.find_commit(session, key, after)
+
+    def renew(self, session: str, *, owner: str, epoch: int) -> None:
+        self._journal.replan(
+            session, lambda head, now: plan_renewal(head, owner=owner, epoch=epoch, now=now), is_change=False
+        )
+
+    def release(self, session: str, *, owner: str, epoch: int) -> None:
+        self._journal.replan(session, lambda head, now: plan_release(head, owner=owner, epoch=epoch), is_change=True)
+
+    def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
+        return self._reading.steps(session, after, upto)
+
+    def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
+        return self._reading.checkpoints(session, after, upto)
+
+    # -- snapshots --------------------------------------------------------------------------------------------
+
+    def add_segment(self, pool: str, segment: str) -> None:
+        self._snapshots.add_segment(pool, segment)
+
+    def list_segments(self, pool: str) -> frozenset[str]:
+        return self._snapshots.segments(pool)
+
+    def remove_segments(self, pool: str, segments: Iterable[str]) -> None:
+        self._snapshots.remove_segments(pool, segments)
+
+    def list_snapshots(self, pool: str, *, without: Sequence[str] = ()) -> frozenset[str]:
+        return self._snapshots.of_pool(pool, without)
+
+    def list_pools(self) -> frozenset[str]:
+        return self._snapshots.pools()
+
+    def drop_snapshots(self, session: str, seq: int) -> int:
+        return self._snapshots.drop(session, seq)
+
+    # -- labels -----------------------------------------------------------------------------------------------
+
+    def label(self, session: str, seq: int, label: str, at_us: int) -> None:
+        keys = self._keys.session(session)
+        words: list[Words] = [("RPUSH", keys.labels, rows.label_row(session, seq, label)), ("INCR", self._keys.changes)]
+        if self._server.transact([("there", keys.head)], words).failed:
+            raise NotFound(session)
+
+    def unlabel(self, session: str, seq: int) -> int:
+        keys = self._keys.session(session)
+        given = {
+            row for row in self._server.ask("LRANGE", keys.labels, 0, -1) if rows.read_label(session, row)[0] == seq
+        }
+        answer = self._server.transact([("there", keys.head)], [("LREM", keys.labels, 0, row) for row in sorted(given)])
+        if answer.failed:
+            raise NotFound(session)
+        return sum(answer.results)
+
+    def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
+        return self._reading.find_label(session, label, upto)
+
+    # -- the rest ---------------------------------------------------------------------------------------------
+
+    def adopt(
+        self,
+        records: Sequence[Record],
+        steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+        labels: Iterable[tuple[str, int, str]],
+    ) -> None:
+        adoption = Adoption(self._server, self._keys, self._journal, self._sessions)
+        try:
+            adoption.begin(records)
+            for step, snapshots in steps:
+                adoption.add(step, snapshots)
+            adoption.finish(labels)
+        finally:
+            adoption.drop()
+
+    def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
+        self._sessions.rebuild(head, instead_of)
+
+    def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
+        self._removal.delete(sessions, epochs or {})
+
+    def instant(self) -> Instant:
+        return self._moments.instant()
+
+    def size_bytes(self) -> int:
+        return int(self._server.ask("GET", self._keys.size) or 0)
+
+    def check(self) -> list[Damage]:
+        return list(Health(self._server, self._keys, self._snapshots).examine())
+
+    def changed(self) -> object:
+        return self._server.ask("GET", self._keys.changes)
+
+    def close(self) -> None:
+        _open.discard(self)
+        self._server.close()
+
+    def after_fork(self) -> None:
+        """In a child: the driver makes connections of its own, and no lock is held."""
+        self._journal.after_fork()
+
+
+def _after_fork() -> None:
+    for store in list(_open):
+        store.after_fork()
+
+
+os.register_at_fork(after_in_child=_after_fork)
