@@ -76,12 +76,19 @@ def unit(store: str) -> list[str]:
         "Type=oneshot",
         "RemainAfterExit=yes",
         "KillMode=process",
-        f"Environment=RELIGHT_STORE={store}",
+        _store_line(store),
         f"ExecStart={sys.executable} -P -m relight.cli resume --all --yes",
         "",
         "[Install]",
         "WantedBy=default.target",
     ]
+
+
+def _store_line(store: str) -> str:
+    """A password does not belong into a unit: a file of mode 0600 holds the line RELIGHT_STORE=ADDRESS."""
+    if "@" in store.partition("://")[2]:
+        return "EnvironmentFile=%h/.config/relight.env"
+    return f"Environment=RELIGHT_STORE={store}"
 
 
 def lines_of(findings: list[Finding], look: Look) -> list[Line]:

@@ -1,0 +1,98 @@
+"""The driver's errors become ours, once, here. Nothing of psycopg leaves this folder.
+
+What each means for the caller: full and read-only say that nothing was written; corrupt says that bytes are not what
+was written, or that a table is missing; all else is `StoreUnavailable`, with what the server said and what to do. An
+address is never shown with its password.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from psycopg import Error, errors
+from psycopg.conninfo import conninfo_to_dict
+
+from relight.errors import Corrupt, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+
+DRIVER_ERRORS: Final = (Error, UnicodeDecodeError)
+"""what a statement may raise; the second where stored text is no text any more"""
+_DAMAGED: Final = (
+    UnicodeDecodeError,
+    errors.DataCorrupted,
+    errors.IndexCorrupted,
+    errors.UndefinedTable,
+    errors.UndefinedColumn,
+    errors.UndefinedFunction,
+    errors.InvalidSchemaName,
+    errors.UniqueViolation,
+)
+_READ_ONLY: Final = (errors.ReadOnlySqlTransaction,)
+_TIMED_OUT: Final = (
+    errors.LockNotAvailable,
+    errors.QueryCanceled,
+    errors.DeadlockDetected,
+    errors.IdleInTransactionSessionTimeout,
+)
+_HINTS: Final = (
+    ("password authentication failed", "check user and password in the address, or set PGPASSWORD"),
+    ("no password supplied", "set PGPASSWORD, or put the password into the address"),
+    ("no pg_hba.conf entry", "let this machine in: pg_hba.conf of the server"),
+    ("too many connections", "raise the limit of the role or database, or put a pooler in front of the server"),
+    ("too many clients", "raise max_connections of the server, or put a pooler in front of it"),
+    ("remaining connection slots", "raise max_connections of the server, or put a pooler in front of it"),
+    ("starting up", "wait until the server is up, then run it again"),
+    ("not yet accepting connections", "wait until the server is up, then run it again"),
+    ("recovery mode", "wait until the server has recovered, then run it again"),
+    ("shutting down", "start the server again, then run it again"),
+    ("does not exist", "create it on the server first: createdb NAME, createuser NAME"),
+    ("Connection refused", "start the server, or check host and port in RELIGHT_STORE"),
+    ("could not translate host name", "check the host in RELIGHT_STORE"),
+    ("timeout expired", "check host, port and firewall between here and the server"),
+)
+
+
+def place_of(conninfo: str) -> str:
+    """As shown to people: host, port and database, never a password."""
+    given = conninfo_to_dict(conninfo)
+    host = str(given.get("host") or "local socket")
+    port = f":{given['port']}" if given.get("port") else ""
+    return f"postgresql://{host}{port}/{given.get('dbname') or ''}"
+
+
+def explained(error: Exception, where: str, *, session: str | None = None) -> StoreError:
+    """Our error for one of the driver's."""
+    said = f"postgres: {_sentence(error)}"
+    if isinstance(error, _DAMAGED):
+        # Our statements are fixed and checked by tests: one that suddenly does not fit means that somebody changed it.
+        return Corrupt(f"the store {where} is damaged ({_sentence(error)})", session=session)
+    if isinstance(error, errors.DiskFull):
+        return StoreFull(where)
+    if isinstance(error, _READ_ONLY):
+        return read_only(where)
+    if isinstance(error, errors.InsufficientPrivilege):
+        hints = ["grant it on the server: GRANT CREATE ON DATABASE ... , or make relight's user the owner"]
+        return StoreUnavailable(f"{where}: permission denied", evidence=[said], hints=hints)
+    if isinstance(error, _TIMED_OUT):
+        hints = ["see who holds what: SELECT * FROM pg_stat_activity WHERE state <> 'idle'"]
+        return StoreUnavailable(
+            f"{where}: another transaction kept it locked; nothing was written", evidence=[said], hints=hints
+        )
+    return StoreUnavailable(f"{where}: the server could not be used", evidence=[said], hints=[hint_for(str(error))])
+
+
+def read_only(where: str) -> StoreReadOnly:
+    """A replica, or a database that was set to read-only."""
+    error = StoreReadOnly(where)
+    error.hints = ("this server is a replica or set to read-only: set RELIGHT_STORE to the primary",)
+    return error
+
+
+def hint_for(said: str) -> str:
+    """What to do about what the server, or the way to it, said."""
+    return next((hint for words, hint in _HINTS if words in said), "check that the server is up: relight doctor")
+
+
+def _sentence(error: Exception) -> str:
+    """Its first line; where several addresses were tried, the last one's."""
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

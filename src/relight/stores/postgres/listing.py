@@ -1,0 +1,77 @@
+"""Pages of sessions that cost the same with a hundred sessions as with a million.
+
+For every condition that narrows much there is an index that yields the sessions newest first, so that a page ends after
+`limit` rows. Several statuses give a page each, merged by the server.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from relight.model.status import STATUSES, Status
+from relight.ports.store import Query
+from relight.stores.postgres.connections import Cursor
+from relight.stores.postgres.rows import Row, optional_bytes, to_bytes
+from relight.stores.postgres.statements import SQL
+
+
+def page(cursor: Cursor, query: Query) -> list[Row]:
+    """The rows of a page, newest first."""
+    statement, values = statement_for(query)
+    return cursor.execute(statement, values).fetchall()
+
+
+def statement_for(query: Query) -> tuple[bytes, dict[str, Any]]:
+    """What is sent for a query."""
+    name, conditions = _conditions(query)
+    where = b" AND ".join(conditions) or SQL["all_sessions"]
+    return SQL[name].replace(b"{where}", where), _values(query)
+
+
+def _conditions(query: Query) -> tuple[str, list[bytes]]:
+    """The statement and what stands in it."""
+    statement, before = "list_page", "before_session"
+    labels = range(len(query.labels))
+    led = query.key is not None or query.parent is not None
+    if labels and not led:
+        statement, before, labels = "list_page_labelled", "before_labelled", labels[1:]
+    elif query.statuses is not None and not led:
+        statement = "list_page_by_status"
+    asked = {
+        "with_key": query.key,
+        "with_parent": query.parent,
+        before: query.before,
+        "created_since": query.created_since_us,
+        "with_agent": query.agent,
+        "with_provider": query.provider,
+        "with_status": query.statuses if statement != "list_page_by_status" else None,
+        "with_text": query.text,
+    }
+    names = [name for name, value in asked.items() if value is not None]
+    more = [SQL["with_label"].replace(b"{n}", str(n).encode()) for n in labels]
+    return statement, [SQL[name] for name in names] + more
+
+
+def _values(query: Query) -> dict[str, Any]:
+    before_us, before_id = query.before or (0, "")
+    values: dict[str, Any] = {
+        "key": optional_bytes(query.key),
+        "parent": optional_bytes(query.parent),
+        "statuses": sorted(query.statuses or ()),
+        "agent": optional_bytes(query.agent),
+        "provider": optional_bytes(query.provider),
+        "text": to_bytes(query.text.casefold()) if query.text is not None else None,
+        "created_since_us": query.created_since_us,
+        "before_us": before_us,
+        "before_id": to_bytes(before_id),
+        "limit": max(query.limit, 0),
+    }
+    for n, (key, value) in enumerate(query.labels.items()):
+        values[f"k{n}"], values[f"v{n}"] = to_bytes(key), to_bytes(value)
+    return values
+
+
+def counts(cursor: Cursor) -> dict[Status, int]:
+    """How many sessions have which status. A word that is no status is damage that `check` names."""
+    known: dict[object, Status] = {status: status for status in STATUSES}
+    return {known[word]: n for word, n in cursor.execute(SQL["read_counts"]).fetchall() if word in known}

@@ -1,0 +1,139 @@
+"""Bring a database to the schema of this version, and notice one that is not what its version says.
+
+Migrations are numbered files. Each runs in one transaction together with its number, under a lock that the transaction
+gives back: so there is no half of one, and any number of workers may start at once. Where the schema is up to date
+nothing is written, and no right to write is needed.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from relight.errors import Corrupt, NewerStore, NotAStore, StoreError
+from relight.stores.postgres.connections import Connections, Cursor
+from relight.stores.postgres.driver import read_only
+from relight.stores.postgres.statements import HERE, SQL, uncommented
+
+MIGRATIONS: Final = tuple(sorted((HERE / "migrations").glob("[0-9]*.sql")))
+VERSION: Final = len(MIGRATIONS)
+TABLES: Final = (
+    "checkpoint_labels",
+    "heads",
+    "segments",
+    "session_labels",
+    "sessions",
+    "snapshots",
+    "steps",
+    "store",
+)
+
+
+class Looked(NamedTuple):
+    """What stands at an address."""
+
+    exists: bool
+    """a store of ours, of whatever version"""
+    has_schema: bool
+    read_only: bool
+    syncs: bool
+    whole_pages: bool
+    unlogged: bool
+    """a table that the server empties after a crash"""
+
+    @property
+    def durability(self) -> str:
+        """What an acknowledged step survives. That commits are synced is seen to in every transaction."""
+        if self.unlogged:
+            return "none"
+        return "power-loss" if self.syncs and self.whole_pages else "process-crash"
+
+    @property
+    def weakness(self) -> tuple[str, str]:
+        """Why it is no better, and what would help; empty where it could not be better."""
+        if self.unlogged:
+            return "a table is unlogged: the server empties it after a crash", "ALTER TABLE ... SET LOGGED"
+        if not self.syncs:
+            return "the server runs with fsync off: a crash of its machine loses steps", "set fsync = on on the server"
+        if not self.whole_pages:
+            return "the server runs with full_page_writes off: a power cut may tear a page", "set full_page_writes = on"
+        return "", ""
+
+
+class Opened(NamedTuple):
+    """A store that can be used."""
+
+    id: str
+    version: int
+    looked: Looked
+
+
+def look(cursor: Cursor) -> Looked:
+    """What is there?"""
+    row = cursor.execute(SQL["look"]).fetchone()
+    assert row is not None
+    return Looked(*row)
+
+
+def open_schema(connections: Connections, *, create: bool) -> Opened | None:
+    """The store, brought up to date; None where there is none and none is to be made."""
+    with connections.reading() as cursor:
+        looked = look(cursor)
+        found = _read(cursor) if looked.exists else None
+    if found is None and not create:
+        return None
+    if found is not None and found[1] > VERSION:
+        raise NewerStore(connections.where, found=found[1], known=VERSION)
+    if found is None or found[1] < VERSION:
+        if looked.read_only:
+            raise read_only(connections.where)
+        _migrate(connections)
+    with connections.reading() as cursor:
+        looked, found = look(cursor), _read(cursor)
+        missing = set(TABLES) - {name for (name,) in cursor.execute(SQL["tables"])}
+    if missing or found is None:
+        raise Corrupt(f"the store {connections.where} is damaged (missing: {', '.join(sorted(missing)) or 'its row'})")
+    return Opened(id=found[0], version=found[1], looked=looked)
+
+
+def _read(cursor: Cursor) -> tuple[str, int] | None:
+    row = cursor.execute(SQL["read_store"]).fetchone()
+    return None if row is None else (row[0], row[1])
+
+
+def _migrate(connections: Connections) -> None:
+    for number, path in enumerate(MIGRATIONS, 1):
+        with connections.transaction() as cursor:
+            cursor.execute(SQL["migration_lock"])
+            run(cursor, number, path, connections.where)
+
+
+def run(cursor: Cursor, number: int, path: Path, where: str) -> None:
+    """One migration, unless another process was first; inside a transaction that holds the lock."""
+    looked = look(cursor)
+    found = _read(cursor) if looked.exists else None
+    if number == 1 and looked.exists and found is None:
+        raise Corrupt(f"the store {where} is damaged (its own row is missing)")
+    if found is None and looked.has_schema and _is_foreign(cursor):
+        raise _foreign(where)
+    if (found[1] if found is not None else 0) >= number:
+        return
+    # A connection's own `execute` sends several statements at once, which a cursor for binary answers cannot.
+    cursor.connection.execute(uncommented(path.read_text(encoding="utf-8")).encode())
+    cursor.execute(SQL["set_version"], (number,))
+
+
+def _is_foreign(cursor: Cursor) -> bool:
+    """A schema of our name with tables in it that we did not make."""
+    return cursor.execute(SQL["tables"]).fetchone() is not None
+
+
+def _foreign(where: str) -> StoreError:
+    error = NotAStore(where, "its schema relight belongs to another application")
+    error.hints = ("choose another database: set RELIGHT_STORE",)
+    return error
+
+
+def dump(cursor: Cursor) -> str:
+    """The schema as `schema.txt` keeps it."""
+    return "".join(f"{line.rstrip()}\n" for (line,) in cursor.execute(SQL["schema"]))

@@ -1,0 +1,37 @@
+"""Deletion: every row of a session in one transaction, and nobody writes, forks or labels it meanwhile.
+
+What the server does afterwards is its own: the rows' bytes stay in the table's pages until a vacuum, and in the
+write-ahead log until its segments are used again. docs/stores.md says how to hurry both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from relight.errors import Conflict, Corrupt
+from relight.stores.postgres.connections import Cursor
+from relight.stores.postgres.rows import from_bytes, to_bytes, unsealed_head
+from relight.stores.postgres.statements import SQL
+
+
+def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -> None:
+    """All rows of these sessions. Conflict where a fork outside needs one, or somebody claimed one meanwhile."""
+    going = sorted({to_bytes(session) for session in sessions})
+    looked_at = sorted({*going, *map(to_bytes, epochs)})
+    heads: dict[int, bytes] = dict(cursor.execute(SQL["lock_heads"], (looked_at,)).fetchall())
+    rows = cursor.execute(SQL["lock_sessions"], (looked_at,)).fetchall()
+    for sid, id_ in rows:
+        session = from_bytes(id_)
+        if session in epochs:
+            _check_epoch(session, heads.get(sid), epochs[session])
+    for fork, parent in cursor.execute(SQL["find_forks"], (going, going)).fetchall():
+        raise Conflict(f"{from_bytes(parent)}: the fork {from_bytes(fork)} needs it")
+    cursor.execute(SQL["delete_sessions"], {"sids": [sid for sid, id_ in rows if id_ in set(going)]})
+
+
+def _check_epoch(session: str, record: bytes | None, epoch: int) -> None:
+    head = unsealed_head(record)
+    if head is None:
+        raise Corrupt("its head fails its seal", session=session)
+    if head.epoch != epoch:
+        raise Conflict(f"{session}: somebody claimed it meanwhile")

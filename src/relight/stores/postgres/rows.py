@@ -1,0 +1,287 @@
+"""Values to rows and back. Whatever somebody has done to a row, reading it gives a value or a clear refusal.
+
+Text is stored as its bytes in UTF-8, lone surrogates passed through: the server's text could hold neither those nor
+NUL, and bytes have one order everywhere. A step's columns that cannot be ours become neutral values, so that its digest
+fails and the engine names the step. A session's columns are compared with its sealed record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
+from typing import Any, Final, get_args
+
+from relight.errors import Corrupt
+from relight.journal.chain import seal, unseal_head, unseal_identity
+from relight.journal.codec import Undecodable, decode_open, encoded
+from relight.journal.search import searchable
+from relight.model.call import OpenEffect
+from relight.model.session import Head, Identity
+from relight.model.step import Step, StepKind
+from relight.ports.store import CheckpointRow, Record
+
+_ROW_SEAL_BYTES: Final = 8
+_ROW_DOMAIN: Final = b"relight small row 1\n"
+_KINDS: Final[dict[object, StepKind]] = {kind: kind for kind in get_args(StepKind)}
+_YEAR_10000_US: Final = 253_402_300_800_000_000
+MOST_SEQ: Final = 2**63 - 1
+
+Row = tuple[Any, ...]
+
+
+# -- text --------------------------------------------------------------------------------------------------------
+
+
+def to_bytes(text: str) -> bytes:
+    """As stored."""
+    return text.encode("utf-8", "surrogatepass")
+
+
+def from_bytes(stored: bytes) -> str:
+    """What was given to `to_bytes`; what is no text any more becomes some other text."""
+    try:
+        return stored.decode("utf-8", "surrogatepass")
+    except UnicodeDecodeError:
+        return stored.decode("utf-8", "replace")
+
+
+def optional_bytes(text: str | None) -> bytes | None:
+    """The same for what may be missing."""
+    return None if text is None else to_bytes(text)
+
+
+def optional_text(stored: bytes | None) -> str | None:
+    """And back."""
+    return None if stored is None else from_bytes(stored)
+
+
+def up_to(seq: int | None) -> int:
+    """The last seq of a range; None is no bound."""
+    return MOST_SEQ if seq is None else max(min(seq, MOST_SEQ), -1)
+
+
+# -- steps -------------------------------------------------------------------------------------------------------
+
+
+def step_columns(sid: int, step: Step) -> Row:
+    """Bindings of `insert_step`."""
+    return (
+        sid,
+        step.seq,
+        step.at_us,
+        step.base,
+        step.since,
+        step.message_count,
+        step.turns,
+        step.attempt,
+        step.kind,
+        step.key,
+        step.digest,
+        encoded(step.open) if step.open else None,
+        optional_bytes(step.label),
+        step.body,
+        len(step.body),
+    )
+
+
+def commit_columns(sid: int, planned_on: bytes, moved_to: bytes, step: Step, status: str | None) -> Row:
+    """Bindings of `commit_step`."""
+    label = optional_bytes(step.label)
+    return (
+        sid,
+        planned_on,
+        moved_to,
+        step.seq,
+        step.at_us,
+        step.base,
+        step.since,
+        step.message_count,
+        step.turns,
+        step.attempt,
+        step.kind,
+        step.key,
+        step.digest,
+        encoded(step.open) if step.open else None,
+        label,
+        None if label is None else label_seal(sid, step.seq, label),
+        status,
+        step.body,
+    )
+
+
+def read_step(session: str, row: Row) -> Step:
+    """The step of a row of `read_steps`."""
+    seq, size, kind, at_us, attempt, base, since, message_count, turns, opened, label, key, digest, body = row
+    known = _KINDS.get(kind)
+    if known is None or len(body) != size:
+        return damaged_step(session, seq, digest)
+    return Step(
+        session=session,
+        seq=seq,
+        kind=known,
+        at_us=at_us,
+        attempt=attempt,
+        base=base,
+        since=since,
+        message_count=message_count,
+        turns=turns,
+        open=() if opened is None else _read_open(opened),
+        label=optional_text(label),
+        key=key,
+        digest=digest,
+        body=body,
+    )
+
+
+def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
+    """In the place of a row that holds no step: it fails its digest."""
+    return Step(
+        session=session,
+        seq=seq,
+        kind="mark",
+        at_us=0,
+        attempt=0,
+        base=0,
+        since=0,
+        message_count=0,
+        turns=0,
+        key=b"",
+        digest=digest,
+        body=b"",
+    )
+
+
+def _read_open(stored: bytes) -> tuple[OpenEffect, ...]:
+    try:
+        return decode_open(stored)
+    except Undecodable:
+        return ()
+
+
+def read_checkpoints(
+    session: str, rows: Iterable[Row], labels: dict[int, str], snapshots: dict[int, dict[str, str]]
+) -> Iterator[CheckpointRow]:
+    """The lines of a list for rows of `read_checkpoints`; Corrupt where one cannot be a step."""
+    for seq, stored_kind, at_us, base, turns, message_count, size_bytes in rows:
+        kind = _KINDS.get(stored_kind)
+        if kind is None or not 0 <= at_us < _YEAR_10000_US:
+            raise Corrupt("the row of the step cannot be read", session=session, seq=seq)
+        yield CheckpointRow(
+            seq=seq,
+            kind=kind,
+            at_us=at_us,
+            base=base,
+            label=labels.get(seq),
+            turns=turns,
+            message_count=message_count,
+            snapshots=snapshots.get(seq) or {},
+            size_bytes=size_bytes,
+        )
+
+
+# -- rows that no digest covers ------------------------------------------------------------------------------------
+
+
+def row_seal(kind: str, *stored: bytes | int) -> bytes:
+    """What a row of labels, snapshots or segments must carry; `stored` are its columns."""
+    return sha256(_ROW_DOMAIN + "\n".join((kind, *map(repr, stored))).encode()).digest()[:_ROW_SEAL_BYTES]
+
+
+def label_seal(sid: int, seq: int, stored_label: bytes) -> bytes:
+    """What a row of `checkpoint_labels` must carry."""
+    return row_seal("label", sid, seq, stored_label)
+
+
+def read_label(sid: int, session: str, row: Row) -> tuple[int, str]:
+    """Seq and label of a row, or Corrupt."""
+    seq, stored, sealed = row
+    if sealed != label_seal(sid, seq, stored):
+        raise Corrupt("the label of a checkpoint fails its seal", session=session)
+    return seq, from_bytes(stored)
+
+
+# -- sessions ------------------------------------------------------------------------------------------------------
+
+
+def identity_columns(identity: Identity) -> tuple[bytes, int, Row]:
+    """id, created_us, and (name, key, agent, provider, parent, searchable): what is kept beside the record."""
+    return (
+        to_bytes(identity.id),
+        identity.created_us,
+        (
+            optional_bytes(identity.name),
+            optional_bytes(identity.key),
+            optional_bytes(identity.agent),
+            optional_bytes(identity.provider),
+            optional_bytes(identity.parent.session) if identity.parent else None,
+            to_bytes(searchable(identity)),
+        ),
+    )
+
+
+def label_columns(identity: Identity) -> list[tuple[bytes, bytes]]:
+    """Keys and values of the labels it is listed by."""
+    return [(to_bytes(key), to_bytes(value)) for key, value in identity.labels.items()]
+
+
+def session_row(identity: Identity, head: Head) -> Row:
+    """Bindings of `insert_session`."""
+    id_, created_us, others = identity_columns(identity)
+    return (id_, created_us, head.status, *others, seal(identity))
+
+
+def update_row(identity: Identity) -> Row:
+    """Bindings of `update_session`, but for the sid."""
+    id_, created_us, others = identity_columns(identity)
+    return (id_, created_us, *others, seal(identity))
+
+
+def read_record(row: Row) -> Record:
+    """The session of a row, or Corrupt with the id that the row gives."""
+    identity = unsealed_identity(row[-2])
+    if identity is None:
+        raise Corrupt("what the session is cannot be read: its row fails its seal", session=from_bytes(row[1]))
+    return Record(identity=identity, head=_read_head(row, identity))
+
+
+def listed_record(row: Row) -> Record:
+    """For lists: a session whose identity is damaged is listed too, as what its columns say, without a head."""
+    identity = unsealed_identity(row[-2])
+    if identity is not None:
+        return Record(identity=identity, head=_read_head(row, identity))
+    _, id_, created_us, _, name, key, agent, provider, *_ = row
+    known = Identity(
+        id=from_bytes(id_),
+        name=optional_text(name),
+        key=optional_text(key),
+        agent=optional_text(agent),
+        provider=optional_text(provider),
+        created_us=created_us,
+    )
+    return Record(identity=known, head=None)
+
+
+def _read_head(row: Row, identity: Identity) -> Head | None:
+    """The sealed head, where it is this session's and every column beside the two records agrees with them."""
+    _, id_, created_us, status, *others, _, record = row
+    head = unsealed_head(record)
+    if head is None or head.session != identity.id or head.status != status:
+        return None
+    id_bytes, created, columns = identity_columns(identity)
+    return head if (id_bytes, created, *columns) == (id_, created_us, *others) else None
+
+
+def unsealed_identity(record: bytes) -> Identity | None:
+    """The identity behind the bytes, or None."""
+    try:
+        return unseal_identity(record)
+    except Undecodable:
+        return None
+
+
+def unsealed_head(record: bytes | None) -> Head | None:
+    """The head behind the bytes, or None."""
+    try:
+        return unseal_head(record) if record is not None else None
+    except Undecodable:
+        return None

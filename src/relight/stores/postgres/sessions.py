@@ -1,0 +1,159 @@
+"""Sessions begin, change and are found: the rows that are rarely written.
+
+Whether a name is free is decided by the index of names: it is looked up first, to say who has it, and of two who look
+at the same moment the server lets one through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+
+from psycopg import errors
+
+from relight.errors import Conflict, Corrupt, NotFound
+from relight.journal.chain import seal
+from relight.model.session import Head, Identity
+from relight.model.snapshot import Snapshot
+from relight.model.step import Step
+from relight.ports.store import Record
+from relight.stores.postgres import snapshots
+from relight.stores.postgres.connections import Cursor
+from relight.stores.postgres.rows import (
+    from_bytes,
+    label_columns,
+    label_seal,
+    read_record,
+    session_row,
+    step_columns,
+    to_bytes,
+    update_row,
+)
+from relight.stores.postgres.statements import SQL
+
+
+def begin(cursor: Cursor, identity: Identity, head: Head) -> int:
+    """A new session, or Conflict; its number."""
+    id_ = to_bytes(identity.id)
+    if cursor.execute(SQL["find_sid"], (id_,)).fetchone() is not None:
+        raise Conflict(f"{identity.id}: the session exists")
+    if identity.parent is not None:
+        cursor.execute(SQL["keep_parent"], (to_bytes(identity.parent.session),))
+    with _one_wins(cursor, identity):
+        row = cursor.execute(SQL["insert_session"], session_row(identity, head)).fetchone()
+    assert row is not None
+    sid = int(row[0])
+    cursor.execute(SQL["insert_head"], (sid, seal(head)))
+    _write_labels(cursor, sid, identity)
+    return sid
+
+
+def adopt(
+    cursor: Cursor,
+    records: Sequence[Record],
+    steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+    labels: Iterable[tuple[str, int, str]],
+) -> None:
+    """Whole sessions as they are, or Conflict."""
+    sids: dict[str, int] = {}
+    for record in records:
+        assert record.head is not None
+        sids[record.identity.id] = begin(cursor, record.identity, record.head)
+    for step, taken in steps:
+        sid = sids[step.session]
+        snapshots.keep_segments(cursor, step.session, taken)
+        cursor.execute(SQL["insert_step"], step_columns(sid, step))
+        for row in snapshots.rows_of(sid, step.seq, taken):
+            cursor.execute(SQL["insert_snapshot"], row)
+    for session, seq, label in labels:
+        give_label(cursor, sids[session], seq, label)
+
+
+def change(cursor: Cursor, identity: Identity) -> None:
+    """Replace what a session is, or NotFound or Conflict."""
+    sid = lock_sid(cursor, identity.id)
+    with _one_wins(cursor, identity):
+        cursor.execute(SQL["update_session"], (*update_row(identity), sid))
+    cursor.execute(SQL["delete_session_labels"], (sid,))
+    _write_labels(cursor, sid, identity)
+
+
+def rebuild(cursor: Cursor, head: Head, instead_of: bytes | None) -> None:
+    """Another head in the place of one that cannot be read, or of the one with that digest; else Conflict. The columns
+    are made right too."""
+    cursor.execute(SQL["lock_head"], (to_bytes(head.session),))
+    row = cursor.execute(SQL["find_by_id"], (to_bytes(head.session),)).fetchone()
+    if row is None:
+        raise NotFound(head.session)
+    record = read_record(row)
+    if record.head is not None and record.head.digest != instead_of:
+        raise Conflict(f"{head.session}: its head is whole and is not replaced")
+    cursor.execute(SQL["put_head"], (row[0], seal(head)))
+    cursor.execute(SQL["set_status"], (head.status, row[0], head.status))
+    change(cursor, record.identity)
+
+
+def give_label(cursor: Cursor, sid: int, seq: int, label: str) -> None:
+    """Give a checkpoint a label."""
+    stored = to_bytes(label)
+    cursor.execute(SQL["insert_label"], (sid, seq, stored, label_seal(sid, seq, stored)))
+
+
+def lock_sid(cursor: Cursor, session: str) -> int:
+    """A session's number, which is not deleted before this transaction ends; or NotFound."""
+    row = cursor.execute(SQL["lock_sid"], (to_bytes(session),)).fetchone()
+    if row is None:
+        raise NotFound(session)
+    return int(row[0])
+
+
+@contextmanager
+def _one_wins(cursor: Cursor, identity: Identity) -> Iterator[None]:
+    """Conflict where the name is taken, or where another session was begun under the id at the same moment."""
+    if identity.name is not None:
+        row = cursor.execute(SQL["find_name_holder"], (to_bytes(identity.name),)).fetchone()
+        if row is not None and (holder := from_bytes(row[0])) != identity.id:
+            raise Conflict(f"{identity.name}: the name is taken by {holder}")
+    try:
+        yield
+    except errors.UniqueViolation as error:
+        if error.diag.constraint_name == "sessions_name":
+            raise Conflict(f"{identity.name}: the name was taken just now") from None
+        if error.diag.constraint_name == "sessions_id":
+            raise Conflict(f"{identity.id}: the session exists") from None
+        raise
+
+
+def _write_labels(cursor: Cursor, sid: int, identity: Identity) -> None:
+    id_ = to_bytes(identity.id)
+    for k, v in label_columns(identity):
+        cursor.execute(SQL["insert_session_label"], (k, v, identity.created_us, id_, sid))
+
+
+def find(cursor: Cursor, session: str) -> Record | None:
+    """By full id."""
+    row = cursor.execute(SQL["find_by_id"], (to_bytes(session),)).fetchone()
+    if row is None:
+        return None
+    record = read_record(row)
+    if record.identity.id != session:
+        raise Corrupt("another session answers to its id", session=session)
+    return record
+
+
+def find_named(cursor: Cursor, name: str) -> Record | None:
+    """By exact name."""
+    row = cursor.execute(SQL["find_by_name"], (to_bytes(name),)).fetchone()
+    if row is None:
+        return None
+    record = read_record(row)
+    if record.identity.name != name:
+        raise Corrupt(f"it is found under the name {name!a}, which is not its own", session=record.identity.id)
+    return record
+
+
+def find_prefixed(cursor: Cursor, prefix: str, limit: int) -> list[Record]:
+    """By the beginning of the id, in its order."""
+    least = to_bytes(prefix)
+    given = (least, least + b"\xff", max(limit, 0))
+    return [read_record(row) for row in cursor.execute(SQL["find_by_prefix"], given).fetchall()]

@@ -1,0 +1,80 @@
+"""Snapshots of workspaces as the store knows them: which step names which, and which segments may be relied on.
+
+A step that names a snapshot locks the rows of its segments inside its own transaction, and sweeping removes a row
+before it removes the file. So either the sweep waits for the step and finds it, or the step finds no row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from relight.errors import Corrupt, SnapshotSwept
+from relight.model.snapshot import Snapshot
+from relight.stores.postgres.connections import Cursor
+from relight.stores.postgres.rows import Row, from_bytes, row_seal, to_bytes
+from relight.stores.postgres.statements import SQL
+
+
+def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:
+    """Bindings of `insert_snapshot`."""
+    columns = ((sid, seq, to_bytes(one.root), to_bytes(one.pool), to_bytes(one.id)) for one in snapshots)
+    return [(*row, row_seal("snapshot", *row)) for row in columns]
+
+
+def keep_segments(cursor: Cursor, session: str, snapshots: Sequence[Snapshot]) -> None:
+    """SnapshotSwept where a segment that one of them lies in has lost its row; the others keep theirs."""
+    for one in sorted(snapshots, key=lambda snapshot: snapshot.pool):
+        wanted = {to_bytes(segment) for segment in one.segments}
+        if not wanted:
+            continue
+        rows = cursor.execute(SQL["keep_segments"], (to_bytes(one.pool), sorted(wanted))).fetchall()
+        if len(rows) != len(wanted):
+            raise SnapshotSwept(session, one.pool)
+
+
+def of_session(cursor: Cursor, sid: int) -> dict[int, dict[str, str]]:
+    """By seq: root name to snapshot id."""
+    found: dict[int, dict[str, str]] = {}
+    for row in cursor.execute(SQL["read_snapshots"], (sid,)).fetchall():
+        seq, root, _, snapshot = _unsealed(row)
+        found.setdefault(seq, {})[root] = snapshot
+    return found
+
+
+def of_pool(cursor: Cursor, pool: str, without: Sequence[str] = ()) -> frozenset[str]:
+    """The snapshots in a pool that some step of another session than these names; Corrupt rather than one too few."""
+    given = (to_bytes(pool), [to_bytes(session) for session in without])
+    return frozenset(_unsealed(row)[3] for row in cursor.execute(SQL["read_snapshots_of_pool"], given).fetchall())
+
+
+def _unsealed(row: Row) -> tuple[int, str, str, str]:
+    sid, seq, root, pool, snapshot, sealed = row
+    if sealed != row_seal("snapshot", sid, seq, root, pool, snapshot):
+        raise Corrupt("the row of a snapshot fails its seal")
+    return seq, from_bytes(root), from_bytes(pool), from_bytes(snapshot)
+
+
+def add_segment(cursor: Cursor, pool: str, segment: str) -> None:
+    """From now on it may be relied on."""
+    row = (to_bytes(pool), to_bytes(segment))
+    cursor.execute(SQL["insert_segment"], (*row, row_seal("segment", *row)))
+
+
+def remove_segments(cursor: Cursor, pool: str, segments: Iterable[str]) -> None:
+    """From now on they may not."""
+    cursor.execute(SQL["delete_segments"], (to_bytes(pool), [to_bytes(segment) for segment in segments]))
+
+
+def segments(cursor: Cursor, pool: str) -> frozenset[str]:
+    """Those of a pool; Corrupt rather than one too few."""
+    found = set[str]()
+    for stored_pool, name, sealed in cursor.execute(SQL["read_segments"], (to_bytes(pool),)).fetchall():
+        if sealed != row_seal("segment", stored_pool, name):
+            raise Corrupt("the row of a segment fails its seal")
+        found.add(from_bytes(name))
+    return frozenset(found)
+
+
+def pools(cursor: Cursor) -> frozenset[str]:
+    """All with a segment or a snapshot."""
+    return frozenset(from_bytes(pool) for (pool,) in cursor.execute(SQL["read_pools"]).fetchall())

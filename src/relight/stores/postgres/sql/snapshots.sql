@@ -1,0 +1,39 @@
+-- The statements about snapshots of workspaces and the segments they lie in.
+
+-- name: insert_snapshot
+-- A step names a snapshot.
+INSERT INTO relight.snapshots (sid, seq, root, pool, id, seal) VALUES (%s, %s, %b, %b, %b, %b)
+ON CONFLICT (sid, seq, root) DO UPDATE SET pool = excluded.pool, id = excluded.id, seal = excluded.seal
+
+-- name: read_snapshots
+-- The snapshots a session's steps name.
+SELECT sid, seq, root, pool, id, seal FROM relight.snapshots WHERE sid = %s
+
+-- name: read_snapshots_of_pool
+-- The snapshots in a pool that some step of another session than these names.
+SELECT sid, seq, root, pool, id, seal FROM relight.snapshots
+WHERE pool = %b AND sid NOT IN (SELECT sid FROM relight.sessions WHERE id = ANY(%s::bytea[]))
+
+-- name: delete_snapshots_of_step
+-- Let the snapshots of one step go.
+DELETE FROM relight.snapshots WHERE sid = %s AND seq = %s
+
+-- name: insert_segment
+-- A segment may be relied on.
+INSERT INTO relight.segments (pool, name, seal) VALUES (%b, %b, %b) ON CONFLICT DO NOTHING
+
+-- name: delete_segments
+-- Segments may not be relied on any more. Waits for whoever commits a step that relies on one.
+DELETE FROM relight.segments WHERE pool = %b AND name = ANY(%s::bytea[])
+
+-- name: read_segments
+-- The segments of a pool.
+SELECT pool, name, seal FROM relight.segments WHERE pool = %b
+
+-- name: keep_segments
+-- Which of these segments may be relied on? They keep their rows until this transaction ends.
+SELECT name FROM relight.segments WHERE pool = %b AND name = ANY(%s::bytea[]) ORDER BY name FOR KEY SHARE
+
+-- name: read_pools
+-- Every pool that has a segment or a snapshot.
+SELECT pool FROM relight.segments UNION SELECT pool FROM relight.snapshots

@@ -1,0 +1,36 @@
+"""Named SQL from text files: `SQL["lock_head"]`. Python never spells a statement itself.
+
+A statement begins with `-- name: NAME` and a line of purpose; it ends where the next one begins. `{NAME}` inside one
+stands for another. Names are unique over all files of `sql/`.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Final
+
+HERE: Final = Path(__file__).parent
+_NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_PART: Final = re.compile(r"\{(\w+)\}")
+
+
+def _load() -> dict[str, bytes]:
+    """All statements by name, without their comments, as bytes: what the driver takes without asking who spelled it."""
+    found: dict[str, str] = {}
+    for path in sorted((HERE / "sql").glob("*.sql")):
+        _, *parts = _NAME.split(path.read_text(encoding="utf-8"))
+        found.update((name, uncommented(text)) for name, text in zip(parts[::2], parts[1::2], strict=True))
+    return {name: _PART.sub(lambda part: found.get(part[1], part[0]), text).encode() for name, text in found.items()}
+
+
+def uncommented(text: str) -> str:
+    """Without comment lines and empty ones."""
+    lines = (line.rstrip() for line in text.splitlines())
+    return "\n".join(line for line in lines if line and not line.lstrip().startswith("--"))
+
+
+SQL: Final = _load()
+BEGIN: Final = b"BEGIN"
+COMMIT: Final = b"COMMIT"
+ROLLBACK: Final = b"ROLLBACK"

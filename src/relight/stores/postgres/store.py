@@ -1,0 +1,242 @@
+"""The store on PostgreSQL: the front that keeps the promises of ports/store.py by asking the rooms behind it.
+
+Steps and heads go through `journal`, everything else through a transaction of its own; reading is one statement, or
+several that fit together. Seq and digest are checked inside each transaction, so that any number of processes on any
+number of machines may use one database.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from psycopg import ProgrammingError
+from psycopg.conninfo import conninfo_to_dict
+
+from relight.errors import UnknownStore
+from relight.model.lease import Instant
+from relight.model.session import Head, Identity
+from relight.model.snapshot import Snapshot
+from relight.model.status import Status
+from relight.model.step import Committed, Draft, Step
+from relight.ports.clock import Clock
+from relight.ports.store import CheckpointRow, Damage, Query, Record
+from relight.stores.postgres import health, listing, migrate, reading, removal, sessions, snapshots
+from relight.stores.postgres.connections import Connections
+from relight.stores.postgres.journal import Journal
+from relight.stores.postgres.rows import listed_record
+from relight.stores.postgres.servertime import ServerTime
+from relight.stores.postgres.statements import SQL
+
+KNOWN: Final = ("postgresql://user@host:5432/database",)
+
+
+class PostgresStore:
+    """The database at `url`. Thread-safe, and safe with any number of processes.
+
+    `local` is the directory of this machine under which the content of workspaces is kept, `blobs` names it outright.
+    `instead` is another timeline than the server's, for tests.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        clock: Clock,
+        *,
+        local: Path | None = None,
+        blobs: Path | None = None,
+        instead: Callable[[], Instant] | None = None,
+    ) -> None:
+        opened = self._begin(url, clock, instead, create=True)
+        assert opened is not None
+        self._settle(opened, local, blobs)
+
+    @classmethod
+    def found(
+        cls, url: str, clock: Clock, *, local: Path | None = None, blobs: Path | None = None
+    ) -> PostgresStore | None:
+        """The store at an address, to read; None where there is none yet, and then nothing is made."""
+        store = cls.__new__(cls)
+        opened = store._begin(url, clock, None, create=False)
+        if opened is None:
+            store._connections.close()
+            return None
+        store._settle(opened, local, blobs)
+        return store
+
+    def _begin(
+        self, url: str, clock: Clock, instead: Callable[[], Instant] | None, *, create: bool
+    ) -> migrate.Opened | None:
+        try:
+            conninfo_to_dict(url)
+        except ProgrammingError:
+            raise UnknownStore(_without_password(url), known=KNOWN) from None
+        self.url = url
+        self._connections = Connections(url)
+        self._time = ServerTime(clock, instead)
+        self._journal = Journal(self._connections, self._time, clock)
+        try:
+            return migrate.open_schema(self._connections, create=create)
+        except BaseException:
+            self._connections.close()
+            raise
+
+    def _settle(self, opened: migrate.Opened, local: Path | None, blobs: Path | None) -> None:
+        self.id = opened.id
+        self.schema_version = opened.version
+        self.read_only = opened.looked.read_only
+        """can it only be read? Writing then raises StoreReadOnly"""
+        self.durability = opened.looked.durability
+        self.durability_reason, cure = opened.looked.weakness
+        self.durability_cures = (cure,) if cure else ()
+        self.blobs = blobs or (local / f"pg-{opened.id[:8]}.blobs" if local is not None else None)
+        self._time.begin(opened.id)
+
+    @property
+    def place(self) -> str:
+        """The address as it may be shown: without a password."""
+        return self._connections.where
+
+    # -- sessions ---------------------------------------------------------------------------------------------
+
+    def create(self, identity: Identity, head: Head) -> None:
+        with self._connections.transaction(identity.id) as cursor:
+            sessions.begin(cursor, identity, head)
+
+    def update(self, identity: Identity) -> None:
+        with self._connections.transaction(identity.id) as cursor:
+            sessions.change(cursor, identity)
+
+    def find(self, session: str) -> Record | None:
+        with self._connections.reading(session) as cursor:
+            return sessions.find(cursor, session)
+
+    def find_named(self, name: str) -> Record | None:
+        with self._connections.reading() as cursor:
+            return sessions.find_named(cursor, name)
+
+    def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
+        with self._connections.reading() as cursor:
+            return sessions.find_prefixed(cursor, prefix, limit)
+
+    def list_sessions(self, query: Query) -> list[Record]:
+        with self._connections.reading() as cursor:
+            return [listed_record(row) for row in listing.page(cursor, query)]
+
+    def count_sessions(self) -> dict[Status, int]:
+        with self._connections.reading() as cursor:
+            return listing.counts(cursor)
+
+    # -- the journal ------------------------------------------------------------------------------------------
+
+    def commit(self, session: str, draft: Draft) -> Committed:
+        return self._journal.commit(session, draft)
+
+    def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
+        return self._journal.find_commit(session, key, after)
+
+    def renew(self, session: str, *, owner: str, epoch: int) -> None:
+        self._journal.renew(session, owner, epoch)
+
+    def release(self, session: str, *, owner: str, epoch: int) -> None:
+        self._journal.release(session, owner, epoch)
+
+    def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
+        return reading.steps(self._connections, session, after, upto)
+
+    def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
+        with self._connections.reading(session) as cursor:
+            return reading.checkpoints(cursor, session, after, upto)
+
+    # -- snapshots --------------------------------------------------------------------------------------------
+
+    def add_segment(self, pool: str, segment: str) -> None:
+        with self._connections.transaction() as cursor:
+            snapshots.add_segment(cursor, pool, segment)
+
+    def list_segments(self, pool: str) -> frozenset[str]:
+        with self._connections.reading() as cursor:
+            return snapshots.segments(cursor, pool)
+
+    def remove_segments(self, pool: str, segments: Iterable[str]) -> None:
+        with self._connections.transaction() as cursor:
+            snapshots.remove_segments(cursor, pool, segments)
+
+    def list_snapshots(self, pool: str, *, without: Sequence[str] = ()) -> frozenset[str]:
+        with self._connections.reading() as cursor:
+            return snapshots.of_pool(cursor, pool, without)
+
+    def list_pools(self) -> frozenset[str]:
+        with self._connections.reading() as cursor:
+            return snapshots.pools(cursor)
+
+    def drop_snapshots(self, session: str, seq: int) -> int:
+        with self._connections.transaction(session) as cursor:
+            sid = sessions.lock_sid(cursor, session)
+            return cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq)).rowcount
+
+    # -- labels -----------------------------------------------------------------------------------------------
+
+    def label(self, session: str, seq: int, label: str, at_us: int) -> None:
+        with self._connections.transaction(session) as cursor:
+            sessions.give_label(cursor, sessions.lock_sid(cursor, session), seq, label)
+
+    def unlabel(self, session: str, seq: int) -> int:
+        with self._connections.transaction(session) as cursor:
+            sid = sessions.lock_sid(cursor, session)
+            return cursor.execute(SQL["delete_checkpoint_labels"], (sid, seq)).rowcount
+
+    def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
+        with self._connections.reading(session) as cursor:
+            return reading.find_label(cursor, session, label, upto)
+
+    # -- the rest ---------------------------------------------------------------------------------------------
+
+    def adopt(
+        self,
+        records: Sequence[Record],
+        steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+        labels: Iterable[tuple[str, int, str]],
+    ) -> None:
+        with self._connections.transaction() as cursor:
+            sessions.adopt(cursor, records, steps, labels)
+
+    def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
+        with self._connections.transaction(head.session) as cursor:
+            sessions.rebuild(cursor, head, instead_of)
+        self._journal.forget_session(head.session)
+
+    def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
+        with self._connections.transaction() as cursor:
+            removal.remove(cursor, sessions, epochs or {})
+        for session in sessions:
+            self._journal.forget_session(session)
+
+    def instant(self) -> Instant:
+        with self._connections.reading() as cursor:
+            row = cursor.execute(SQL["server_time"]).fetchone()
+        assert row is not None
+        return self._time.told(row[0])
+
+    def size_bytes(self) -> int:
+        with self._connections.reading() as cursor:
+            row = cursor.execute(SQL["size_bytes"]).fetchone()
+        return int(row[0]) if row is not None else 0
+
+    def check(self) -> list[Damage]:
+        with self._connections.transaction(begin=SQL["begin_looking"]) as cursor:
+            return list(health.examine(cursor))
+
+    def changed(self) -> object:
+        """Which transactions can be seen. It differs once anything was committed on this server, ours or not."""
+        with self._connections.reading() as cursor:
+            return cursor.execute(SQL["snapshot_token"]).fetchone()
+
+    def close(self) -> None:
+        self._connections.close()
+
+
+def _without_password(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
+    return f"{scheme}{separator}{rest.rpartition('@')[2]}"
