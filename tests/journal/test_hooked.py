@@ -107,3 +107,9 @@ def test_the_same_call_with_the_same_result_is_a_loop(hooks: bool) -> None:
     assert repeated(fold, since=0, repeats=0) is None
     other = folded(*steps[:-1], lines(answered("t5", "another"))) if not hooks else None
     assert other is None or repeated(other, since=0, repeats=6) is None
+
+
+def test_a_conversation_that_comes_all_at_once_is_known_for_what_it_is() -> None:
+    fold = Fold("anthropic")
+    assert not fold.format.native
+    assert fold.format_with([asked("t")]).native

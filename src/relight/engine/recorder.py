@@ -126,7 +126,7 @@ class Recorder:
             attempt=changes.attempt,
             usage=changes.usage,
             native=changes.native,
-            said=last_said(self.fold.format, changes.messages),
+            said=last_said(self.fold.format_with(changes.messages), changes.messages),
             snapshots=snapshots,
         )
 

@@ -128,6 +128,10 @@ class Fold:
         """Is there a call without a result?"""
         return bool(self._groups)
 
+    def format_with(self, messages: Iterable[dict[str, Any]]) -> Format:
+        """The same once these messages are in it: the first of a conversation may be the first to tell."""
+        return self._format or detect(messages, self._provider)
+
     def open_slots(self) -> list[Slot]:
         """Calls without a result, in the order they were asked for."""
         return [slot for group in self._groups for slot in group.slots if slot.is_open]
