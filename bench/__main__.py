@@ -102,7 +102,7 @@ def _print_table(found: dict[str, Any]) -> None:
         values = found[key]
         columns = [values.get("watch", values.get("ours")), values.get("walk"), values.get("git")]
         print(f"      {what:<44} " + " ".join(f"{'' if one is None else f'{one:,.2f}':>10}" for one in columns))
-    print(f"      {'opened by another process, and a walk, ms':<44} {'':>10} {found['reopened_walk']:>10,.2f}")
+    print(f"      {'opened by another process, and a walk, ms':<44} {'':>10} {found['reopened']['walk']:>10,.2f}")
 
 
 def _print_goals(rows: list[dict[str, Any]]) -> None:

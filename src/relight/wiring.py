@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
@@ -45,14 +46,24 @@ def open(
     entropy: Entropy | None = None,
     host: Host | None = None,
     create: bool = True,
+    ready: bool = True,
 ) -> Relight:
     """Open a store: a URL, a path of an SQLite file, or RELIGHT_STORE, or the user's data directory.
 
     Or a store of one's own, which passes the kit of `relight.testing`; closing what comes back closes it too.
 
     Without `create` a file that does not exist is read as an empty store and stays away: reading writes nothing.
+    Without `ready` the parts that load and save are imported when they are first used, for who may only want a list.
     """
+    if ready:
+        _import_the_rest()
     return Relight(_context(url, clock=clock, entropy=entropy, host=host, create=create))
+
+
+def _import_the_rest() -> None:
+    """A program's first load or save does not wait for imports."""
+    for name in ("zstandard", "relight.journal.fold", "relight.engine.session"):
+        import_module(name)
 
 
 @contextmanager

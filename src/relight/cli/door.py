@@ -34,7 +34,7 @@ class Door:
         """The store. One that does not exist is empty, and stays away unless it is to be made."""
         from relight import wiring
 
-        return wiring.open(self.store, create=create)
+        return wiring.open(self.store, create=create, ready=False)
 
     def now(self) -> datetime:
         """For ages."""
