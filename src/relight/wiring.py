@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -35,6 +37,7 @@ KNOWN: Final = (
     "redis://host:6379/0",
     "memory:",
 )
+_SESSION: Final = re.compile(r"[0-9a-f]{32}")
 _POSTGRES: Final = ("postgresql", "postgres")
 _REDIS: Final = ("redis", "rediss", "unix")
 
@@ -97,6 +100,8 @@ def _context(
         hooks=_Hooks(),
         redactor=_redactor,
         run_directory=lambda session: _run_directory(store, session),
+        run_directories=lambda: _run_directories(store),
+        remove_run_directory=lambda session: _remove_run_directory(store, session),
         write_private=write_private,
         environment=os.environ,
         workspaces=cache(lambda: _tree_workspaces(store)),
@@ -230,6 +235,29 @@ def _run_directory(store: Store, session: str) -> Path:
     directory = _run_root(store) / session
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     return directory
+
+
+def _run_directories(store: Store) -> list[str]:
+    """Sessions that have, or had, something beside the store."""
+    root = _known_run_root(store)
+    if root is None or not root.is_dir():
+        return []
+    return sorted(path.name for path in root.iterdir() if _SESSION.fullmatch(path.name))
+
+
+def _remove_run_directory(store: Store, session: str) -> None:
+    root = _known_run_root(store)
+    if root is not None and _SESSION.fullmatch(session):
+        for place in (root / session, root / "homes" / session):
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def _known_run_root(store: Store) -> Path | None:
+    """None for a store of one's own, and for memory: nothing is supervised there."""
+    try:
+        return _run_root(store)
+    except UnknownStore:
+        return None
 
 
 def _run_root(store: Store) -> Path:

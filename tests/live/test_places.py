@@ -172,3 +172,33 @@ def test_the_users_own_tmux_is_left_alone(stage: Open) -> None:
         assert there.stdout.split() == ["mine"]
     finally:
         subprocess.run(["tmux", "kill-server"], env=environment, check=False, timeout=10)
+
+
+@pytest.mark.parametrize("words", [(), TMUX], ids=["process", "tmux"])
+def test_removed_nothing_of_it_is_left_beside_the_store(stage: Open, words: tuple[str, ...]) -> None:
+    s = stage([{"text": "canary-of-the-output"}])
+    child = s.begin("do the task", *words)
+    s.model.wait_for(1)
+    eventually(lambda: s.known().said is not None, what="the reply")
+    s.relight("stop", "job")
+    child.wait(timeout=30)
+    beside = s.store.parent / "r.db.run"
+    session = s.known().id
+    assert (beside / session).is_dir()
+    done = s.relight("rm", "job", "--yes")
+    assert done.returncode == 0, done.stderr
+    assert not list(beside.rglob(f"*{session}*"))
+    left = b"".join(path.read_bytes() for path in s.store.parent.rglob("*") if path.is_file())
+    assert b"canary-of-the-output" not in left
+    assert not s.marked()
+
+
+def test_a_sweep_clears_what_a_removed_session_left_beside_the_store(stage: Open) -> None:
+    s = stage([{"text": "fin"}])
+    s.run()
+    forgotten = s.store.parent / "r.db.run" / ("0" * 32)
+    forgotten.mkdir()
+    (forgotten / "output.log").write_text("old")
+    assert s.relight("sweep").returncode == 0
+    assert not forgotten.exists()
+    assert (s.store.parent / "r.db.run" / s.known().id).is_dir(), "what is still there keeps its own"

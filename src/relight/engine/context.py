@@ -39,6 +39,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """takes secrets out of what is recorded"""
     run_directory: Callable[[str], Path]
     """a private directory for what a running session needs beside the store; made when asked for"""
+    run_directories: Callable[[], list[str]]
+    """the sessions that have one"""
+    remove_run_directory: Callable[[str], None]
+    """with all that lies in it, homes of sandboxes included; no error where there is none"""
     write_private: Callable[[Path, bytes], None]
     """put a file there, whole or not at all, for the user's eyes alone"""
     environment: Mapping[str, str]

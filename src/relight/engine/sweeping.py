@@ -12,7 +12,7 @@ from relight.engine.context import Context
 from relight.engine.listing import every_session
 from relight.engine.opening import evidence_of, refuse_if_held
 from relight.engine.reading import Found
-from relight.errors import Conflict, HasForks
+from relight.errors import Conflict, HasForks, RelightError
 from relight.journal.retention import due
 from relight.model.policy import Retention
 from relight.model.session import Head, Identity
@@ -68,6 +68,8 @@ def _sweep(context: Context, policy: Retention, *, dry_run: bool) -> Removed:
     ]
     forks = {identity.id: _forks(context, identity) for identity, _ in ended}
     going = {identity.id for identity in due(ended, forks, policy, now_us=context.clock.now_us())}
+    if not dry_run:
+        _clear_forgotten(context)
     return _remove(
         context,
         [pair for pair in ended if pair[0].id in going],
@@ -110,8 +112,27 @@ def _remove(
     if removed.sessions and not dry_run:
         epochs = {identity.id: head.epoch for identity, head in going if head is not None}
         context.store.delete(removed.sessions, epochs=epochs)
+        _clear_places(context, going)
     freed = _sweep_files(context, going, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
     return msgspec.structs.replace(removed, file_bytes=freed)
+
+
+def _clear_places(context: Context, going: Sequence[tuple[Identity, Head | None]]) -> None:
+    """What they printed, their places and homes. After the rows: a sweep clears what a kill leaves between the two."""
+    for identity, head in going:
+        if identity.command is not None and head is not None and head.handle:
+            try:
+                context.runtime(identity).destroy(head.handle)
+            except RelightError as error:
+                context.tell(f"the place {head.handle} could not be removed: {error}")
+        context.remove_run_directory(identity.id)
+
+
+def _clear_forgotten(context: Context) -> None:
+    """Directories of sessions that are gone."""
+    for session in context.run_directories():
+        if context.store.find(session) is None:
+            context.remove_run_directory(session)
 
 
 def _sweep_files(
