@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -246,10 +245,12 @@ def _run_directories(store: Store) -> list[str]:
 
 
 def _remove_run_directory(store: Store, session: str) -> None:
+    from shutil import rmtree
+
     root = _known_run_root(store)
     if root is not None and _SESSION.fullmatch(session):
         for place in (root / session, root / "homes" / session):
-            shutil.rmtree(place, ignore_errors=True)
+            rmtree(place, ignore_errors=True)
 
 
 def _known_run_root(store: Store) -> Path | None:

@@ -16,7 +16,7 @@ from relight.engine.context import Context
 from relight.engine.opening import evidence_of, recorder_for
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, resolve
-from relight.errors import Conflict, NotFound, Refused
+from relight.errors import Conflict, LeaseHeld, NotFound, Refused
 from relight.journal.describe import derived_status
 from relight.model.session import Head
 from relight.model.status import LIVE, StatusChange
@@ -26,6 +26,7 @@ ASK_SECONDS: Final = 12.0
 KILL_SECONDS: Final = 5.0
 BY_A_PERSON: Final = "stopped by relight stop"
 _POLL_SECONDS: Final = 0.05
+_NOTE_TRIES: Final = 20
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,11 +75,18 @@ def _end_orphans(context: Context, found: Found) -> Stopped:
 
 
 def _note_wish(context: Context, found: Found) -> None:
-    """A person wanted it to end. Nothing to note where it ended by itself meanwhile."""
-    recorder = recorder_for(context, resolve(context.store, found.identity.id))
-    if derived_status(recorder.head, evidence_of(context, recorder.head))[0] == "terminated":
+    """A person wanted it to end. Nothing to note where it ended by itself meanwhile; its supervisor may be writing."""
+    for _ in range(_NOTE_TRIES):
+        recorder = recorder_for(context, resolve(context.store, found.identity.id))
+        if derived_status(recorder.head, evidence_of(context, recorder.head))[0] != "terminated":
+            return
         change = StatusChange(status="terminated", reason=BY_A_PERSON, failure=recorder.head.failure)
-        write_once(context, recorder, "status", Changes(status=change))
+        try:
+            write_once(context, recorder, "status", Changes(status=change))
+        except (Conflict, LeaseHeld):
+            context.clock.sleep(_POLL_SECONDS)
+            continue
+        return
 
 
 def _gone_within(context: Context, found: Found, head: Head, seconds: float) -> bool:

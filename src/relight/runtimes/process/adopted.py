@@ -20,7 +20,8 @@ from relight.processes import children_of_ours, environment_of, group_of, is_zom
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
 _LOOK_SECONDS: Final = 1.0
-_STRANGE_SECONDS: Final = 10.0
+STRANGE_SECONDS: Final = 3600.0
+"""so long somebody else of this program may take to ask for the exit of a child of its own"""
 
 
 class Adopted:
@@ -35,6 +36,7 @@ class Adopted:
         self._known: set[int] = set()
         self._strange: dict[int, float] = {}
         self._looked = 0.0
+        self.strange_seconds = STRANGE_SECONDS
 
     def begin(self) -> None:
         """Before a spawn, and again is no harm. No error where the system has no such thing."""
@@ -75,7 +77,7 @@ class Adopted:
             return _waited(pid)
         if session_of(pid) == os.getsid(0):
             return False
-        return moment - self._strange.setdefault(pid, moment) > _STRANGE_SECONDS and _waited(pid)
+        return moment - self._strange.setdefault(pid, moment) > self.strange_seconds and _waited(pid)
 
 
 def _waited(pid: int) -> bool:
