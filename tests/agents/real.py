@@ -92,10 +92,19 @@ def _install(prefix: Path) -> None:
             check=True,
             timeout=INSTALL_SECONDS,
             stdout=subprocess.DEVNULL,
+            env={**_trusted(), **os.environ},
         )
         partial.rename(prefix)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _trusted() -> dict[str, str]:
+    """Node trusts a list of its own; where others are given one, or the system has one, that is meant too."""
+    for place in (os.environ.get("SSL_CERT_FILE", ""), "/etc/ssl/certs/ca-certificates.crt"):
+        if place and Path(place).is_file():
+            return {"NODE_EXTRA_CA_CERTS": place}
+    return {}
 
 
 def claude_binary() -> Path:
