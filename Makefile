@@ -48,7 +48,7 @@ docs: $(READY) ## write the generated reference
 
 lock: $(READY) ## pin the requirements again, with hashes; UPGRADE=1 takes newer versions
 	@$(LOCK) pyproject.toml -o requirements/base.txt
-	@$(LOCK) pyproject.toml requirements/dev.in -c requirements/base.txt -o requirements/dev.txt
+	@$(LOCK) --all-extras pyproject.toml requirements/dev.in -c requirements/base.txt -o requirements/dev.txt
 	@$(LOCK) requirements/uv.in -o requirements/uv.txt
 
 clean: ## remove what was built; the environment stays (rm -rf .venv to start over)

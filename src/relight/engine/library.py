@@ -1,5 +1,7 @@
 """`rl`: everything a program, the command line or the server can do with a store, one method a verb.
 
+The verbs that only read are in library_reading.py.
+
 Each verb is a few lines over the use cases beside this file; a door adds nothing of its own. A use case is imported
 when its verb is called, so that a command that only lists, or completes a name, does not wait for the others.
 """
@@ -7,32 +9,24 @@ when its verb is called, so that a command that only lists, or completes a name,
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
-from importlib import import_module
-from itertools import islice
 from pathlib import Path
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, get_args
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from relight.engine import listing, opening
-from relight.engine.context import Context
-from relight.engine.reading import Found, chain_of, load, resolve
-from relight.errors import Corrupt, Finished, NotFound, UsageError
+from relight.engine import opening
+from relight.engine.later import Later
+from relight.engine.library_reading import Loaded, Reading
+from relight.engine.reading import Found, resolve
+from relight.errors import Finished, UsageError
 from relight.journal.describe import derived_status
 from relight.journal.jsonable import check_text
-from relight.journal.lineage import stretches
-from relight.journal.resuming import plan_resume, plan_unreadable
-from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
-from relight.model.info import AttentionKind, FilesState, Reason, ResumePlan, SessionInfo
+from relight.model.info import SessionInfo
 from relight.model.policy import Retention, RunPolicy
 from relight.model.ref import check_label
 from relight.model.snapshot import Choice
-from relight.model.status import LIVE, Status
-from relight.ports.store import Query, Store
+from relight.model.status import LIVE
 
 if TYPE_CHECKING:
     from relight.engine import (
@@ -40,8 +34,6 @@ if TYPE_CHECKING:
         approving,
         branching,
         bundling,
-        comparing,
-        exporting,
         files,
         operating,
         recovering,
@@ -51,71 +43,23 @@ if TYPE_CHECKING:
         stopping,
         supervise,
         supervise_agent,
-        surveying,
         sweeping,
-        tailing,
         unbundling,
-        verifying,
     )
     from relight.engine.session import Session
     from relight.engine.undoable import FilesReport
-    from relight.journal.undoing import Operation
 else:
-
-    class _Later:
-        """A module of this package, imported when something of it is first used."""
-
-        def __init__(self, name: str) -> None:
-            self._name = name
-
-        def __getattr__(self, attribute: str) -> Any:
-            return getattr(import_module(f"relight.engine.{self._name}"), attribute)
-
-    branching, comparing, exporting, files = map(_Later, ("branching", "comparing", "exporting", "files"))
-    operating, recovering, restoring, session = map(_Later, ("operating", "recovering", "restoring", "session"))
-    stopping, supervise, surveying = map(_Later, ("stopping", "supervise", "surveying"))
-    supervise_agent, starting = map(_Later, ("supervise_agent", "starting"))
-    approving, adopting = map(_Later, ("approving", "adopting"))
-    bundling, unbundling = map(_Later, ("bundling", "unbundling"))
-    sweeping, tailing, verifying = map(_Later, ("sweeping", "tailing", "verifying"))
+    adopting, approving, branching, bundling = map(Later, ("adopting", "approving", "branching", "bundling"))
+    files, operating, recovering, restoring = map(Later, ("files", "operating", "recovering", "restoring"))
+    session, starting, stopping, supervise = map(Later, ("session", "starting", "stopping", "supervise"))
+    supervise_agent, sweeping, unbundling = map(Later, ("supervise_agent", "sweeping", "unbundling"))
 
 
-class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """A session's state at a checkpoint, to read."""
-
-    session: str
-    seq: int
-    messages: list[dict[str, Any]]
-    state: dict[str, Any]
-    calls: list[Call]
-    partial: Any
-    result: Any
-    turns: int
+__all__ = ["Loaded", "Relight"]
 
 
-class Relight:
-    """An open store with the verbs. Use it as a context, or call `close`."""
-
-    def __init__(self, context: Context) -> None:
-        self._context = context
-
-    @property
-    def store(self) -> Store:
-        """The store behind it."""
-        return self._context.store
-
-    def close(self) -> None:
-        """End the heartbeat and give the store back. Sessions still open are found as if their process had ended."""
-        self._context.heartbeat.stop()
-        self._context.store.close()
-
-    def __enter__(self) -> Relight:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
+class Relight(Reading):
+    """An open store with all verbs. Use it as a context, or call `close`."""
 
     # -- opening ----------------------------------------------------------------------------------------------
 
@@ -201,154 +145,6 @@ class Relight:
                 ended = f"{status}: {why}" if why else status
                 self._context.tell(f"{session.name or session.id} continues at @{head.head} ({ended}); is_new is False")
 
-    # -- reading ----------------------------------------------------------------------------------------------
-
-    def get(self, ref: str) -> SessionInfo:
-        """The session a reference leads to. NotFound, Ambiguous."""
-        return listing.info_of(self._context, resolve(self._context.store, ref), tree=True)
-
-    def find(self, ref: str) -> SessionInfo | None:
-        """As `get`, or None where nothing answers to it."""
-        try:
-            return self.get(ref)
-        except NotFound:
-            return None
-
-    def sessions(
-        self,
-        *,
-        agent: str | None = None,
-        provider: str | None = None,
-        status: Status | None = None,
-        key: str | None = None,
-        labels: Mapping[str, str] | None = None,
-        search: str | None = None,
-        since_us: int | None = None,
-        before: tuple[int, str] | None = None,
-        limit: int | None = None,
-    ) -> Iterator[SessionInfo]:
-        """Sessions, newest created first. `status` is the one shown: a dead `working` counts as `terminated`."""
-        query = Query(
-            agent=agent,
-            provider=provider,
-            key=key,
-            labels=dict(labels or {}),
-            text=search,
-            created_since_us=since_us,
-            before=before,
-            statuses=_stored_statuses(status),
-        )
-        shown = 0
-        for record in listing.every_session(self._context.store, query):
-            info = listing.info_of(self._context, record)
-            if status is not None and info.status != status:
-                continue
-            if limit is not None and shown >= limit:
-                return
-            shown += 1
-            yield info
-
-    def attention(self, *, newest: int = 200) -> list[SessionInfo]:
-        """Those of the newest unfinished or badly ended sessions that need someone, most urgent first."""
-        query = Query(statuses=frozenset({"waiting", "failed", "halted", "terminated", "working", "spawning"}))
-        records = islice(listing.every_session(self._context.store, query), newest)
-        infos = [listing.info_of(self._context, record) for record in records]
-        order = get_args(AttentionKind)
-        found = [(order.index(info.attention.kind), info) for info in infos if info.attention is not None]
-        return [info for _, info in sorted(found, key=lambda pair: pair[0])]
-
-    def counts(self) -> dict[Status, int]:
-        """How many sessions there are, by stored status."""
-        return self._context.store.count_sessions()
-
-    def export(self, ref: str) -> Iterator[exporting.Document]:
-        """The session as (file name, document), one a step."""
-        return exporting.export(self._context, resolve(self._context.store, ref))
-
-    def load(self, ref: str) -> Loaded:
-        """The state at a session's head or at a checkpoint. Repairs nothing, changes nothing."""
-        found = resolve(self._context.store, ref)
-        fold = load(self._context.store, found)
-        live = found.head is not None and self._is_live(found)
-        return Loaded(
-            session=found.identity.id,
-            seq=found.seq if found.seq is not None else found.whole_head().head,
-            messages=fold.messages,
-            state=fold.state,
-            calls=fold.calls(doubtful=not live or found.seq is not None),
-            partial=fold.partial,
-            result=fold.result,
-            turns=fold.turns,
-        )
-
-    def _is_live(self, found: Found) -> bool:
-        head = found.whole_head()
-        return derived_status(head, opening.evidence_of(self._context, head))[0] in LIVE
-
-    def checkpoints(self, ref: str) -> list[Checkpoint]:
-        """All checkpoints of a session, its ancestors' included for a fork, oldest first."""
-        found = resolve(self._context.store, ref)
-        head = found.whole_head()
-        chain = chain_of(self._context.store, found.identity)
-        return [
-            listing.checkpoint_of_row(stretch.session, row, found.identity.model)
-            for stretch in stretches(chain, after=0, upto=head.seq)
-            for row in self._context.store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
-        ]
-
-    def tail(self, ref: str, *, after: int = 0, follow: bool = False) -> Iterator[tailing.Event]:
-        """Steps as events, from `after` on; with `follow` until the session ends."""
-        found = resolve(self._context.store, ref)
-        events = tailing.follow if follow else tailing.history
-        return events(self._context, found, after=after)
-
-    def files_at(self, ref: str, *, disk: bool = False, start: bool = False) -> FilesState | None:
-        """What is known of a checkpoint's files; None without a workspace. `disk`: how that differs from it now;
-        `start`: what changed since the first capture."""
-        return surveying.survey(self._context, resolve(self._context.store, ref), disk=disk, start=start)
-
-    def can_resume(self, ref: str, *, disk: bool = True) -> ResumePlan:
-        """What a resume would do, and what stands against it; `disk` compares the files with it, which takes a walk."""
-        found = resolve(self._context.store, ref)
-        info = listing.info_of(self._context, found)
-        damage, calls, count = None, [], 0
-        try:
-            loaded = self.load(ref)
-            calls, count = loaded.calls, len(loaded.messages)
-        except Corrupt as error:
-            cure = f"relight resume {info.title} --from-last-good" if error.offered else None
-            damage = Reason(code="corrupt", text=str(error), cure=cure)
-        if found.head is None:
-            return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
-        held = surveying.survey(self._context, found, disk=disk) if found.identity.workspace else None
-        plan = plan_resume(info, found.head, seq=found.seq, message_count=count, calls=calls, damage=damage, files=held)
-        return msgspec.structs.replace(plan, agent=starting.foresee(self._context, found, has_history=count > 0))
-
-    def verify(self, ref: str | None = None) -> verifying.Report:
-        """Check the digest chain of one session, or of all of them and the store itself."""
-        found = resolve(self._context.store, ref) if ref is not None else None
-        return verifying.verify(self._context, found)
-
-    def export_bundle(
-        self,
-        ref: str,
-        path: str | os.PathLike[str],
-        *,
-        redact: bool = True,
-        key: bytes | None = None,
-        attachments: Mapping[str, str | os.PathLike[str]] | None = None,
-    ) -> bundling.Exported:
-        """A session with its ancestors and its captured files as one new file, without secrets, signed with a key.
-
-        The transcript of a coding agent goes along as it stands, as the attachment `native.jsonl`."""
-        found = resolve(self._context.store, ref)
-        attached = {**starting.native_file(self._context, found), **(attachments or {})}
-        return bundling.export_to(self._context, found, os.fspath(path), redact=redact, key=key, attachments=attached)
-
-    def bundle_attachment(self, path: str | os.PathLike[str], name: str) -> bytes:
-        """One attachment of a bundle; the store is not touched."""
-        return unbundling.attachment(os.fspath(path), name)
-
     # -- writing ----------------------------------------------------------------------------------------------
 
     def fork(
@@ -402,15 +198,6 @@ class Relight:
     def undo(self, ref: str, *, redo: bool = False, choice: Choice = "stop") -> FilesReport:
         """Take back the last rewind or restore; again, the one before. `redo` goes forward."""
         return restoring.undo(self._context, resolve(self._context.store, ref), redo=redo, choice=choice)
-
-    def operations(self, ref: str) -> list[Operation]:
-        """The undo log, oldest first."""
-        return restoring.operation_log(self._context, resolve(self._context.store, ref))
-
-    def diff(self, a: str, b: str | None = None) -> list[comparing.FileDiff]:
-        """How files differ between two checkpoints, or between one and the disk now."""
-        store = self._context.store
-        return comparing.diff(self._context, resolve(store, a), resolve(store, b) if b is not None else None)
 
     def prepare_resume(self, ref: str, *, prompt: str | None = None, from_last_good: bool = False) -> SessionInfo:
         """Everything of a resume but the start: the checkpoint chosen (a fork below the head), the prompt added."""
@@ -484,18 +271,9 @@ class Relight:
         """End the process that runs a session on this machine: asked first, killed if it does not listen."""
         return stopping.stop(self._context, resolve(self._context.store, ref))
 
-    def speaks(self, ref: str) -> bool:
-        """Is it a coding agent's session, whose own transcript is the conversation?"""
-        return operating.speaks(self._context, resolve(self._context.store, ref).identity)
-
     def run_directory(self, ref: str) -> Path:
         """Where the logs of a supervised session lie."""
         return self._context.run_directory(resolve(self._context.store, ref).identity.id)
-
-    def orphans(self, ref: str) -> list[int]:
-        """Processes that a dead attempt left running; the next start ends them."""
-        found = resolve(self._context.store, ref)
-        return [] if self._is_live(found) else self._context.runtime().orphans(found.identity.id)
 
     def send(self, ref: str, text: str) -> Checkpoint | None:
         """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: in its own
@@ -557,20 +335,9 @@ class Relight:
         found = resolve(self._context.store, ref)
         return sweeping.drop(self._context, found, with_forks=with_forks, dry_run=dry_run)
 
-    def file_bytes(self) -> int:
-        """What the captured files of all sessions take on disk."""
-        return self._context.workspaces().size_bytes() if self._context.store.list_pools() else 0
-
     def sweep(self, policy: Retention | None = None, *, dry_run: bool = False) -> sweeping.Removed:
         """Remove finished sessions whose retention is over. Counted in what comes back."""
         return sweeping.sweep(self._context, policy or Retention(), dry_run=dry_run)
-
-
-def _stored_statuses(shown: Status | None) -> frozenset[Status] | None:
-    """A status as shown may be stored differently: a dead `working` is shown as `terminated`."""
-    if shown is None:
-        return None
-    return frozenset({shown, "working", "spawning"}) if shown == "terminated" else frozenset({shown})
 
 
 def _here() -> dict[str, str]:
