@@ -77,7 +77,7 @@ def bite(tooth: Tooth, *, root: Path, scratch: Path, bound_seconds: float = BOUN
 
 def plant(tooth: Tooth, *, root: Path, scratch: Path) -> None:
     """Copy src/ of root into scratch and apply the patch there."""
-    shutil.copytree(root / "src", scratch / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(root / "src", scratch / "src")  # times too, so that what was compiled before still counts
     # Without the ceiling git may find a repository above scratch, and then silently skips our files.
     env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(scratch.resolve().parent)}
     applied = subprocess.run(
@@ -101,9 +101,11 @@ def _run_tests(
 ) -> tuple[int | None, str]:
     """Exit code (None where the bound was reached) and output of the named tests over the patched copy."""
     source = scratch / "src"
-    quiet = ["-p", "no:randomly", "-p", "no:xdist", "-p", "no:cacheprovider", "-x", "-q", "--timeout", "0"]
+    plugins = ["-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
+    quiet = [*plugins, "-x", "-q", "--timeout", "0"]
     env = {
         **{name: value for name, value in os.environ.items() if not name.startswith(("PYTEST_", "COV_"))},
+        "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",  # the others take seconds to import
         "PYTHONPATH": str(source),
         "RELIGHT_TEETH": str(source),
         "HYPOTHESIS_STORAGE_DIRECTORY": str(scratch / "hypothesis"),
