@@ -359,7 +359,8 @@ def _bombs(tmp_path: Path, parts: list[Any]) -> dict[str, Path]:
         made[name] = tmp_path / name.replace(" ", "-")
         made[name].write_bytes(beginning + data)
     row = next(one for one in parts if isinstance(one, StepRow))
-    nested = b"\x01\x00\x81\xa8messages\xdd" + (30 * 1024 * 1024).to_bytes(4, "big") + b"\x90" * (30 * 1024 * 1024)
+    many = 8 * 1024 * 1024
+    nested = b"\x01\x00\x81\xa8messages\xdd" + many.to_bytes(4, "big") + b"\x90" * many
     steps = [msgspec.structs.replace(one, body=nested) if one is row else one for one in parts]
     made["millions of lists"] = write(tmp_path / "lists", steps)
     labels = [LabelRow(0, 1, "again") for _ in range(100_001)]
