@@ -1,6 +1,6 @@
 """`make bench`: ours beside the raw floor and beside git, in the same run. Ratios printed, written as JSON, and drawn.
 
-    python -m bench [--full] [--only journal|workspaces] [--strict]
+    python -m bench [--full] [--only journal|workspaces|server] [--strict]
 
 By default workspaces of 1,000 and 10,000 files, under two minutes in all on two idle cores; --full adds 50,000.
 """
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import journal, plot, workspaces
+from bench import journal, plot, server, workspaces
 
 SIZES = (1_000, 10_000)
 FULL = 50_000
@@ -38,21 +38,24 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--turns", type=int, default=2000)
     options.add_argument("--full", action="store_true", help=f"also a workspace of {FULL:,} files")
-    options.add_argument("--only", choices=("journal", "workspaces"))
+    options.add_argument("--only", choices=("journal", "workspaces", "server"))
     options.add_argument("--build", type=Path, default=Path("build"))
     options.add_argument("--strict", action="store_true", help="exit 1 where a goal is missed")
     given = options.parse_args()
     given.build.mkdir(exist_ok=True)
     rows: list[dict[str, Any]] = []
     document: dict[str, Any] = {"rows": rows}
-    if given.only != "workspaces":
+    if given.only in (None, "journal"):
         found, measured = _journal(given.build, given.turns)
         rows += found
         document |= measured
-    if given.only != "journal":
+    if given.only in (None, "workspaces"):
         found, tables = _workspaces(given.build, SIZES + ((FULL,) if given.full else ()))
         rows += found
         document["workspaces"] = tables
+    if given.only in (None, "server"):
+        found, document["server"] = _server(given.build)
+        rows += found
     missed = [row for row in rows if not row["held"]]
     (given.build / "bench.json").write_text(json.dumps(document))
     print(
@@ -91,6 +94,19 @@ def _workspaces(build: Path, sizes: tuple[int, ...]) -> tuple[list[dict[str, Any
         rows += goals
         tables.append(found)
     return rows, tables
+
+
+def _server(build: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """Pages and listeners of `relight serve` over a large store."""
+    found = server.measure(build)
+    print(f"\nserver, {server.SESSIONS:,} sessions and {server.SESSIONS * server.STEPS:,} steps in SQLite")
+    for what, one in found["pages"].items():
+        print(f"      {what:<44} {one['ms']:>9.1f} ms {one['bytes'] / 1e3:>9.1f} kB")
+    rows = [
+        {"what": what, "value": value, "goal": goal, "held": held} for what, value, goal, held in server.goals(found)
+    ]
+    _print_goals(rows)
+    return rows, found
 
 
 def _print_table(found: dict[str, Any]) -> None:
@@ -145,4 +161,8 @@ def _rows(short: Any, long: Any, many: Any, start: Any) -> list[dict[str, Any]]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["fleet"]:
+        from bench import fleet
+
+        sys.exit(fleet.main(sys.argv[2:]))
     sys.exit(main())

@@ -47,3 +47,28 @@ def _y(value: float, top: float) -> float:
 
 def _text(x: float, y: float, text: str, size: int, colour: str = "#1b1f24") -> str:
     return f'<text x="{x:.1f}" y="{y:.1f}" font-size="{size}" fill="{colour}">{text}</text>'
+
+
+def histogram(seconds: list[float], *, bound: float, buckets: int = 16) -> str:
+    """How long takeovers took, and the time by which each was to have happened; the title states the answer."""
+    top = max([bound * 1.2, *seconds])
+    counts = [0] * buckets
+    for one in seconds:
+        counts[min(buckets - 1, int(one / top * buckets))] += 1
+    most, width = max([1, *counts]), (WIDTH - LEFT - 20) / buckets
+    worst = max(seconds, default=0.0)
+    body = [_text(LEFT, 24, f"{len(seconds)} takeovers: worst {worst:.1f} s, lease + sweep {bound:g} s", 15)]
+    body.append(f'<line x1="{LEFT}" y1="{HEIGHT - BOTTOM}" x2="{WIDTH - 20}" y2="{HEIGHT - BOTTOM}" stroke="#57606a"/>')
+    for number, count in enumerate(counts):
+        x, y = LEFT + number * width, _y(count, most * 1.1)
+        height = HEIGHT - BOTTOM - y
+        shape = f'x="{x + 1:.1f}" y="{y:.1f}" width="{width - 2:.1f}" height="{height:.1f}"'
+        body.append(f'<rect {shape} fill="#0550ae"/>')
+        body.append(_text(x, HEIGHT - 14, f"{number * top / buckets:.1f}", 11))
+        if count:
+            body.append(_text(x + width / 2 - 4, y - 4, str(count), 11))
+    limit = LEFT + bound / top * (WIDTH - LEFT - 20)
+    body.append(f'<line x1="{limit:.1f}" y1="{TOP}" x2="{limit:.1f}" y2="{HEIGHT - BOTTOM}" stroke="#a40e26"/>')
+    body.append(_text(limit + 4, TOP + 12, "lease + sweep", 12, "#a40e26"))
+    header = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">'
+    return "\n".join([header, f'<rect width="{WIDTH}" height="{HEIGHT}" fill="#ffffff"/>', *body, "</svg>\n"])

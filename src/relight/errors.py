@@ -4,6 +4,7 @@
     ├─ UsageError             the caller changes the call                 exit 2   RL-1xxx
     │  ├─ InvalidMessage      a value that is not JSON, or too large
     │  ├─ InvalidName         a name or label that could not be typed back
+    │  ├─ UnknownType         a value of a type nobody registered
     │  ├─ ScopeRequired       rewind without saying what goes back
     │  ├─ MissingExtra        an optional part that is not installed
     │  └─ UnknownStore        a store address of a kind we do not know
@@ -14,12 +15,14 @@
     ├─ Waiting                not a failure: a person has to answer       exit 0
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
     │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt
-    │  ├─ ToolsChanged · HasForks · Finished
+    │  ├─ ToolsChanged · HasForks · Finished · QueueFull
     │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
+    │  ├─ ThreadBusy · ThreadGone    a framework's thread has another writer, or was deleted
     │  └─ BundleRefused       a bundle that is damaged, forged or in the way
-    └─ StoreError             the operator looks at the store             exit 5   RL-5xxx
-       ├─ StoreUnavailable · StoreFull · StoreReadOnly
-       └─ Corrupt · NotAStore · NewerStore
+    ├─ StoreError             the operator looks at the store             exit 5   RL-5xxx
+    │  ├─ StoreUnavailable · StoreFull · StoreReadOnly
+    │  └─ Corrupt · NotAStore · NewerStore
+    └─ RequestRefused         the server does not take the request, refusals.py   RL-6xxx
 
 An error carries fields for programs, a sentence for people, evidence lines and hints that can be pasted.
 Drivers' exceptions are wrapped once, where they arise, and never leave the store that raised them.
@@ -80,6 +83,24 @@ class InvalidName(UsageError):
         shown = value if len(value) <= 40 else value[:40] + "…"
         super().__init__(f"not a valid {what}: {shown!a}", evidence=[rule])
         self.value = value
+
+
+class UnknownType(UsageError):
+    """A value of a type that was not registered: not saved, and where it is stored, never constructed."""
+
+    code = "RL-1007"
+
+    def __init__(self, name: str, *, path: str, stored: bool = False) -> None:
+        module, _, last = name.rpartition(".")
+        what = (
+            f"{path}: the stored value is a {name}, which is not registered; it was not made, nothing was imported"
+            if stored
+            else f"{path}: a {name} is not plain data, and its type is not registered; nothing was saved"
+        )
+        line = f"from {module} import {last}; saver.register({last})" if module else f"saver.register({last})"
+        super().__init__(what, hints=[f"where it is a type of yours: {line}"])
+        self.type_name = name
+        self.path = path
 
 
 class ScopeRequired(UsageError):
@@ -252,6 +273,39 @@ class Conflict(Refused):
     code = "RL-4004"
 
 
+class PlanMoved(Conflict):
+    """The plan that was shown is not what would happen now; nothing was done."""
+
+    code = "RL-4010"
+
+    def __init__(self, session: str, *, shown: str, now: str) -> None:
+        super().__init__(
+            f"{session}: the session moved since the plan was shown ({shown}, now {now}); nothing was done",
+            hints=["look at the new plan, then ask again with its hash"],
+        )
+        self.session = session
+        self.now = now
+
+
+class QueueFull(Refused):
+    """Its queue allows no further session now: so many run, or so many were just started."""
+
+    code = "RL-4011"
+    http_status = 429
+
+    def __init__(self, queue: str, why: str, *, again_seconds: float) -> None:
+        super().__init__(
+            f"the queue {queue} takes no further session now: {why}",
+            hints=[
+                "it stays in line and is started when there is room",
+                f"see: relight queue list; {queue} is set by relight queue set {queue}",
+            ],
+        )
+        self.queue = queue
+        self.again_seconds = again_seconds
+        """when to ask again, at the earliest"""
+
+
 class SnapshotSwept(Conflict):
     """Content that a snapshot relies on was swept before a step could name it; a new snapshot helps."""
 
@@ -405,6 +459,33 @@ class OverQuota(Refused):
         self.what = what
         self.would_bytes = would_bytes
         self.bound_bytes = bound_bytes
+
+
+class ThreadBusy(Refused):
+    """Somebody else is writing to the thread. Nothing of this writer's was saved."""
+
+    code = "RL-4301"
+
+    def __init__(self, thread: str, why: str, *, evidence: Iterable[str] = ()) -> None:
+        super().__init__(
+            f"thread {thread!a} has another writer: {why}; nothing was saved",
+            evidence=evidence,
+            hints=["try again when it has ended, or wait in line: RelightSaver(rl, busy='wait')"],
+        )
+        self.thread = thread
+
+
+class ThreadGone(Refused):
+    """The thread was deleted while this writer still worked on it. A late write does not bring it back."""
+
+    code = "RL-4302"
+
+    def __init__(self, thread: str) -> None:
+        super().__init__(
+            f"thread {thread!a} was deleted, or never had this checkpoint; the write was not saved",
+            hints=["to begin the thread anew, invoke the graph again"],
+        )
+        self.thread = thread
 
 
 class BundleRefused(Refused):

@@ -32,7 +32,75 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_BLOBS",
         default="a directory of the store's own: beside the file, or in the user's data directory where it is a server",
-        meaning="Where captured files lie on this machine, for a store on a server.",
+        meaning="Where captured files lie: a directory of this machine, for a store on a server; or off the machine, so"
+        " that any machine can restore them: `s3://bucket/prefix` (object storage), `postgresql:` (the store's own"
+        " database), `file:///shared/directory`.",
+    ),
+    Setting(
+        name="RELIGHT_BLOB_CACHE",
+        default="`4 GB`",
+        meaning="The most that captured files which lie off the machine may take on this one; `none`: no bound.",
+    ),
+    Setting(
+        name="RELIGHT_S3_ENDPOINT",
+        default="`AWS_ENDPOINT_URL_S3`, else `AWS_ENDPOINT_URL`, else Amazon's for the region",
+        meaning="The address of object storage, such as `https://minio.example:9000`.",
+    ),
+    Setting(
+        name="RELIGHT_S3_STYLE",
+        default="`path`",
+        meaning="`virtual`: the endpoint's host name contains the bucket.",
+    ),
+    Setting(
+        name="AWS_ENDPOINT_URL_S3",
+        default="none",
+        meaning="The address of object storage, as other programs read it.",
+    ),
+    Setting(
+        name="AWS_ENDPOINT_URL",
+        default="none",
+        meaning="The same, for all services.",
+    ),
+    Setting(
+        name="AWS_REGION",
+        default="`AWS_DEFAULT_REGION`, else `us-east-1`",
+        meaning="The region of the bucket.",
+    ),
+    Setting(
+        name="AWS_DEFAULT_REGION",
+        default="none",
+        meaning="The region, where AWS_REGION does not say it.",
+    ),
+    Setting(
+        name="AWS_ACCESS_KEY_ID",
+        default="the role of the machine or container",
+        meaning="The key for object storage.",
+    ),
+    Setting(
+        name="AWS_SECRET_ACCESS_KEY",
+        default="the role of the machine or container",
+        meaning="Its secret.",
+    ),
+    Setting(
+        name="AWS_SESSION_TOKEN",
+        default="none",
+        meaning="Its token, where the key is a temporary one.",
+    ),
+    Setting(
+        name="RELIGHT_DURABILITY",
+        default="whatever the store gives; `relight doctor` says what",
+        meaning="The least that an acknowledged step has to survive: `power-loss`, `process-crash` or `none`. A store"
+        " that promises less is refused.",
+    ),
+    Setting(
+        name="RELIGHT_CONFIG",
+        default="`relight/config.toml` in the user's configuration directory, if it is there",
+        meaning="A file of settings. Only the environment can name it.",
+    ),
+    Setting(
+        name="XDG_CONFIG_HOME",
+        default="`~/.config`, on macOS `~/Library/Application Support`",
+        meaning="The user's configuration directory.",
     ),
     Setting(
         name="XDG_DATA_HOME",
@@ -106,6 +174,56 @@ SETTINGS: Final = (
         name="XDG_CACHE_HOME",
         default="`~/.cache`",
         meaning="Where the compiled walker is kept.",
+    ),
+    Setting(
+        name="RELIGHT_TOKEN",
+        default="a random one, in the file `server/token` beside the store",
+        meaning="The server's own token, with every right; at least 16 characters.",
+    ),
+    Setting(
+        name="RELIGHT_CALLBACK_ALLOW",
+        default="none: callbacks reach public addresses only",
+        meaning="Host names, addresses or networks, with commas between them, that a callback may reach although they"
+        " are not public.",
+    ),
+    Setting(
+        name="SSH_CONNECTION",
+        default="what ssh sets",
+        meaning="Whether one sits at another machine: `relight serve` then says how to reach it from there.",
+        for_people=False,
+    ),
+    Setting(
+        name="DISPLAY",
+        default="what the desktop sets",
+        meaning="Whether there is a screen on which `relight serve` can open a browser.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_LEASE_SECONDS",
+        default="`30`",
+        meaning="How long a lease lasts without a sign of life; after that another worker takes the session over.",
+    ),
+    Setting(
+        name="RELIGHT_SWEEP_SECONDS",
+        default="`5`",
+        meaning="How often a worker looks for sessions whose owner is lost; as `relight worker --sweep`.",
+    ),
+    Setting(
+        name="RELIGHT_ENGINE",
+        default="`procrastinate` on PostgreSQL where `relight[fleet]` is installed, else `embedded`",
+        meaning="What wakes workers: `embedded` looks at the store, `procrastinate` keeps rows in the same database.",
+    ),
+    Setting(
+        name="RELIGHT_ATTEND",
+        default="none",
+        meaning="The owner id under which a worker holds the lease that it hands over to the process it starts.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_WORKER",
+        default="none",
+        meaning="The name of the worker that started this process.",
+        for_people=False,
     ),
     Setting(
         name="RELIGHT_SESSION",

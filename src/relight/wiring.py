@@ -10,24 +10,30 @@ from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
 from importlib import import_module
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
+from relight import configuration
 from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
 from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
 from relight.machine import SystemClock, SystemEntropy, SystemHost, write_private
 from relight.ports.agent import AgentAdapter
+from relight.ports.blobs import Blobs
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.hooks import Answer, Listening
 from relight.ports.runtime import Runtime
+from relight.ports.schema import Standing
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
 
 if TYPE_CHECKING:
+    from relight.engine.working import Log, WorkerOptions, WorkLoop
     from relight.journal.redaction import Redactor
+    from relight.ports.engine import WorkEngine
 
 KNOWN: Final = (
     "sqlite:///relative.db",
@@ -49,17 +55,19 @@ def open(
     host: Host | None = None,
     create: bool = True,
     ready: bool = True,
+    durability: str | None = None,
 ) -> Relight:
     """Open a store: a URL, a path of an SQLite file, or RELIGHT_STORE, or the user's data directory.
 
     Or a store of one's own, which passes the kit of `relight.testing`; closing what comes back closes it too.
 
+    `durability` (else RELIGHT_DURABILITY) refuses a store that promises less: "power-loss", "process-crash" or "none".
     Without `create` a file that does not exist is read as an empty store and stays away: reading writes nothing.
     Without `ready` the parts that load and save are imported when they are first used, for who may only want a list.
     """
     if ready:
         _import_the_rest()
-    return Relight(_context(url, clock=clock, entropy=entropy, host=host, create=create))
+    return Relight(_context(url, clock=clock, entropy=entropy, host=host, create=create, durability=durability))
 
 
 def _import_the_rest() -> None:
@@ -85,9 +93,10 @@ def _context(
     entropy: Entropy | None,
     host: Host | None,
     create: bool,
+    durability: str | None = None,
 ) -> Context:
     clock = clock or SystemClock()
-    store = open_store(url, clock, create=create)
+    store = open_store(url, clock, create=create, durability=durability)
     return Context(
         store=store,
         clock=clock,
@@ -109,8 +118,44 @@ def _context(
     )
 
 
-def open_store(url: str | os.PathLike[str] | Store | None, clock: Clock, *, create: bool = True) -> Store:
-    """The store behind an address, or the one that was given."""
+def open_store(
+    url: str | os.PathLike[str] | Store | None, clock: Clock, *, create: bool = True, durability: str | None = None
+) -> Store:
+    """The store behind an address, or the one that was given. StoreUnavailable where it promises less than demanded."""
+    configuration.apply(os.environ)
+    store = _store_at(url, clock, create=create)
+    demanded = durability or os.environ.get("RELIGHT_DURABILITY")
+    if not demanded or _stands_in(store, url):
+        return store
+    try:
+        _check_durability(store, demanded)
+    except BaseException:
+        store.close()
+        raise
+    return store
+
+
+def _stands_in(store: Store, url: str | os.PathLike[str] | Store | None) -> bool:
+    """An empty store in the place of one that does not exist yet, for who only looks."""
+    asked = url if url is not None else os.environ.get("RELIGHT_STORE")
+    return store.url == "memory:" and asked != "memory:" and asked is not store
+
+
+def _check_durability(store: Store, demanded: str) -> None:
+    from relight.model.durability import LEVELS, reaches
+
+    if demanded not in LEVELS:
+        raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(LEVELS)])
+    if not reaches(store.durability, demanded):
+        why = getattr(store, "durability_reason", "")
+        raise StoreUnavailable(
+            f"{getattr(store, 'place', store.url).rstrip(':')}: durability {demanded} was asked for, and this store "
+            f"gives {store.durability}{f': {why}' if why else ''}; no session was touched",
+            hints=getattr(store, "durability_cures", ()) or ["choose a store that keeps it: set RELIGHT_STORE"],
+        )
+
+
+def _store_at(url: str | os.PathLike[str] | Store | None, clock: Clock, *, create: bool) -> Store:
     if url is not None and not isinstance(url, str | os.PathLike):
         if isinstance(url, type) or not callable(getattr(url, "commit", None)):
             raise UsageError(f"a store is an address, a path or a Store, not {type(url).__name__}")
@@ -132,13 +177,61 @@ def open_store(url: str | os.PathLike[str] | Store | None, clock: Clock, *, crea
     return SqliteStore(path, clock)
 
 
-def _postgres_store(address: str, clock: Clock, *, create: bool) -> Store:
+def standings(url: str | None = None) -> list[Standing]:
+    """Where each schema behind an address stands; nothing is made or changed. Empty where there is none to keep."""
+    configuration.apply(os.environ)
+    address = url or os.environ.get("RELIGHT_STORE") or default_path()
+    if address == "memory:":
+        return []
+    if address.partition("://")[0] in _POSTGRES:
+        with _needs("postgres", "psycopg", "a store on PostgreSQL"):
+            from relight.stores.postgres.store import PostgresStore
+        return [PostgresStore.standing(address), *_engine_standing(address)]
+    if address.partition("://")[0] in _REDIS:
+        with _needs("redis", "redis", "a store on Redis"):
+            from relight.stores.redis.store import RedisStore
+        return [RedisStore.standing(address, SystemClock())]
+    from relight.stores.sqlite.store import SqliteStore
+
+    return [SqliteStore.standing(sqlite_path(address))]
+
+
+def _engine_standing(address: str) -> list[Standing]:
+    """Of the engine that this store's workers would use, where it keeps something of its own."""
+    if not _is_procrastinate(address):
+        return []
+    with _needs("fleet", "procrastinate", "the engine procrastinate"):
+        from relight.fleet.procrastinate.schema import standing
+    return [standing(address)]
+
+
+def migrate(url: str | None = None) -> None:
+    """Make or update what a store and its engine keep; any number of processes may do so at once."""
+    store = open_store(url, SystemClock())
     try:
-        from relight.stores.postgres.store import PostgresStore
+        engine = open_engine(store)
+        try:
+            engine.prepare()
+        finally:
+            engine.close()
+    finally:
+        store.close()
+
+
+@contextmanager
+def _needs(extra: str, package: str, what: str) -> Iterator[None]:
+    """An import of an optional part: where its package is missing, the command that installs it."""
+    try:
+        yield
     except ImportError as error:
-        if error.name not in ("psycopg", None):  # none: the driver is there, and what it stands on is not
+        if error.name not in (package, None):  # none: the driver is there, and what it stands on is not
             raise
-        raise MissingExtra("postgres", needed_for="a store on PostgreSQL") from None
+        raise MissingExtra(extra, needed_for=what) from None
+
+
+def _postgres_store(address: str, clock: Clock, *, create: bool) -> Store:
+    with _needs("postgres", "psycopg", "a store on PostgreSQL"):
+        from relight.stores.postgres.store import PostgresStore
     if create:
         return PostgresStore(address, clock, local=_data_directory(), blobs=_blobs())
     found = PostgresStore.found(address, clock, local=_data_directory(), blobs=_blobs())
@@ -150,12 +243,8 @@ def _postgres_store(address: str, clock: Clock, *, create: bool) -> Store:
 
 
 def _redis_store(address: str, clock: Clock, *, create: bool) -> Store:
-    try:
+    with _needs("redis", "redis", "a store on Redis"):
         from relight.stores.redis.store import RedisStore
-    except ModuleNotFoundError as error:
-        if error.name != "redis":
-            raise
-        raise MissingExtra("redis", needed_for="a store on Redis") from None
     tell = _tell if create else _keep_quiet
     return RedisStore(address, clock, local=_data_directory(), blobs=_blobs(), tell=tell)
 
@@ -171,7 +260,7 @@ def _data_directory() -> Path:
 def _blobs() -> Path | None:
     """Where the content of workspaces lies on this machine, for stores that are somewhere else."""
     named = os.environ.get("RELIGHT_BLOBS")
-    return Path(named).absolute() if named else None
+    return Path(named).absolute() if named and _is_directory(named) else None
 
 
 def default_path() -> str:
@@ -206,7 +295,42 @@ def _tree_workspaces(store: Store) -> Workspaces:
     from relight.workspaces.tree.home import TreeWorkspaces
     from relight.workspaces.tree.policy import asked_policy
 
-    return TreeWorkspaces(store, asked_policy(os.environ))
+    is_chosen = bool(os.environ.get("RELIGHT_BLOBS"))
+    return TreeWorkspaces(store, asked_policy(os.environ), _far_blobs(store), is_chosen=is_chosen)
+
+
+def _far_blobs(store: Store) -> Blobs | None:
+    """Where content lies off the machine, if RELIGHT_BLOBS says so; a store in memory has nothing to keep there."""
+    named = os.environ.get("RELIGHT_BLOBS", "")
+    scheme = named.partition(":")[0]
+    if not named or _is_directory(named) or store.url == "memory:":
+        return None
+    if scheme == "file" and named.startswith("file:///"):
+        from relight.blobs.directory import DirectoryBlobs
+
+        return DirectoryBlobs(Path(unquote(named.removeprefix("file://"))))
+    if scheme in _POSTGRES and not named.partition(":")[2]:
+        lent = getattr(store, "lent", None)
+        if lent is None:
+            raise UsageError("RELIGHT_BLOBS=postgresql: is the database of the store, and this store is none")
+        from relight.blobs.postgres.keeper import PostgresBlobs
+
+        return PostgresBlobs(lent)
+    if scheme != "s3":
+        known = "a directory, file:///shared/directory, s3://bucket/prefix, postgresql:"
+        raise UsageError(f"unknown kind of blob store: RELIGHT_BLOBS={named[:100]!a}", hints=[f"there are: {known}"])
+    try:
+        from relight.blobs.s3 import S3Blobs
+    except ModuleNotFoundError as error:
+        if error.name != "obstore":
+            raise
+        raise MissingExtra("s3", needed_for="content in object storage") from None
+    return S3Blobs(named, os.environ)
+
+
+def _is_directory(named: str) -> bool:
+    """A path on this machine, and no address."""
+    return "://" not in named and named.rstrip(":") not in (*_POSTGRES, "s3", "file")
 
 
 def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
@@ -268,6 +392,11 @@ def _run_root(store: Store) -> Path:
     return _data_directory() / f"server-{sha256(place.encode()).hexdigest()[:8]}.run"
 
 
+def server_directory(store: Store) -> Path:
+    """Where a server of this store keeps what is its own: tokens, audit log, callbacks."""
+    return _run_root(store) / "server"
+
+
 @cache
 def _redactor() -> Redactor:
     from relight.journal.redaction import Redactor, secret_names
@@ -325,3 +454,38 @@ def _handed() -> dict[str, str]:
 def _tell(line: str) -> None:
     if os.environ.get("RELIGHT_HINTS") != "0":
         print(f"relight: {line}", file=sys.stderr)
+
+
+def open_engine(store: Store, clock: Clock | None = None, name: str | None = None) -> WorkEngine:
+    """What wakes the workers of a store: by name, or RELIGHT_ENGINE, or the best that is installed."""
+    asked = name or os.environ.get("RELIGHT_ENGINE") or ""
+    if asked == "procrastinate" and store.url.partition("://")[0] not in _POSTGRES:
+        hints = ["leave out the engine: embedded works on every store"]
+        raise UsageError("procrastinate keeps its rows in PostgreSQL, and this store is none", hints=hints)
+    if asked not in ("", "embedded", "procrastinate"):
+        raise UsageError(f"no engine called {asked!a}", hints=["there are: embedded, procrastinate"])
+    if _is_procrastinate(store.url, asked):
+        with _needs("fleet", "procrastinate", "the engine procrastinate"):
+            from relight.fleet.procrastinate.engine import ProcrastinateEngine
+        return ProcrastinateEngine(store, clock or SystemClock())
+    from relight.fleet.embedded import EmbeddedEngine
+
+    return EmbeddedEngine(store, clock or SystemClock())
+
+
+def _is_procrastinate(address: str, asked: str | None = None) -> bool:
+    asked = asked or os.environ.get("RELIGHT_ENGINE") or ""
+    on_postgres = address.partition("://")[0] in _POSTGRES
+    return asked == "procrastinate" or (not asked and on_postgres and find_spec("procrastinate") is not None)
+
+
+def work_loop(rl: Relight, options: WorkerOptions, log: Log, *, engine: str | None = None) -> WorkLoop:
+    """A worker on an open store: its engine, and processes that attend to what it takes."""
+    from relight.engine.working import WorkLoop
+    from relight.fleet.attending import ProcessAttendants
+
+    context = rl._context
+    chosen = open_engine(context.store, context.clock, engine)
+    chosen.prepare()
+    attendants = ProcessAttendants(context.store.url, options.name, context.run_directory, os.environ)
+    return WorkLoop(context, chosen, attendants, options, log)

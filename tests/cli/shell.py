@@ -60,14 +60,16 @@ def command(*words: str) -> list[str]:
 class Shell:
     """Runs the command against one store, in one directory."""
 
-    def __init__(self, store: Path, directory: Path) -> None:
-        self.store, self.directory = store, directory
+    def __init__(self, store: Path | str, directory: Path) -> None:
+        """`store` is a file, or the address of a server."""
+        self.store, self.directory = Path(store), directory
+        self.address = str(store)
 
     def run(self, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         """On pipes."""
         return subprocess.run(
             command(*words),
-            env=environment(self.store, **more),
+            env=environment(self.address, **more),
             cwd=self.directory,
             input=stdin,
             capture_output=True,
@@ -80,7 +82,7 @@ class Shell:
         """On pipes, not waited for."""
         return subprocess.Popen(
             command(*words),
-            env=environment(self.store, **more),
+            env=environment(self.address, **more),
             cwd=self.directory,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -100,7 +102,7 @@ class Shell:
         pid, terminal = pty.fork()
         if pid == 0:
             os.chdir(self.directory)
-            os.execvpe(sys.executable, command(*words), environment(self.store, **more))
+            os.execvpe(sys.executable, command(*words), environment(self.address, **more))
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", 50, width, 0, 0))
         if keys and not when:
             os.write(terminal, keys)

@@ -23,6 +23,7 @@ PAGES = [
     ROOT / "RELIABILITY.md",
     ROOT / "CHANGELOG.md",
     *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs" / "frameworks").glob("*.md")),
 ]
 LANGUAGES = {"python", "console", "text"}
 

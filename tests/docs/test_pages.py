@@ -20,7 +20,7 @@ from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, blocks, commands, mi
 
 SECONDS = 60
 SCRIPT = [{"text": "I look.", "calls": [{"shell": "echo one >> log.txt"}]}, *[{"text": "All done."}] * 20]
-LINKED = [*PAGES, *sorted((ROOT / "docs").rglob("*/*.md"))]
+LINKED = list(dict.fromkeys([*PAGES, *sorted((ROOT / "docs").rglob("*/*.md"))]))
 _LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
 _TEST = re.compile(r"`(tests/[\w/]+\.py)(?:::(\w+))?`")
 _VERB = re.compile(r"`make ([a-z]+)`")
@@ -57,6 +57,7 @@ def an_agent(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
     with FakeModel(script=SCRIPT) as model:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", model.url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-fake-key-of-the-pages")
+        monkeypatch.setenv("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1")  # for the real one inside its SDK
         yield
 
 

@@ -60,8 +60,9 @@ def test_a_directory_that_is_again_what_it_was_leaves_every_snapshot_whole(
 
 @pytest.mark.guarantee("G18")
 @pytest.mark.parametrize("thorough", [False, True])
+@pytest.mark.parametrize("nth", range(6))  # names are drawn by chance, and so is the order in which segments are met
 def test_an_object_that_two_processes_stored_differently_carries_its_differences(
-    tmp_path: Path, thorough: bool
+    tmp_path: Path, thorough: bool, nth: int
 ) -> None:
     rows = MemorySegments()
     one, other = Pool(tmp_path, "k", rows), Pool(tmp_path, "k", rows)

@@ -8,11 +8,11 @@ from typing import Final
 
 import click
 
-from relight.cli.documents import session_document
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.verb import json_flag, verb
 from relight.cli.words import count
+from relight.engine.documents import session_document
 from relight.errors import UsageError
 
 _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from relight.cli.documents import plan_document
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.plan import lines_of
 from relight.cli.verb import json_flag, ref_argument, verb
+from relight.engine.documents import plan_document
 
 
 @verb(

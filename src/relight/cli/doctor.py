@@ -12,7 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 import click
 
+from relight import wiring
+from relight.cli.doctor_blobs import look_at_blobs, unless_down
 from relight.cli.doctor_files import look_at_workspaces
+from relight.cli.doctor_server import look_at_engine, look_at_schema, look_at_settings, look_at_skew, not_current
 from relight.cli.door import Door, pass_door
 from relight.cli.finding import Finding
 from relight.cli.look import Line, Look
@@ -20,6 +23,7 @@ from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, verb
 from relight.cli.words import count, place, size
 from relight.errors import StoreError
+from relight.machine import SystemClock
 from relight.model.policy import Retention
 
 if TYPE_CHECKING:
@@ -46,14 +50,29 @@ def doctor(door: Door, systemd: bool, as_json: bool) -> int:
         with door.opened() as rl:
             console.write([[line] for line in unit(rl.store.url)])
         return 0
+    findings = look_at_settings()
+    code = 0
     try:
+        standings = wiring.standings(door.store)
+        behind = [one for one in standings if one.found is not None and not one.is_current]
+        if behind:  # opening would update it, and looking writes nothing
+            findings += [not_current(one) for one in behind]
+            return _told(door, findings + _system(), as_json=as_json)
         with door.opened() as rl:
-            findings, code = _store(rl, door), 0
-            findings += _clock(rl, door.now()) + look_at_workspaces(rl)
+            findings += _store(rl, door)
+            findings += look_at_engine(rl, standings)
+            findings += _clock(rl, door.now()) + look_at_skew(rl, SystemClock())
+            findings += look_at_blobs(rl) + look_at_workspaces(rl)
     except StoreError as error:
         cure = error.hints[0] if error.hints else ""
-        findings, code = [Finding("store", error.message, False, cure)], error.exit_code
-    findings += _system()
+        said = "; ".join((error.message, *error.evidence[:1]))
+        findings, code = [*findings, Finding("store", said, False, cure)], error.exit_code
+    _told(door, findings + _system(), as_json=as_json)
+    return code
+
+
+def _told(door: Door, findings: list[Finding], *, as_json: bool) -> int:
+    console = door.console
     if as_json:
         console.document([finding._asdict() for finding in findings])
     elif console.out.terminal:
@@ -61,7 +80,7 @@ def doctor(door: Door, systemd: bool, as_json: bool) -> int:
     else:
         for one in findings:
             console.row(("ok" if one.fine else "!", one.what, one.text, one.cure))
-    return code
+    return 0
 
 
 def unit(store: str) -> list[str]:
@@ -104,19 +123,18 @@ def lines_of(findings: list[Finding], look: Look) -> list[Line]:
 def _store(rl: Relight, door: Door) -> list[Finding]:
     store = rl.store
     path = _path_of(door)
-    if store.durability == "none" and path is not None:
-        return [Finding("store", f"{place(str(path))}: not there yet; it is made by the first session")]
+    if store.url == "memory:" and (address := _address(door)) != "memory:":
+        shown = place(str(path)) if path is not None else wiring.standings(address)[0].place
+        return [Finding("store", f"{shown}: not there yet; it is made by the first session, or: relight migrate")]
     counts = rl.counts()
     findings = [
         Finding("store", place(str(path)) if path is not None else getattr(store, "place", store.url)),
         _durable(store),
         Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
-        _captured(rl, path),
-        _retention(rl),
+        unless_down("files", lambda: _captured(rl)),
+        unless_down("retention", lambda: _retention(rl)),
     ]
-    schema = getattr(store, "schema_version", None)
-    if schema is not None:
-        findings.insert(2, Finding("schema", f"version {schema}"))
+    findings[2:2] = look_at_schema(store)
     if getattr(store, "read_only", False):
         findings.append(Finding("writable", "no: it can only be read", False, "check the permissions of the directory"))
     if path is not None:
@@ -133,17 +151,20 @@ def _durable(store: Store) -> Finding:
     return Finding("durable", text, fine=fine, cure="" if fine else "; ".join(cures))
 
 
-def _captured(rl: Relight, path: Path | None) -> Finding:
+def _captured(rl: Relight) -> Finding:
     taken = rl.file_bytes()
-    where = f" in {place(str(path))}.blobs" if taken and path is not None else ""
+    kept, is_far = rl.file_place()
+    where = f" in {kept if is_far else place(kept)}" if taken else ""
     return Finding("files", f"{size(taken)} of captured files{where}" if taken else "none captured")
+
+
+def _address(door: Door) -> str:
+    return door.store or os.environ.get("RELIGHT_STORE") or wiring.default_path()
 
 
 def _path_of(door: Door) -> Path | None:
     """The file, where the store is one."""
-    from relight import wiring
-
-    address = door.store or os.environ.get("RELIGHT_STORE") or wiring.default_path()
+    address = _address(door)
     is_file = "://" not in address or address.startswith("sqlite:")
     return wiring.sqlite_path(address).absolute() if is_file and address != "memory:" else None
 

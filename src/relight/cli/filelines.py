@@ -5,14 +5,14 @@ M is written over, A comes back, D goes, = stays although it differs, ! is a con
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from relight.cli.console import shown
 from relight.cli.look import Line, Look, Role, Span
 from relight.cli.plaintext import cells, cut
 from relight.cli.words import count
+from relight.engine.documents import path_text
 from relight.model.snapshot import RestoreOutcome, RestorePlan, Skipped
 
 if TYPE_CHECKING:
@@ -52,20 +52,20 @@ def file_rows(
 def _rows(root: str, plan: RestorePlan, differences: Differences, conflict: str) -> Iterator[FileRow]:
     runs = set(plan.decision.may_run_later)
     for one in plan.decision.conflicts:
-        path = text_of(one.path)
+        path = path_text(one.path)
         known = differences.get((root, path))
         yield FileRow(_BACK.get(known.what, "!") if known else "!", path, conflict or one.reason, "warn")
     for action in plan.decision.writes:
-        path = text_of(action.path)
+        path = path_text(action.path)
         counts = _counts(differences.get((root, path)))
         if action.path in runs:
             yield FileRow("M" if action.found is not None else "A", path, f"{counts}  may run later".strip(), "warn")
         else:
             yield FileRow("M" if action.found is not None else "A", path, counts)
     for action in reversed(plan.decision.deletes):
-        yield FileRow("D", text_of(action.path), _counts(differences.get((root, text_of(action.path)))))
+        yield FileRow("D", path_text(action.path), _counts(differences.get((root, path_text(action.path)))))
     for one in plan.decision.kept:
-        yield FileRow("=", text_of(one.path), f"kept: {one.reason}", "dim")
+        yield FileRow("=", path_text(one.path), f"kept: {one.reason}", "dim")
 
 
 def _counts(known: FileDiff | None) -> str:
@@ -101,7 +101,7 @@ def _left_out(left_out: tuple[Skipped, ...], look: Look) -> list[Line]:
     told = [one for one in left_out if one.reason != "ignored"]
     if not told:
         return []
-    names = ", ".join(f"{text_of(one.path)} ({one.reason})" for one in told[:_LEFT_OUT_SHOWN])
+    names = ", ".join(f"{path_text(one.path)} ({one.reason})" for one in told[:_LEFT_OUT_SHOWN])
     more = f" and {len(told) - _LEFT_OUT_SHOWN} more" if len(told) > _LEFT_OUT_SHOWN else ""
     text = shown(f"  left out then, left alone now: {names}{more}", look)
     return [[Span(cut(text, look.width, ellipsis=look.ellipsis), "dim")]]
@@ -118,29 +118,7 @@ def outcome_text(outcomes: Mapping[str, RestoreOutcome]) -> str:
     written = sum(one.written for one in outcomes.values())
     deleted = sum(one.deleted for one in outcomes.values())
     text = f"{count(written, 'path')} written, {count(deleted, 'path')} deleted"
-    changed = [text_of(path) for one in outcomes.values() for path in one.changed_meanwhile]
-    aside = [text_of(path) for one in outcomes.values() for path in one.saved_aside]
+    changed = [path_text(path) for one in outcomes.values() for path in one.changed_meanwhile]
+    aside = [path_text(path) for one in outcomes.values() for path in one.saved_aside]
     text += f"; changed meanwhile and left so: {', '.join(changed)}" if changed else ""
     return f"{text}; kept aside: {', '.join(aside)}" if aside else text
-
-
-def plan_document(plans: Mapping[str, RestorePlan]) -> dict[str, Any]:
-    """A plan for programs, by root."""
-    return {
-        root: {
-            "target": plan.target,
-            "safety": plan.safety.id,
-            "written": [text_of(one.path) for one in plan.decision.writes],
-            "deleted": [text_of(one.path) for one in plan.decision.deletes],
-            "kept": [{"path": text_of(one.path), "reason": one.reason} for one in plan.decision.kept],
-            "conflicts": [{"path": text_of(one.path), "reason": one.reason} for one in plan.decision.conflicts],
-            "may_run_later": [text_of(path) for path in plan.decision.may_run_later],
-            "left_out": [{"path": text_of(one.path), "reason": one.reason} for one in plan.left_out],
-        }
-        for root, plan in plans.items()
-    }
-
-
-def text_of(path: bytes) -> str:
-    """A path as text; bytes that are no text are kept by escapes, so that it leads back to the file."""
-    return os.fsdecode(path)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import click
 
-from relight.cli.documents import session_document
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Line, Span
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.cli.words import place
+from relight.engine.documents import session_document
 
 
 @verb(

@@ -13,6 +13,7 @@ from typing import Final
 
 import click
 
+from relight import configuration
 from relight.cli.door import Door, everywhere
 
 VERBS: Final[dict[str, str]] = {
@@ -40,10 +41,16 @@ VERBS: Final[dict[str, str]] = {
     "clear": "clear",
     "rm": "rm",
     "sweep": "sweep",
+    "worker": "worker",
+    "queue": "queue",
     "verify": "verify",
     "doctor": "doctor",
+    "migrate": "migrate",
+    "serve": "serve",
+    "token": "token",
     "export": "export",
     "import": "import_:import_bundle",
+    "import-langgraph": "import_langgraph",
     "completion": "completion",
     "demo": "demo",
     "help": "help:explain",
@@ -138,11 +145,12 @@ def relight(context: click.Context) -> int:
     return home(context.ensure_object(Door))
 
 
-def run(words: Sequence[str]) -> int:
-    """Run the command; the exit code."""
-    door = Door()
+def run(words: Sequence[str], door: Door | None = None) -> int:
+    """Run the command; the exit code. `door`: another way to the store, for who runs it inside a program."""
+    door = door or Door()
     sys.set_int_max_str_digits(0)  # a message may hold a number that long, and is shown as it is
     try:
+        configuration.apply(os.environ)
         if "_RELIGHT_COMPLETE" in os.environ:
             from relight.cli.completion import complete
 

@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import click
 
 from relight.cli.console import Console, shown
-from relight.cli.documents import session_document
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Line, Look, Part, Role, Span
 from relight.cli.plaintext import cells, cut, one_line
 from relight.cli.table import Column, table
 from relight.cli.verb import json_flag, verb
 from relight.cli.words import GLYPHS, age, lasting, moment, money, place, seconds_between, short_id, status_word, where
+from relight.engine.documents import session_document
 from relight.errors import UsageError
 from relight.model.info import SessionInfo
 from relight.model.status import STATUSES, Status

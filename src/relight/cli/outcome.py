@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from relight.cli.documents import checkpoint_document
 from relight.cli.door import Door
 from relight.cli.look import Span
+from relight.engine.documents import checkpoint_document
 from relight.model.checkpoint import Checkpoint
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import click
 
 from relight.cli.door import Door, pass_door
-from relight.cli.filelines import Differences, outcome_text, plan_document, plan_lines
+from relight.cli.filelines import Differences, outcome_text, plan_lines
 from relight.cli.look import Span
 from relight.cli.verb import json_flag, ref_argument, verb
+from relight.engine.documents import restore_document
 from relight.model.snapshot import Choice
 
 if TYPE_CHECKING:
@@ -61,7 +62,9 @@ def restore(
         report = rl.restore(checkpoint, paths=paths, choice=choice or "stop", exact=exact, dry_run=dry_run)
     if as_json:
         step = report.checkpoint.id if report.checkpoint is not None else None
-        console.document({"session": info.id, "dry_run": dry_run, "step": step, "plans": plan_document(report.plans)})
+        console.document(
+            {"session": info.id, "dry_run": dry_run, "step": step, "plans": restore_document(report.plans)}
+        )
         return 0
     conflict = f"you changed this after @{info.head}"
     console.write(plan_lines(report.plans, console.out, differences, conflict=conflict))

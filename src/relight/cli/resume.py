@@ -8,14 +8,15 @@ import click
 
 from relight.cli.asking import confirm
 from relight.cli.detach import start_detached
-from relight.cli.documents import plan_document
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.milestones import Level, Milestones
 from relight.cli.plan import lines_of
+from relight.cli.queued import moment_of, tell_queued
 from relight.cli.supervising import run_in_front
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.cli.words import count
+from relight.engine.documents import plan_document
 from relight.errors import UsageError
 from relight.model.info import ResumePlan, SessionInfo
 
@@ -39,6 +40,9 @@ if TYPE_CHECKING:
 @click.option("--without-secrets", is_flag=True, help="Start it although variables it was begun with are not set.")
 @click.option("--now", is_flag=True, help="Do not wait for a usage limit to end.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
+@click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
+@click.option("--priority", type=int, default=0, metavar="N", help="As in run.")
+@click.option("--not-before", metavar="T", help="As in run.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
 @json_flag
@@ -57,6 +61,9 @@ def resume(
     without_secrets: bool,
     now: bool,
     retries: int | None,
+    queue: str | None,
+    priority: int,
+    not_before: str | None,
     level: Level | None,
     as_json: bool,
 ) -> int:
@@ -66,6 +73,11 @@ def resume(
     if as_json and not dry_run:
         raise UsageError("--json shows the plan: add --dry-run", hints=["follow the steps: relight tail REF -f --json"])
     with door.opened() as rl:
+        if queue is not None:
+            if ref is None:
+                raise UsageError("--queue is for one session")
+            when = moment_of(not_before, door.now())
+            return tell_queued(door, rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when))
         if ref is None:
             return _resume_all(door, rl, dry_run=dry_run, yes=yes)
         plan = rl.can_resume(ref, disk=dry_run or level != "quiet")
@@ -121,7 +133,9 @@ def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     """What was running when it died, and what waits for its time; what somebody stopped, or has a verdict, does not
     come back by itself."""
     stopped = [info for info in rl.sessions(status="terminated") if info.command is not None and not _was_stopped(info)]
-    stopped += [info for info in rl.sessions(status="queued") if info.command is not None and info.attempt]
+    stopped += [
+        info for info in rl.sessions(status="queued") if info.command is not None and info.attempt and not info.queue
+    ]  # who stands in a queue is a worker's
     for info in stopped:
         door.console.say(Span(info.title, "bold"), f"  @{info.head}  {info.reason or ''}", indent=2)
     if not stopped or dry_run:

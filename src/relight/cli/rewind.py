@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import click
 
 from relight.cli.console import shown
-from relight.cli.documents import checkpoint_document
 from relight.cli.door import Door, pass_door
 from relight.cli.filelines import FileRow, file_rows, touched
 from relight.cli.lasting_effects import effects_since, not_undone
@@ -18,6 +17,7 @@ from relight.cli.restore import choice_options, differences_of
 from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.cli.words import count
+from relight.engine.documents import checkpoint_document
 from relight.errors import Refused, RelightError, ScopeRequired, UsageError
 from relight.model.call import Call
 from relight.model.info import SessionInfo

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import click
 
@@ -13,11 +12,13 @@ from relight.cli.detach import start_detached
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.milestones import Level, Milestones
+from relight.cli.queued import labels_of, moment_of, tell_queued
 from relight.cli.supervising import run_in_front
 from relight.cli.verb import verb
 from relight.cli.words import place, short_id
 from relight.engine.files import DEFAULT_ROOT
 from relight.errors import UsageError
+from relight.model.execution import agent_of
 from relight.model.info import SessionInfo
 from relight.model.policy import RunPolicy
 
@@ -61,6 +62,10 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 )
 @click.option("--budget", type=click.FloatRange(min=0), metavar="COST", help="Halt it when it has cost more.")
 @click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="Halt it when it ran longer.")
+@click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
+@click.option("--priority", type=int, default=0, metavar="N", help="In its queue; the greater goes first.")
+@click.option("--not-before", metavar="T", help="When a worker may start it: 22:30, 2026-12-24T08:00, or +90s, +2h.")
+@click.option("--wants", default="", metavar="L,...", help="Labels that its worker must have.")
 @click.option("--detach", is_flag=True, help="In the background; its output is kept in a file.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
@@ -76,6 +81,10 @@ def run(
     approve: tuple[str, ...],
     budget: float | None,
     time_limit: float | None,
+    queue: str | None,
+    priority: int,
+    not_before: str | None,
+    wants: str,
     detach: bool,
     level: Level | None,
     command: tuple[str, ...],
@@ -87,17 +96,18 @@ def run(
     with door.opened(create=True) as rl:
         if no_network and runtime != "sandbox":
             raise UsageError("only a sandbox can be without network", hints=["add --runtime sandbox"])
-        info = rl.launch(
-            command,
-            directory=os.getcwd(),
-            agent=agent_of(command[0]),
-            name=name,
-            runtime=runtime,
-            workspace=roots_of(workspaces),
-            policy=RunPolicy(
-                retries=retries, approve=approve, budget=budget, seconds=time_limit, network=not no_network
-            ),
-        )
+        policy = RunPolicy(retries=retries, approve=approve, budget=budget, seconds=time_limit, network=not no_network)
+        shape: dict[str, Any] = {"directory": os.getcwd(), "agent": agent_of(command[0]), "name": name}
+        shape |= {"runtime": runtime, "workspace": roots_of(workspaces), "policy": policy}
+        if queue is not None:
+            if detach:
+                raise UsageError("a worker runs it, so there is nothing to detach", hints=["leave out --detach"])
+            when = moment_of(not_before, door.now())
+            shape |= {"queue": queue, "priority": priority, "not_before": when, "wants": labels_of(wants)}
+            return tell_queued(door, rl.submit(command, **shape))
+        if priority or not_before or wants:
+            raise UsageError("--priority, --not-before and --wants belong to a queue", hints=["add --queue default"])
+        info = rl.launch(command, **shape)
         if detach:
             return start_detached(door, rl, info.id, retries=retries)
         if level != "quiet":
@@ -118,12 +128,6 @@ def roots_of(given: tuple[str, ...]) -> dict[str, str]:
             raise UsageError(f"two workspaces called {name!a}", hints=hints)
         roots[name] = directory
     return roots
-
-
-def agent_of(program: str) -> str:
-    """The agent's name: that of the program, without its version."""
-    name = Path(program).name
-    return re.sub(r"[-.\d]+$", "", name) or name
 
 
 def _announce(door: Door, info: SessionInfo) -> None:

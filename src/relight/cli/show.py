@@ -11,7 +11,6 @@ import click
 import msgspec
 
 from relight.cli.console import shown
-from relight.cli.documents import call_document, session_document
 from relight.cli.door import Door, pass_door
 from relight.cli.filefacts import changed_fact, left_out_lines
 from relight.cli.list import now_text
@@ -33,6 +32,7 @@ from relight.cli.words import (
     tokens,
     where,
 )
+from relight.engine.documents import call_document, session_document
 from relight.journal.formats.registry import detect
 from relight.model.call import Call
 from relight.model.info import FilesState, ResumePlan, SessionInfo

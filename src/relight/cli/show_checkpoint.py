@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from relight.cli.console import shown
-from relight.cli.documents import call_document, checkpoint_document, plan_document
 from relight.cli.door import Door
 from relight.cli.filefacts import checkpoint_facts, left_out_fact
 from relight.cli.lasting_effects import effects_since, not_undone
@@ -16,6 +15,7 @@ from relight.cli.plaintext import cut
 from relight.cli.show import can_resume_fact
 from relight.cli.table import Fact, facts
 from relight.cli.words import count, lasting, moment, seconds_between
+from relight.engine.documents import call_document, checkpoint_document, plan_document
 from relight.model.info import ResumePlan
 
 if TYPE_CHECKING:

@@ -190,6 +190,8 @@ class Narrator:
         texts += [_noted(key, value) for key, value in event.note.items() if value and key not in _TOLD_APART]
         if event.state and event.kind == "state":
             texts.append("state: " + ", ".join(event.state))
+        if isinstance(event.record, dict):
+            texts.append(_recorded(event.record))
         if not texts:
             return []
         word = "rewind" if event.kind == "rewind" else "mark"
@@ -206,6 +208,15 @@ def _noted(key: str, value: Any) -> str:
     if key in ("turn", "native"):
         return f"{key} {'session ' if key == 'native' else ''}{_short(value)}"
     return f"{key}: {_short(value)}"
+
+
+def _recorded(record: dict[str, Any]) -> str:
+    """What a framework keeps with a step, by the names it has there."""
+    writes = record.get("writes")
+    if isinstance(writes, list):
+        return "writes: " + ", ".join(_short(one[1]) for one in writes if isinstance(one, list) and len(one) > 1)
+    named = [*(record.get("values") or ()), *(record.get("lists") or ())]
+    return f"{_short(record.get('kind'))} {_short(record.get('id'))}: {', '.join(map(_short, named)) or 'nothing new'}"
 
 
 def _operation(event: Event) -> list[Row]:

@@ -14,7 +14,8 @@ from relight.cli.verb import json_flag, ref_argument, verb
 @json_flag
 @pass_door
 def stop(door: Door, ref: str, as_json: bool) -> int:
-    """Stop a running session on this machine: SIGTERM to its supervisor, else to its process."""
+    """Stop a running session: SIGTERM to its supervisor, else to its process. Where it runs on another machine its
+    worker is asked; one that stands in line leaves it."""
     with door.opened() as rl:
         stopped = rl.stop(ref)
         info = rl.get(stopped.session)
@@ -22,7 +23,10 @@ def stop(door: Door, ref: str, as_json: bool) -> int:
         door.console.document(msgspec.to_builtins(stopped))
     elif door.console.out.terminal:
         how = "had to be killed" if stopped.killed else "ended"
-        text = f"  pid {stopped.pid} {how}; saved up to @{info.head}"
+        who = (
+            f"pid {stopped.pid} {how}" if stopped.pid else "ended elsewhere" if stopped.supervised else "left its line"
+        )
+        text = f"  {who}; saved up to @{info.head}"
         door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
     else:
         door.console.row((stopped.session, stopped.pid, "killed" if stopped.killed else "ended"))

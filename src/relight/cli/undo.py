@@ -8,11 +8,12 @@ import click
 import msgspec
 
 from relight.cli.door import Door, pass_door
-from relight.cli.filelines import outcome_text, plan_document, plan_lines
+from relight.cli.filelines import outcome_text, plan_lines
 from relight.cli.look import Line, Span
 from relight.cli.restore import choice_options
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.cli.words import count
+from relight.engine.documents import restore_document
 from relight.errors import UsageError
 from relight.model.snapshot import Choice
 
@@ -40,7 +41,7 @@ def undo(door: Door, ref: str, listed: bool, redo: bool, choice: Choice | None, 
     step = report.checkpoint.id if report.checkpoint is not None else None
     if as_json:
         console.document(
-            {"session": info.id, "step": step, "head": info.head, "plans": plan_document(report.plans)},
+            {"session": info.id, "step": step, "head": info.head, "plans": restore_document(report.plans)},
         )
         return 0
     if report.plans:

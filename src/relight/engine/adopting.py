@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from relight.engine import listing, supervise
+from relight.engine import launching, listing
 from relight.engine.context import Context
 from relight.engine.opening import recorder_for
 from relight.engine.operating import write_once
@@ -34,7 +34,7 @@ def adopt(
     if path is None:
         raise NotFound(found, what=f"session of {adapter.name} that it could go on with here")
     transcript = adapter.read(path)
-    made = supervise.launch(context, command or [adapter.name], directory=directory, name=name, agent=adapter.name)
+    made = launching.launch(context, command or [adapter.name], directory=directory, name=name, agent=adapter.name)
     redact = context.redactor().value
     total = Usage()
     for entry in transcript.entries:

@@ -44,6 +44,8 @@ def fork(
         created_us=context.clock.now_us(),
         workspace=workspace if workspace is not None else found.identity.workspace,
         directory=moved_directory(found.identity, workspace or {}),
+        place=None,  # it stands in no line unless it is put there
+        stop_attempt=None,
     )
     context.store.create(identity, msgspec.structs.replace(head, session=identity.id))
     if prompt is not None:

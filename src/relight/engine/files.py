@@ -223,6 +223,10 @@ class Files:
             self.failure = str(error)
             return ()
 
+    def others_wrote(self) -> None:
+        """Another program wrote to the session: what was named last is not known any more, so all is named again."""
+        self._committed.clear()
+
     def close(self) -> None:
         """Let go of the roots."""
         close_all(self._roots)

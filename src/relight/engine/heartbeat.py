@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 import weakref
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from relight.errors import LeaseLost, NotFound, RelightError
@@ -29,6 +30,7 @@ class Heartbeat:
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._stopped = False
+        self._leaving: list[weakref.WeakMethod[Callable[[], None]]] = []
 
     def keep(self, recorder: Recorder) -> None:
         """Renew this one from now on."""
@@ -44,8 +46,18 @@ class Heartbeat:
         with self._lock:
             self._recorders.discard(recorder)
 
+    def before_end(self, leave: Callable[[], None]) -> None:
+        """Call this method before the end, while the store is still open, if its object still exists then."""
+        with self._lock:
+            self._leaving = [one for one in self._leaving if one() is not None]
+            self._leaving.append(weakref.WeakMethod(leave))
+
     def stop(self) -> None:
-        """End the thread; leases run out by themselves."""
+        """End the thread; leases that nobody gives back run out by themselves."""
+        for one in () if self._stopped else self._leaving:
+            leave = one()
+            if leave is not None:
+                leave()
         self._stopped = True
         self._wake.set()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from relight.engine import opening
 from relight.engine.later import Later
-from relight.engine.library_reading import Loaded, Reading
+from relight.engine.library_fleet import Queueing
+from relight.engine.library_reading import Loaded
 from relight.engine.reading import Found, resolve
 from relight.errors import Finished, UsageError
 from relight.journal.describe import derived_status
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
         branching,
         bundling,
         files,
+        joining,
+        launching,
         operating,
         recovering,
         restoring,
@@ -53,12 +56,13 @@ else:
     files, operating, recovering, restoring = map(Later, ("files", "operating", "recovering", "restoring"))
     session, starting, stopping, supervise = map(Later, ("session", "starting", "stopping", "supervise"))
     supervise_agent, sweeping, unbundling = map(Later, ("supervise_agent", "sweeping", "unbundling"))
+    joining, launching = map(Later, ("joining", "launching"))
 
 
 __all__ = ["Loaded", "Relight"]
 
 
-class Relight(Reading):
+class Relight(Queueing):
     """An open store with all verbs. Use it as a context, or call `close`."""
 
     # -- opening ----------------------------------------------------------------------------------------------
@@ -76,7 +80,7 @@ class Relight(Reading):
         metadata: Mapping[str, Any] | None = None,
         workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
         snapshot: str | float = "step",
-        lease_seconds: float = 30.0,
+        lease_seconds: float | None = None,
         resume: bool = True,
     ) -> Session:
         """Open a session by its name or ref: new, or exactly where it stopped. `resume=False` begins anew."""
@@ -84,7 +88,8 @@ class Relight(Reading):
         fields = opening.checked_fields(
             labels=labels, metadata=metadata, agent=agent, provider=provider, model=model, task=task, key=key
         )
-        seconds = opening.checked_seconds(lease_seconds)
+        given = opening.lease_seconds_of(context.environment) if lease_seconds is None else lease_seconds
+        seconds = opening.checked_seconds(given)
         handed = context.handed.pop("session", None)
         owner = context.handed.pop("owner", None)
         found = self._existing(handed) if handed else None
@@ -119,6 +124,37 @@ class Relight(Reading):
             later = partial(self._files, found)  # its owner woke up and completed it
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
         return made
+
+    def join(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        provider: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
+        snapshot: str | float = "step",
+        lease_seconds: float | None = None,
+        begins: bool = True,
+    ) -> joining.Joint:
+        """A session that several programs write to at once, for frameworks that allow it; writes are put in a row."""
+        fields = opening.checked_fields(
+            labels=labels, metadata=metadata, agent=agent, provider=provider, task=task, key=key
+        )
+        given = opening.lease_seconds_of(self._context.environment) if lease_seconds is None else lease_seconds
+        seconds = opening.checked_seconds(given)
+        return joining.Joint(
+            self._context,
+            name,
+            fields | _here(),
+            workspace=workspace,
+            snapshot=snapshot,
+            lease_seconds=seconds,
+            begins=begins,
+        )
 
     def _files(self, found: Found) -> files.Files | None:
         """The session's workspaces, opened; an unusable one is refused before anything is touched."""
@@ -222,9 +258,10 @@ class Relight(Reading):
         runtime: str = "process",
         workspace: Mapping[str, str] | None = None,
         policy: RunPolicy | None = None,
+        labels: Mapping[str, str] | None = None,
     ) -> SessionInfo:
         """A session that knows how it is started, and where its files are; `supervise` starts it."""
-        made = supervise.launch(
+        made = launching.launch(
             self._context,
             command,
             directory=directory,
@@ -233,6 +270,7 @@ class Relight(Reading):
             runtime=runtime,
             workspace=workspace,
             policy=policy,
+            labels=labels,
         )
         return self.get(made.id)
 
@@ -253,12 +291,12 @@ class Relight(Reading):
         if from_last_good:  # first, so that it also repairs what relight did not start itself
             recovering.go_back_to_whole(self._context, resolve(self._context.store, ref))
         context, found = self._context, resolve(self._context.store, ref)
-        supervise.check_startable(context, found, prompt=prompt, restore=restore, without_secrets=without_secrets)
+        launching.check_startable(context, found, prompt=prompt, restore=restore, without_secrets=without_secrets)
         adapter = context.agent(found.identity)
         speaks = adapter.capabilities.transcript  # then a prompt is told to the agent, which writes it down itself
         info = self.prepare_resume(ref, prompt=None if speaks else prompt, from_last_good=from_last_good)
         if restore:
-            supervise.bring_back(context, resolve(context.store, info.id))
+            launching.bring_back(context, resolve(context.store, info.id))
         if speaks:
             return supervise_agent.AgentSupervision(context, info.id, prompt=prompt, retries=retries, now=now)
         return supervise.Supervision(context, info.id, retries=retries)
@@ -334,6 +372,10 @@ class Relight(Reading):
         """Remove a session and every byte of it. Counted in what comes back."""
         found = resolve(self._context.store, ref)
         return sweeping.drop(self._context, found, with_forks=with_forks, dry_run=dry_run)
+
+    def drop_checkpoint(self, ref: str) -> sweeping.Forgotten:
+        """Remove a checkpoint's labels and its capture of the files; the step stays, and the chain whole."""
+        return sweeping.drop_checkpoint(self._context, resolve(self._context.store, ref))
 
     def sweep(self, policy: Retention | None = None, *, dry_run: bool = False) -> sweeping.Removed:
         """Remove finished sessions whose retention is over. Counted in what comes back."""

@@ -20,7 +20,7 @@ from relight.engine.reading import Found, chain_of, load, resolve
 from relight.errors import Corrupt, NotFound
 from relight.journal.describe import derived_status
 from relight.journal.lineage import stretches
-from relight.journal.resuming import plan_resume, plan_unreadable
+from relight.journal.resuming import plan_hash, plan_resume, plan_unreadable
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import AttentionKind, FilesState, Reason, ResumePlan, SessionInfo
@@ -32,7 +32,9 @@ if TYPE_CHECKING:
         bundling,
         comparing,
         exporting,
+        launching,
         operating,
+        overseeing,
         restoring,
         starting,
         surveying,
@@ -44,7 +46,7 @@ if TYPE_CHECKING:
 else:
     bundling, comparing, exporting, restoring = map(Later, ("bundling", "comparing", "exporting", "restoring"))
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
-    unbundling, verifying = map(Later, ("unbundling", "verifying"))
+    unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -243,6 +245,15 @@ class Reading:
         """What the captured files of all sessions take on disk."""
         return self._context.workspaces().size_bytes() if self._context.store.list_pools() else 0
 
+    def file_place(self) -> tuple[str, bool]:
+        """Where captured files lie, and whether that is off the machine."""
+        workspaces = self._context.workspaces()
+        return workspaces.place, workspaces.is_far
+
+    def probe_files(self) -> None:
+        """Write, read and delete something where captured files lie off the machine; an error says what to do."""
+        self._context.workspaces().probe()
+
     def speaks(self, ref: str) -> bool:
         """Is it a coding agent's session, whose own transcript is the conversation?"""
         return operating.speaks(self._context, resolve(self._context.store, ref).identity)
@@ -251,6 +262,58 @@ class Reading:
         """Processes that a dead attempt left running; the next start ends them."""
         found = resolve(self._context.store, ref)
         return [] if self._is_live(found) else self._context.runtime().orphans(found.identity.id)
+
+    # -- for who oversees many -----------------------------------------------------------------------------------
+
+    def steps(self, ref: str, *, after: int = 0, upto: int | None = None) -> Iterator[tailing.Event]:
+        """Steps as events, a stretch of them: after < seq <= upto."""
+        return overseeing.steps(self._context, resolve(self._context.store, ref), after=after, upto=upto)
+
+    def checkpoint(self, ref: str) -> Checkpoint:
+        """One checkpoint; a session's ref means its head. NotFound where it has none yet."""
+        found = resolve(self._context.store, ref)
+        seq = found.seq if found.seq is not None else found.whole_head().head
+        rows = overseeing.checkpoint_rows(self._context, found, after=seq - 1, upto=seq) if seq else []
+        if not rows:
+            raise NotFound(f"{ref.partition('@')[0]}@{seq}", what="checkpoint")
+        return rows[0]
+
+    def checkpoints_between(self, ref: str, *, after: int, upto: int | None = None) -> list[Checkpoint]:
+        """A stretch of `checkpoints`: after < seq <= upto."""
+        return overseeing.checkpoint_rows(self._context, resolve(self._context.store, ref), after=after, upto=upto)
+
+    def unfinished(self, *, most: int = 1000) -> list[SessionInfo]:
+        """Sessions in line, running or waiting, the newest of them."""
+        query = Query(statuses=frozenset({"queued", "spawning", "working", "waiting"}))
+        records = islice(listing.every_session(self._context.store, query), most)
+        return [listing.info_of(self._context, record) for record in records]
+
+    def leases(self, *, most: int = 1000) -> list[overseeing.Held]:
+        """Who owns what."""
+        return overseeing.leases(self._context, most=most)
+
+    def tree(self, ref: str) -> list[overseeing.Branch]:
+        """The family of a session: where it was forked from, and what was forked from it."""
+        return overseeing.tree(self._context, resolve(self._context.store, ref))
+
+    def search(self, ref: str, text: str, *, after: int = 0, most: int = 100) -> overseeing.Hits:
+        """Where a session says a text; all are counted, the first `most` after a seq are told."""
+        return overseeing.search(self._context, resolve(self._context.store, ref), text, after=after, most=most)
+
+    def plan_hash(self, ref: str) -> str:
+        """The hash that `can_resume` would give its plan, without making one; empty for a damaged session."""
+        found = resolve(self._context.store, ref)
+        return plan_hash(found.head, found.seq) if found.head is not None else ""
+
+    def check_start(
+        self, ref: str, *, prompt: str | None = None, restore: bool = False, without_secrets: bool = False
+    ) -> None:
+        """Refuse what could not be started in the end, and what somebody owns; nothing is touched."""
+        found = resolve(self._context.store, ref)
+        head = found.whole_head()
+        launching.check_startable(self._context, found, prompt=prompt, restore=restore, without_secrets=without_secrets)
+        if found.seq is None or found.seq == head.head:
+            opening.refuse_if_held(self._context, found.identity, head, opening.evidence_of(self._context, head))
 
 
 def _stored_statuses(shown: Status | None) -> frozenset[Status] | None:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from relight.engine.recorder import Recorder
     from relight.journal.fold import Fold
 
+LEASE_SECONDS: Final = 30.0
 _CLAIM_TRIES: Final = 5
 _LONGEST_LEASE: Final = 1e9
 
@@ -47,9 +48,12 @@ def find_existing(context: Context, name: str) -> Found | None:
     return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
 
 
-def create(context: Context, identity: Identity) -> Found:
-    """Begin a session that has no step yet."""
-    head = Head(session=identity.id, status="queued")
+def create(
+    context: Context, identity: Identity, *, wake_us: int | None = None, in_line: bool = True, reason: str | None = None
+) -> Found:
+    """Begin a session that has no step yet; where it has a place it stands in line from this commit on."""
+    place = identity.place if in_line else None
+    head = Head(session=identity.id, status="queued", place=place, wake_us=wake_us, reason=reason)
     context.store.create(identity, head)
     faults.point("session.created")
     return Found(identity=identity, head=head, seq=None)
@@ -75,6 +79,15 @@ def checked_fields(
     if metadata:
         fields["metadata"] = isolated(dict(metadata))
     return fields
+
+
+def lease_seconds_of(environment: Mapping[str, str]) -> float:
+    """How long a lease lasts where nobody says otherwise."""
+    asked = environment.get("RELIGHT_LEASE_SECONDS")
+    try:
+        return checked_seconds(float(asked)) if asked else LEASE_SECONDS
+    except ValueError:
+        raise UsageError(f"RELIGHT_LEASE_SECONDS is a number of seconds, not {asked!a}") from None
 
 
 def checked_seconds(lease_seconds: float) -> float:
@@ -111,7 +124,8 @@ def begin_attempt(
     handed_over_by: str | None = None,
     handle: str | None = None,
 ) -> None:
-    """Claim the lease and commit the attempt. LeaseHeld where somebody else has it.
+    """Claim the lease and commit the attempt. LeaseHeld where somebody else has it, QueueFull where its queue lets no
+    further session work now.
 
     Finished where an owner that was thought dead completed the session before our claim.
     """
@@ -122,8 +136,15 @@ def begin_attempt(
         before, why = derived_status(head, evidence)
         gone = refuse_if_held(context, recorder.identity, head, evidence, handed_over_by)
         owner = context.host.owner(context.entropy.session_id())
-        claim = Claim(owner=owner, seconds=seconds, expected_epoch=head.epoch, expected_seq=head.seq, owner_gone=gone)
         handed = head.lease is not None and head.lease.owner.id == handed_over_by
+        claim = Claim(
+            owner=owner,
+            seconds=seconds,
+            expected_epoch=head.epoch,
+            expected_seq=head.seq,
+            owner_gone=gone,
+            slot=not handed,  # whoever handed it over has one
+        )
         attempt = AttemptStart(
             number=head.attempt if handed else head.attempt + 1,  # a supervisor's is the program's own
             resumed_from=head.resumed_from or 0 if handed else head.head,

@@ -19,6 +19,7 @@ from relight.journal.codec import isolated
 from relight.journal.describe import derived_status
 from relight.model.call import Outcome
 from relight.model.checkpoint import Checkpoint
+from relight.model.queueing import Place
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.status import LIVE, StatusChange
@@ -39,6 +40,7 @@ def write_once(
     view: View | None = None,
     force: bool = False,
     snapshots: tuple[Snapshot, ...] = (),
+    place: Place | None = None,
 ) -> Checkpoint:
     """Claim, commit one step, release: one transaction. LeaseHeld while somebody owns the session."""
     head = recorder.head
@@ -52,7 +54,9 @@ def write_once(
         owner_gone=gone,
     )
     changes = ending_the_dead(context, head, changes)
-    return recorder.commit(kind, changes, label=label, claim=claim, release=True, view=view, snapshots=snapshots)
+    return recorder.commit(
+        kind, changes, label=label, claim=claim, release=True, view=view, snapshots=snapshots, place=place
+    )
 
 
 def ending_the_dead(context: Context, head: Head, changes: Changes) -> Changes:
@@ -85,18 +89,21 @@ def deliver(context: Context, found: Found, text: str) -> bool:
     return True
 
 
-def add_prompt(context: Context, recorder: Recorder, text: str) -> Checkpoint:
+def add_prompt(
+    context: Context, recorder: Recorder, text: str, *, place: Place | None = None, wake_us: int | None = None
+) -> Checkpoint:
     """What the user says next; a session that had stopped is back in line.
 
     In the provider's own form; a coding agent is told it when it starts, and writes it down itself.
     """
     head = recorder.head
-    change = StatusChange(status="queued", reason="new prompt", wake_us=head.wake_us)
+    change = StatusChange(status="queued", reason="new prompt", wake_us=wake_us or head.wake_us)
     status = None if head.status in LIVE else change
     if speaks(context, recorder.identity):
-        return write_once(context, recorder, "mark", Changes(answer=[NEXT_PROMPT, isolated(text)], status=status))
+        told = Changes(answer=[NEXT_PROMPT, isolated(text)], status=status)
+        return write_once(context, recorder, "mark", told, place=place)
     said = [isolated(recorder.fold.format.user(text))]
-    return write_once(context, recorder, "message", Changes(messages=said, status=status))
+    return write_once(context, recorder, "message", Changes(messages=said, status=status), place=place)
 
 
 def speaks(context: Context, identity: Identity) -> bool:

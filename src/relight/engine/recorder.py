@@ -19,6 +19,7 @@ from relight.journal.codec import VERSION, decode_changes, encode_changes, encod
 from relight.journal.fold import Fold
 from relight.journal.said import last_said
 from relight.model.checkpoint import Checkpoint, at
+from relight.model.queueing import Place
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.step import Changes, Claim, Committed, Draft, StepKind, View
@@ -66,6 +67,7 @@ class Recorder:
         view: View | None = None,
         given: Changes | None = None,
         snapshots: tuple[Snapshot, ...] = (),
+        place: Place | None = None,
     ) -> Checkpoint:
         """One durable step. Raises, and then nothing of it is acknowledged.
 
@@ -75,7 +77,7 @@ class Recorder:
         with self.lock:
             committed = self._recall(kind, given or changes) if self._unresolved is not None else None
             if committed is None:
-                draft = self._draft(kind, changes, body, label, claim, release, view, snapshots)
+                draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, place)
                 committed = self._write(draft, given or changes)
                 self._apply(committed, draft, changes)
         faults.point("commit.told")
@@ -106,6 +108,7 @@ class Recorder:
         release: bool,
         view: View | None,
         snapshots: tuple[Snapshot, ...],
+        place: Place | None,
     ) -> Draft:
         messages, turns = self.fold.growth(changes)
         return Draft(
@@ -128,6 +131,7 @@ class Recorder:
             native=changes.native,
             said=last_said(self.fold.format_with(changes.messages), changes.messages),
             snapshots=snapshots,
+            place=place,
         )
 
     def _closed_by(self, changes: Changes) -> tuple[tuple[int, str], ...]:

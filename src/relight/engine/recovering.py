@@ -64,6 +64,7 @@ def _rebuilt(context: Context, identity: Identity) -> Head:
         size_bytes=sum(len(step.body) for step in steps),
         updated_us=last.at_us,
         epoch=last.attempt + len(steps),
+        place=identity.place,
     )
 
 

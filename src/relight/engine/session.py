@@ -23,7 +23,7 @@ from relight.engine.recorder import Recorder
 from relight.engine.resetting import reset_to
 from relight.engine.state import StateMap
 from relight.engine.tools import Tools, toolbox
-from relight.errors import Finished, LeaseLost, UsageError, Waiting
+from relight.errors import Finished, LeaseLost, StoreUnavailable, UsageError, Waiting
 from relight.journal.codec import isolated
 from relight.journal.fold import as_call
 from relight.journal.jsonable import check_text
@@ -298,6 +298,8 @@ class Session:
             return
         if error is None:
             change = StatusChange(status="terminated", reason="left")
+        elif isinstance(error, StoreUnavailable) and recorder.head.place is not None:
+            change = StatusChange(status="queued", reason=_line(f"its store was away: {error}"))  # that is no verdict
         elif isinstance(error, Exception):
             text = _line(f"{type(error).__name__}: {error}")
             failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})

@@ -12,21 +12,23 @@ from typing import Final
 
 import msgspec
 
+from relight.engine import queueing
 from relight.engine.context import Context
 from relight.engine.opening import evidence_of, recorder_for
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, resolve
 from relight.errors import Conflict, LeaseHeld, NotFound, Refused
 from relight.journal.describe import derived_status
+from relight.journal.taking_over import BY_A_PERSON
 from relight.model.session import Head
 from relight.model.status import LIVE, StatusChange
 from relight.model.step import Changes
 
 ASK_SECONDS: Final = 12.0
 KILL_SECONDS: Final = 5.0
-BY_A_PERSON: Final = "stopped by relight stop"
 _POLL_SECONDS: Final = 0.05
 _NOTE_TRIES: Final = 20
+_WORD_TRIES: Final = 4
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
@@ -34,6 +36,7 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     pid: int
+    """0: nobody ran it, or somebody on another machine"""
     supervised: bool
     killed: bool
 
@@ -45,6 +48,8 @@ def stop(context: Context, found: Found) -> Stopped:
     lease = head.lease
     if lease is None or context.host.is_gone(lease.owner):
         return _end_orphans(context, found)
+    if context.host.is_gone(lease.owner) is None and found.identity.command is not None and head.status in LIVE:
+        return _ask_elsewhere(context, found, head)
     if context.host.is_gone(lease.owner) is None:
         hints = [f"stop it there, or take its lease away: relight clear {name}"]
         raise Refused(f"{name}: runs elsewhere ({lease.owner.label}); it cannot be stopped from here", hints=hints)
@@ -67,11 +72,32 @@ def _end_orphans(context: Context, found: Found) -> Stopped:
     """Its owner is gone; what it had started may live on."""
     name, session = found.identity.name or found.identity.id, found.identity.id
     left = context.runtime(found.identity).orphans(session)
+    if not left and found.whole_head().status == "queued" and found.identity.command is not None:
+        queueing.leave_line(context, found, BY_A_PERSON)
+        return Stopped(session=session, pid=0, supervised=False, killed=False)
     if not left:
         raise Conflict(f"{name}: nothing runs it", hints=[f"see how it ended: relight show {name}"])
     context.runtime(found.identity).end(left, seconds=KILL_SECONDS)
     _note_wish(context, found)
     return Stopped(session=session, pid=left[0], supervised=False, killed=False)
+
+
+def _ask_elsewhere(context: Context, found: Found, head: Head) -> Stopped:
+    """Leave word in the session itself; whoever runs it looks there every second, and so does every sweep."""
+    session, name = found.identity.id, found.identity.name or found.identity.id
+    for _ in range(_WORD_TRIES):
+        record = context.store.find(session)
+        if record is None:
+            raise NotFound(session)
+        if record.identity.stop_attempt != head.attempt:  # its owner may have written what it is at the same moment
+            context.store.update(msgspec.structs.replace(record.identity, stop_attempt=head.attempt))
+        if _gone_within(context, found, head, ASK_SECONDS / _WORD_TRIES):
+            return Stopped(session=session, pid=0, supervised=True, killed=False)
+    owner = head.lease.owner.label if head.lease is not None else "somebody"
+    raise Refused(
+        f"{name}: runs elsewhere ({owner}), was asked to stop and has not done so yet",
+        hints=["it stops when its worker sees the request", f"or take its lease away: relight clear {name}"],
+    )
 
 
 def _note_wish(context: Context, found: Found) -> None:

@@ -17,24 +17,37 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from relight.engine import resuming, tailing
+from relight.engine import tailing
 from relight.engine.context import Context
-from relight.engine.files import close_all, housed, open_roots
 from relight.engine.listing import info_of
-from relight.engine.opening import begin_attempt, create, evidence_of, gate, new_identity, recorder_for
+from relight.engine.opening import (
+    begin_attempt,
+    evidence_of,
+    gate,
+    lease_seconds_of,
+    recorder_for,
+)
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, resolve
 from relight.engine.recorder import Recorder
-from relight.engine.surveying import missing_roots, survey
-from relight.errors import AgentFailed, Conflict, LeaseLost, NotFound, NotResumable, UsageError, WorkspaceUnusable
+from relight.engine.surveying import survey
+from relight.errors import (
+    AgentFailed,
+    Conflict,
+    LeaseHeld,
+    LeaseLost,
+    NotFound,
+    QueueFull,
+    RelightError,
+    StoreUnavailable,
+)
 from relight.journal.describe import derived_status
-from relight.model.execution import execution_of
+from relight.journal.taking_over import BY_A_PERSON
 from relight.model.info import FilesState, SessionInfo
-from relight.model.policy import Retry, RunPolicy
+from relight.model.policy import Retry
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE, Failure, StatusChange
 from relight.model.step import Changes, StepKind
-from relight.ports.agent import AgentAdapter
 from relight.ports.runtime import (
     AGENT_VARIABLE,
     OWNER_VARIABLE,
@@ -46,7 +59,6 @@ from relight.ports.runtime import (
 )
 
 RETRIES: Final = 5
-LEASE_SECONDS: Final = 30.0
 BACKOFF: Final = Retry(first_seconds=0.5, max_seconds=60.0)
 FAILURE_BYTES: Final = 4000
 _POLL_SECONDS: Final = 0.05
@@ -54,7 +66,9 @@ _LOOK_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 10.0
 _ORPHAN_SECONDS: Final = 3.0
-_NAMES: Final = 1000
+_WRITE_TRIES: Final = 5
+_GRACE_SECONDS: Final = 1.0
+"""beyond the pause between two lives, before somebody else may take the session up"""
 _NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 
@@ -94,6 +108,14 @@ class Unwatched:
         """Not told."""
 
 
+class Attended(msgspec.Struct, frozen=True, kw_only=True):
+    """A worker claimed the session and left it to this supervisor."""
+
+    worker: str
+    owner: str | None
+    """under which the worker holds the lease until it is taken over; None: it is claimed here"""
+
+
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a supervised run went."""
 
@@ -106,130 +128,26 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """what changed since its first capture; None without a workspace"""
 
 
-def launch(
-    context: Context,
-    command: Sequence[str],
-    *,
-    directory: str,
-    name: str | None,
-    agent: str,
-    runtime: str = "process",
-    workspace: Mapping[str, str] | None = None,
-    policy: RunPolicy | None = None,
-) -> Identity:
-    """A session that knows how it is started; nothing runs yet. Without a name it gets one that can be typed."""
-    adapter = context.agents.of(command)
-    policy = policy or RunPolicy()
-    _check_program(context, adapter, command, directory, runtime)
-    _refuse_unshared(context)
-    if policy.approve and not adapter.capabilities.approvals:
-        raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
-    if name is not None and context.store.find_named(name) is not None:
-        hints = [f"go on with it: relight resume {name}", "or choose another name"]
-        raise Conflict(f"{name}: the name is taken", hints=hints)
-    fields: dict[str, Any] = {
-        "agent": agent if adapter.name == "command" else adapter.name,
-        "provider": adapter.provider,
-        "task": adapter.task_of(command),
-        "command": list(command),
-        "directory": directory,
-        "runtime": runtime,
-        "policy": policy,
-        "secrets": [name for name in adapter.secrets if context.environment.get(name)],
-    }
-    identity = new_identity(context, name or _free_name(context, agent, directory), fields)
-    if workspace:
-        identity = housed(context, identity, workspace)
-        close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
-    elif adapter.capabilities.transcript:
-        identity = _housed_where_it_runs(context, identity, directory)
-    return create(context, identity).identity
-
-
-def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
-    """The program is there and can be started in this kind of place."""
-    try:
-        context.runtimes(name, "", True).check(command, directory)
-    except UsageError as error:
-        if not adapter.install_hint or "no program" not in error.message:
-            raise
-        raise UsageError(f"{adapter.name} is not installed", hints=[f"install it: {adapter.install_hint}"]) from None
-
-
-def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
-    """A coding agent's files are captured where it runs, unless that is no place to capture."""
-    try:
-        housed_there = housed(context, identity, directory)
-        close_all(open_roots(context.workspaces(), housed_there, watch=False))
-    except WorkspaceUnusable as error:
-        context.tell(f"its files are not captured: {error.why}; choose them: relight run --workspace DIR")
-        return identity
-    return housed_there
-
-
-def _free_name(context: Context, agent: str, directory: str) -> str:
-    """Agent and directory, `claude-shop`, then `claude-shop-2`."""
-    last = directory.rstrip("/").rpartition("/")[2]
-    stem = "-".join(filter(None, (_typable(agent), _typable(last))))[:80] or "session"
-    for number in range(1, _NAMES):
-        name = stem if number == 1 else f"{stem}-{number}"
-        if context.store.find_named(name) is None:
-            return name
-    raise Conflict(f"{stem}: {_NAMES} sessions of this name", hints=["choose one: relight run --name NAME -- ..."])
-
-
-def _typable(text: str) -> str:
-    kept = "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in text)
-    return kept.strip("._-")
-
-
-def check_startable(
-    context: Context, found: Found, *, prompt: str | None, restore: bool = False, without_secrets: bool = False
-) -> None:
-    """Refuse, before anything is touched, what could not be started in the end."""
-    gate(found)
-    name = found.identity.name or found.identity.id[:8]
-    if found.identity.command is None and "imported" in found.identity.metadata:
-        hints = [f"import it again with the key it was signed with, or take a copy: relight fork {name}"]
-        raise NotResumable(name, "it was imported and its signature is not known: it starts nothing", hints=hints)
-    if found.identity.command is None or found.identity.directory is None:
-        hints = ["it goes on where it stopped when your program opens it again"]
-        raise NotResumable(name, "relight did not start it, so run your program again", hints=hints)
-    below_head = found.seq is not None and found.seq != found.whole_head().head
-    if found.whole_head().status == "completed" and prompt is None and not below_head:
-        raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
-    _refuse_unshared(context)
-    resuming.check_workspace(context, found, restore=restore)
-    missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
-    if missing:
-        hints = ["set them, then: relight resume " + name, "or go on without them: relight resume --without-secrets"]
-        if not without_secrets:
-            raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
-    if not missing_roots(found.identity):  # else once it is there: its directory may be one of them
-        adapter = context.agent(found.identity)
-        runtime = found.identity.runtime or "process"
-        _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
-
-
-def bring_back(context: Context, found: Found) -> None:
-    """Put the workspace back, then look again whether the program can be started in it."""
-    resuming.bring_back(context, found)
-    context.runtime(found.identity).check(found.identity.command or [], found.identity.directory or ".")
-
-
-def _refuse_unshared(context: Context) -> None:
-    if context.store.durability == "none" and "://" not in context.store.url:
-        what = "a program can only be supervised on a store that it can open too"
-        raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])
-
-
 class Supervision:
     """One session's program, kept running from `run` on. `interrupt` may be called from a signal handler."""
 
-    def __init__(self, context: Context, session: str, *, retries: int | None = None) -> None:
+    def __init__(
+        self, context: Context, session: str, *, retries: int | None = None, attended: Attended | None = None
+    ) -> None:
+        """`attended`: on behalf of a worker, which holds the lease until this takes it over."""
         self._context = context
         self._session = session
         self._retries = retries
+        self._attended = attended
+        self._handed = attended.owner if attended is not None else None
+        self._back_in_line: str | None = None
+        """why it is put back in line once its program has ended"""
+        self._wished = False
+        """has a person asked, from another machine, that it ends?"""
+        self._number = 0
+        """of the attempt that is ours"""
+        self._was_away = False
+        """was the store away while the program ran?"""
         self.watcher: Watcher = Unwatched()
         self._recorder: Recorder | None = None
         self._child: Child | None = None
@@ -260,6 +178,17 @@ class Supervision:
         if number != signal.SIGINT:
             self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
 
+    def refuse(self, error: RelightError) -> None:
+        """It cannot be started here: failed, with what stands against it."""
+        self._claim()
+        failure = Failure(kind="start", text=error.message)
+        self._write(StatusChange(status="failed", reason=f"not started: {error.message}", failure=failure))
+
+    def drain(self, why: str) -> None:
+        """Ask the program to stop, and put the session back in line; a second time the program is killed."""
+        self._back_in_line = why
+        self.interrupt(signal.SIGTERM)
+
     def run(self) -> Ended:
         """Until there is a verdict, or too many deaths without progress, or somebody asked to stop."""
         failures, before = 0, self._claim()
@@ -273,11 +202,16 @@ class Supervision:
                 self.watcher.died(exit, None)
                 return self._ended(exit)
             delay = BACKOFF.delay_seconds(failures, self._context.entropy.jitter())
-            self._note_death(exit)
+            self._note_death(exit, delay)
             self.watcher.died(exit, delay)
-            before = self._claim()  # at once: while it waits for its next life it is ours, and can be stopped
+            try:
+                before = self._claim()  # at once: while it waits for its next life it is ours, and can be stopped
+            except (LeaseHeld, QueueFull):
+                if self._head().place is None:
+                    raise
+                return self._ended(exit)  # it stands in line, or a worker was faster
             if not self._pause(delay):
-                self._write(StatusChange(status="terminated", reason=self._why_stopped(exit)))
+                self._write(self._stopped(exit))
                 return self._ended(exit)
             self._restarts += 1
 
@@ -295,9 +229,17 @@ class Supervision:
             write_once(context, recorder, "status", Changes(status=change))
         handle = recorder.head.handle or recorder.identity.id[:8]
         places = context.runtime(recorder.identity).places
-        begin_attempt(context, recorder, seconds=LEASE_SECONDS, status="spawning", handle=handle if places else None)
+        handed, self._handed = self._handed, None
+        begin_attempt(
+            context,
+            recorder,
+            seconds=lease_seconds_of(context.environment),
+            status="spawning",
+            handed_over_by=handed,
+            handle=handle if places else None,
+        )
         context.heartbeat.keep(recorder)
-        self._recorder = recorder
+        self._recorder, self._number = recorder, recorder.head.attempt
         return recorder.head.seq
 
     def _live(self) -> tuple[Exit, bool, list[str]]:
@@ -353,10 +295,13 @@ class Supervision:
         self._pass_on(child)
         began_us = self._now_us()
         while (exit := child.poll()) is None:
-            self._look()
+            try:
+                self._look()
+                if self._now_us() - began_us > _PATIENCE_SECONDS * 1e6:
+                    self._show_working()
+            except StoreUnavailable:  # for a while: the program will tell whether that matters to it
+                self._was_away = True
             self.watcher.tick(child)
-            if self._now_us() - began_us > _PATIENCE_SECONDS * 1e6:
-                self._show_working()
             if self._deadline_us is not None and self._now_us() > self._deadline_us:
                 child.signal(signal.SIGKILL)
             self._context.clock.sleep(_POLL_SECONDS)
@@ -387,12 +332,25 @@ class Supervision:
             return
         self._token, self._looked_us = token, now_us
         record = self._context.store.find(self._session)
+        if record is not None and record.head is not None:
+            self._obey(record.identity, record.head)
         if record is None or record.head is None or record.head.seq == self._seen:
             return
         found = Found(identity=record.identity, head=record.head, seq=None)
         for event in tailing.history(self._context, found, after=self._seen):
             self._seen = event.seq
             self.watcher.step(event)
+
+    def _obey(self, identity: Identity, head: Head) -> None:
+        """What others want of it: that it ends, or that it is theirs now."""
+        child = self._child
+        if child is None or not self._number:
+            return
+        if head.attempt > self._number:
+            child.signal(signal.SIGKILL)  # somebody else began another attempt: what this one does is refused
+        elif identity.stop_attempt == self._number and not self._wished:
+            self._wished = True
+            self.interrupt(signal.SIGTERM)
 
     # -- the verdict ------------------------------------------------------------------------------------------
 
@@ -402,10 +360,13 @@ class Supervision:
             return self._judge_plain(exit, stderr)
         head = self._head()
         status, _ = derived_status(head, evidence_of(self._context, head))
+        if self._back_in_line is not None and head.status == "terminated" and head.lease is None:
+            self._write(self._stopped(exit))  # it left because its worker stops: that is no verdict on its work
+            return True
         if head.status not in LIVE or status in LIVE or head.lease is None:
             return True  # its own verdict stands; or somebody else took the session over, or away from it
         if self._asked or exit.signal == signal.SIGINT:
-            self._write(StatusChange(status="terminated", reason=self._why_stopped(exit)))
+            self._write(self._stopped(exit))
             return True
         if exit.code == 0:
             self._write(StatusChange(status="terminated", reason="ended without a verdict (exit code 0)"))
@@ -415,25 +376,48 @@ class Supervision:
     def _judge_plain(self, exit: Exit, stderr: list[str]) -> bool:
         self._show_working()
         if self._asked or exit.signal == signal.SIGINT:
-            self._write(StatusChange(status="terminated", reason=self._why_stopped(exit)))
+            if self._retries == 0:  # nobody knows what a plain program would do twice
+                self._back_in_line = None
+            self._write(self._stopped(exit))
         elif exit.code == 0:
             self._write(StatusChange(status="completed"))
         elif self._retries:
             return False
+        elif self._head().place is not None and self._missed_its_store(stderr):
+            self._write(StatusChange(status="queued", reason="its store was away when it started"))
         else:
             self._write(_failed(exit, stderr, deaths=0))
         return True
 
+    def _missed_its_store(self, stderr: list[str]) -> bool:
+        """Did it end because it could not open the store? Then it is no plain program that failed, but none yet."""
+        return self._was_away or any(StoreUnavailable.__name__ in line for line in stderr)
+
+    def _stopped(self, exit: Exit) -> StatusChange:
+        """What it becomes where somebody asked to stop: back in line where its worker did, else terminated."""
+        if self._back_in_line is not None and not self._wished:
+            return StatusChange(status="queued", reason=self._back_in_line)
+        return StatusChange(status="terminated", reason=self._why_stopped(exit))
+
     def _why_stopped(self, exit: Exit) -> str:
+        if self._wished:
+            return BY_A_PERSON
         asked = self._asked[0] if self._asked else exit.signal or 0
         return f"stopped ({signal.Signals(asked).name})" if asked in set(signal.Signals) else f"stopped ({exit})"
 
     def _fail(self, exit: Exit, stderr: list[str], *, deaths: int) -> None:
         self._write(_failed(exit, stderr, deaths=deaths))
 
-    def _note_death(self, exit: Exit) -> None:
+    def _note_death(self, exit: Exit, delay_seconds: float) -> None:
+        """It died, and is started again. Where it has a place it stands in line meanwhile: should we die too, a worker
+        takes it up when its time has come."""
         failure = Failure(kind="agent_exit", text=str(exit), fields=_fields(exit))
-        self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
+        if self._head().place is None:
+            self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
+            return
+        wake_us = self._context.clock.now_us() + round((delay_seconds + _GRACE_SECONDS) * 1e6)
+        change = StatusChange(status="queued", reason=f"died ({exit})", failure=failure, wake_us=wake_us)
+        self._write(change)
 
     def _write(self, change: StatusChange, *, note: Mapping[str, Any] | None = None) -> None:
         """As the owner, or after the owner's death with a claim of our own."""
@@ -447,9 +431,23 @@ class Supervision:
                 return
         except LeaseLost as lost:
             recorder.lost = lost
-        fresh = recorder_for(self._context, resolve(self._context.store, self._session))
-        write_once(self._context, fresh, "status", changes)
+        self._write_after_its_death(changes)
         self._look(anyway=True)
+
+    def _write_after_its_death(self, changes: Changes) -> None:
+        """`relight stop` may write the end at the same moment: then that stands. So does what a new owner does."""
+        for tries_left in reversed(range(_WRITE_TRIES)):
+            fresh = recorder_for(self._context, resolve(self._context.store, self._session))
+            try:
+                write_once(self._context, fresh, "status", changes)
+                return
+            except (Conflict, LeaseHeld):
+                head = self._head()
+                status, _ = derived_status(head, evidence_of(self._context, head))
+                if head.status not in LIVE or status in LIVE:
+                    return
+                if not tries_left:
+                    raise
 
     def _progressed(self, before: int) -> bool:
         """Did the program commit anything of its own in this life?"""

@@ -19,7 +19,7 @@ from relight.engine.context import Context
 from relight.engine.operating import NEXT_PROMPT
 from relight.engine.reading import resolve
 from relight.engine.starting import Life, Start
-from relight.engine.supervise import Ended, Supervision
+from relight.engine.supervise import Attended, Ended, Supervision
 from relight.engine.waiting import limited_until, wait
 from relight.errors import LeaseLost, StoreUnavailable
 from relight.journal.looping import repeated
@@ -35,6 +35,8 @@ from relight.ports.runtime import Exit
 _POLL_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 10.0
 _TAIL_LINES: Final = 200
+_SIT_SECONDS: Final = 20.0
+"""a shorter wait is sat out; for a longer one a worker gets its place back"""
 
 
 class AgentSupervision(Supervision):
@@ -48,9 +50,10 @@ class AgentSupervision(Supervision):
         prompt: str | None = None,
         retries: int | None = None,
         now: bool = False,
+        attended: Attended | None = None,
     ) -> None:
         """`now`: do not wait for a limit that was met."""
-        super().__init__(context, session, retries=retries)
+        super().__init__(context, session, retries=retries, attended=attended)
         self._prompt = prompt
         self._now = now
         self._lowest: Rung | None = None
@@ -80,7 +83,12 @@ class AgentSupervision(Supervision):
     def _goes_on(self, move: Move) -> bool:
         if move.again and move.wake_us is None:
             return not self._asked
+        if self._attended is not None and (move.wake_us is None or self._is_long(move.wake_us)):
+            return False  # it stands in line, or will when a person has decided: a worker takes it up
         return (move.again or move.change.status == "waiting") and self._wait(move.wake_us)
+
+    def _is_long(self, wake_us: int) -> bool:
+        return wake_us - self._wall_us() > _SIT_SECONDS * 1e6
 
     def _wait(self, wake_us: int | None) -> bool:
         """Look at the row until it is time. False: asked to stop, or somebody else took the session up."""
@@ -96,13 +104,15 @@ class AgentSupervision(Supervision):
         wake_us = limited_until(self._context, found, provider, self._account())
         if wake_us is None or self._now:
             return True
-        if found.whole_head().wake_us != wake_us:
+        if found.whole_head().wake_us != wake_us or self._attended is not None:
             failure = Failure(
                 kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True}
             )
             self._claim()
             reason = f"usage limit of {provider}"
             self._write(StatusChange(status="queued", reason=reason, failure=failure, wake_us=wake_us))
+        if self._attended is not None:
+            return False  # it stands in line until then
         self._context.tell(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
         return self._wait(wake_us)
 
@@ -141,7 +151,9 @@ class AgentSupervision(Supervision):
         """As it stood before, with a note which part of the start failed."""
         if isinstance(error, LeaseLost) or self._recorder is None or not self._recorder.owns:
             return
-        if before.status in ("queued", "failed", "terminated") and before.attempt:
+        if before.place is not None and isinstance(error, StoreUnavailable):
+            change = StatusChange(status="queued", reason=f"not started: {part}: {error}")
+        elif before.status in ("queued", "failed", "terminated") and before.attempt:
             change = StatusChange(
                 status=before.status, reason=before.reason, failure=before.failure, wake_us=before.wake_us
             )
@@ -320,10 +332,7 @@ class AgentSupervision(Supervision):
             jitter=self._context.entropy.jitter(),
             name=identity.name or identity.id[:8],
         )
-        if self._asked:
-            change = StatusChange(status="terminated", reason=self._why_stopped(exit))
-            return Move(change=change)
-        return move
+        return Move(change=self._stopped(exit)) if self._asked else move
 
     def _verdict(self, life: Life, exit: Exit) -> Verdict:
         from relight.journal.failures.classify import classify  # many patterns, which a start need not wait for

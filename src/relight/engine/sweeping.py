@@ -11,8 +11,9 @@ import msgspec
 from relight.engine.context import Context
 from relight.engine.listing import every_session
 from relight.engine.opening import evidence_of, refuse_if_held
-from relight.engine.reading import Found
-from relight.errors import Conflict, HasForks, RelightError
+from relight.engine.reading import Found, chain_of
+from relight.errors import Conflict, Corrupt, HasForks, NotFound, RelightError, StoreUnavailable
+from relight.journal.lineage import owner_of
 from relight.journal.retention import due
 from relight.model.policy import Retention
 from relight.model.session import Head, Identity
@@ -48,6 +49,27 @@ def drop(context: Context, found: Found, *, with_forks: bool = False, dry_run: b
         if head is not None:
             refuse_if_held(context, identity, head, evidence_of(context, head))
     return _remove(context, family, dry_run=dry_run, thorough=True)
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checkpoint lost. Its step is still there."""
+
+    checkpoint: str
+    labels: int
+    snapshots: int
+
+
+def drop_checkpoint(context: Context, found: Found) -> Forgotten:
+    """Let a checkpoint's labels and snapshots go; a sweep then frees what nobody else needs. Never the step."""
+    seq = found.seq if found.seq is not None else found.whole_head().head
+    if seq < 1:
+        raise NotFound(f"{found.identity.id}@{seq}", what="checkpoint")
+    owner = owner_of(chain_of(context.store, found.identity), seq)
+    return Forgotten(
+        checkpoint=f"{owner}@{seq}",
+        labels=context.store.unlabel(owner, seq),
+        snapshots=context.store.drop_snapshots(owner, seq),
+    )
 
 
 def sweep(context: Context, policy: Retention, *, dry_run: bool = False) -> Removed:
@@ -110,6 +132,8 @@ def _remove(
         dry_run=dry_run,
     )
     if removed.sessions and not dry_run:
+        if any(identity.pools for identity, _ in going):
+            context.workspaces().check_told()  # before, or their files would be left behind
         epochs = {identity.id: head.epoch for identity, head in going if head is not None}
         context.store.delete(removed.sessions, epochs=epochs)
         _clear_places(context, going)
@@ -146,19 +170,27 @@ def _sweep_files(
     """Content that no step names any more. A removal looks at its own pools, to the last byte; a sweep at all."""
     gone = [identity.id for identity, _ in going]
     pools = (
-        {pool for identity, _ in going for pool in identity.pools.values()} if thorough else context.store.list_pools()
+        {pool for identity, _ in going for pool in identity.pools.values()}
+        if thorough
+        else context.store.list_pools() | context.workspaces().pools()
     )
-    reports = [
-        context.workspaces().sweep(
-            pool,
-            partial(_live, context, pool, gone),
-            dry_run=dry_run,
-            thorough=thorough,
-            grace_seconds=grace_seconds,
-        )
-        for pool in sorted(pools)
-    ]
-    return sum(report.bytes_removed for report in reports)
+    freed = 0
+    for pool in sorted(pools):
+        live = partial(_live, context, pool, gone)
+        try:
+            freed += (
+                context.workspaces()
+                .sweep(pool, live, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
+                .bytes_removed
+            )
+        except Corrupt as error:  # whatever is left of it may be all that can be saved; the other pools are swept
+            context.tell(f"the files beside damaged ones were left as they are: {error.message}")
+        except StoreUnavailable as error:
+            if gone and not dry_run:
+                error.evidence = (*error.evidence, "the journal is removed; captured files are still there")
+                error.hints = (*error.hints, "once it answers, this removes them: relight sweep")
+            raise
+    return freed
 
 
 def _live(context: Context, pool: str, gone: Sequence[str]) -> frozenset[str]:

@@ -47,6 +47,8 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     partial: Any = None
     answer: list[Any] = []
     note: dict[str, Any] = {}
+    record: Any = None
+    """what a framework keeps with the step"""
     base: int = 0
 
 
@@ -70,6 +72,7 @@ def event_of(step: Step, changes: Changes) -> Event:
         partial=changes.partial[0] if changes.partial else None,
         answer=list(changes.answer),
         note=changes.note or {},
+        record=changes.record,
         base=step.base,
     )
 
@@ -103,7 +106,7 @@ def history(context: Context, found: Found, *, after: int = 0) -> Iterator[Event
     head = found.whole_head()
     for stretch in stretches(chain_of(context.store, found.identity), after=after, upto=head.seq):
         for step in context.store.steps(stretch.session, after=stretch.after, upto=stretch.upto):
-            yield _event(step, found)
+            yield event_from(step, found)
 
 
 def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: float = POLL_SECONDS) -> Iterator[Event]:
@@ -127,7 +130,8 @@ def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: floa
         context.clock.sleep(poll_seconds)
 
 
-def _event(step: Step, found: Found) -> Event:
+def event_from(step: Step, found: Found) -> Event:
+    """A stored step, read. Corrupt where it cannot be."""
     try:
         return event_of(step, decode_changes(step.body))
     except Undecodable as error:

@@ -146,8 +146,9 @@ def _parts(manifest: Manifest) -> list[Part]:
         times = (identity.created_us, head.updated_us, head.ended_us or 0, head.wake_us or 0)
         if not all(0 <= one < _YEAR_10000_US for one in times) or not 0 <= head.epoch < STEPS_MOST:
             raise Unbelievable("a time out of bounds")
-        here = msgspec.structs.replace(head, native=None, handle=None)  # places and transcripts of another machine
-        parts.append(Part(identity=identity, head=here, after=after))
+        here = msgspec.structs.replace(head, native=None, handle=None, place=None)  # places of another machine
+        own = msgspec.structs.replace(identity, place=None, stop_attempt=None)
+        parts.append(Part(identity=own, head=here, after=after))
     return parts
 
 

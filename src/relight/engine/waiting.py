@@ -7,6 +7,7 @@ belongs to a provider and a model, so a session waits for what another one has m
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from typing import Final, Literal
 
 from relight.engine import listing
@@ -18,6 +19,8 @@ Woken = Literal["now", "taken", "stopped"]
 """now: it is time; taken: somebody else took it up, or ended it; stopped: whoever waited was asked to stop"""
 LOOK_SECONDS: Final = 0.1
 _ROW_SECONDS: Final = 0.3
+MOST_LOOKED_AT: Final = 1000
+"""queued sessions, the newest: a limit that is not known costs one request that is refused"""
 
 
 def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[[], bool]) -> Woken:
@@ -42,7 +45,8 @@ def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[
 def limited_until(context: Context, found: Found, provider: str | None, account: str | None) -> int | None:
     """When the usage limit ends that this session, or another of the same provider, account and model, has met."""
     latest, now_us = None, context.clock.now_us()
-    for record in listing.every_session(context.store, Query(statuses=frozenset({"queued"}))):
+    queued = listing.every_session(context.store, Query(statuses=frozenset({"queued"})))
+    for record in islice(queued, MOST_LOOKED_AT):
         head = record.head
         if head is None or head.wake_us is None or head.wake_us <= now_us:
             continue

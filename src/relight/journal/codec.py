@@ -48,6 +48,12 @@ class Undecodable(Exception):
     """Bytes that no writer of ours produced. Internal: the reader turns it into `Corrupt` with a place."""
 
 
+class _Keeping(msgspec.Struct, frozen=True):
+    """A step of which only the record is wanted."""
+
+    record: msgspec.Raw = msgspec.Raw(b"")
+
+
 _encoder = msgspec.msgpack.Encoder()
 
 
@@ -74,6 +80,40 @@ def decode_changes(body: bytes) -> Changes:
 
 def decode_all(bodies: Sequence[bytes]) -> Iterator[Changes]:
     """Many steps in order. Undecodable comes where the first one that cannot be read would."""
+    return _decode_many(bodies, _changes_decoder, decode_changes)
+
+
+def decode_records(bodies: Sequence[bytes]) -> Iterator[bytes]:
+    """The encoded records of many steps, nothing of them decoded; empty where a step has none."""
+    for keeping in _decode_many(bodies, _keeping_decoder, _decode_keeping):
+        yield bytes(keeping.record)
+
+
+def decode_value(data: bytes | memoryview) -> Any:
+    """The value behind the bytes that `encoded` made of it, or Undecodable."""
+    return _decode(data, _any_decoder)
+
+
+def decode_typed(data: bytes | memoryview, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
+    """The same, of a form that is known; odd texts in its fields included."""
+    return _decode(data, decoder)
+
+
+def typed_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
+    """A decoder of this form, to be made once."""
+    return msgspec.msgpack.Decoder(kind, ext_hook=_unescape)
+
+
+def _decode_keeping(body: bytes) -> _Keeping:
+    version, data = _unpack(body, LIMITS.step_bytes + 1024)
+    if version == VERSION:
+        return _decode(data, _keeping_decoder)
+    return _Keeping(record=msgspec.Raw(encoded(decode_changes(body).record)))
+
+
+def _decode_many(
+    bodies: Sequence[bytes], decoder: msgspec.msgpack.Decoder[_T], one: Callable[[bytes], _T]
+) -> Iterator[_T]:
     for start in range(0, len(bodies), _TOGETHER):
         group = bodies[start : start + _TOGETHER]
         sizes = [_declared(body) for body in group]
@@ -81,10 +121,10 @@ def decode_all(bodies: Sequence[bytes]) -> Iterator[Changes]:
         try:
             unpacked = iter(decompress_all(frames, [size for size in sizes if size]))
         except Damaged:
-            yield from map(decode_changes, group)
+            yield from map(one, group)
             continue
         for body, size in zip(group, sizes, strict=True):
-            yield _decode(next(unpacked), _changes_decoder) if size else decode_changes(body)
+            yield _decode(next(unpacked), decoder) if size else one(body)
 
 
 def _declared(body: bytes) -> int:
@@ -214,6 +254,7 @@ def _unescape(code: int, data: memoryview) -> Any:
 
 _any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Any, ext_hook=_unescape)
 _changes_decoder = msgspec.msgpack.Decoder(Changes, ext_hook=_unescape)
+_keeping_decoder = msgspec.msgpack.Decoder(_Keeping, ext_hook=_unescape)
 _head_decoder = msgspec.msgpack.Decoder(Head, ext_hook=_unescape)
 _identity_decoder = msgspec.msgpack.Decoder(Identity, ext_hook=_unescape)
 _open_decoder = msgspec.msgpack.Decoder(tuple[OpenEffect, ...], ext_hook=_unescape)

@@ -47,6 +47,7 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         said=head.said if draft.said is None else draft.said,
         updated_us=at_us,
         lease=None if draft.release else leasing.renewed(owned.lease, now),
+        place=draft.place or head.place,
         **_status_after(head, draft.status, at_us),
         **_whereabouts_after(draft),
     )

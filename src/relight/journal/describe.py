@@ -109,6 +109,8 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         directory=identity.directory,
         command=identity.command,
         size_bytes=head.size_bytes,
+        queue=head.place.queue if head.place is not None else None,
+        priority=head.place.priority if head.place is not None else 0,
     )
     return msgspec.structs.replace(info, attention=_attention(info, head, evidence))
 

@@ -84,3 +84,9 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     pid: int
     orphans: tuple[int, ...] = ()
     warning: str | None = None
+
+
+def agent_of(program: str) -> str:
+    """The agent's name: that of the program, without its version."""
+    name = program.rstrip("/").rpartition("/")[2] or program
+    return name.rstrip("-.0123456789") or name

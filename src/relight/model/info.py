@@ -74,6 +74,9 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     directory: str | None
     command: list[str] | None
     size_bytes: int
+    queue: str | None = None
+    """the line it stands in whenever it is queued; None: no worker takes it up"""
+    priority: int = 0
 
     @property
     def title(self) -> str:

@@ -13,6 +13,7 @@ import msgspec
 from relight.model.call import OpenEffect
 from relight.model.lease import Lease
 from relight.model.policy import RunPolicy
+from relight.model.queueing import Place
 from relight.model.status import Failure, Status
 from relight.model.usage import Usage
 
@@ -60,6 +61,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """how a supervisor treats it"""
     secrets: list[str] = []
     """names of the variables its first start took credentials from; never their values"""
+    place: Place | None = None
+    """where it stands in line; the head repeats it, and is what counts"""
+    stop_attempt: int | None = None
+    """a person asked, from another machine, that this attempt ends; whoever runs it looks here"""
     created_us: int
 
 
@@ -102,3 +107,5 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     epoch: int = 0
     """raised by every claim; a write under an older one is refused"""
     lease: Lease | None = None
+    place: Place | None = None
+    """where it stands in line whenever it is queued; None: no worker takes it up"""

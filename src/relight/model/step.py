@@ -13,6 +13,7 @@ import msgspec
 
 from relight.model.call import Intent, OpenEffect, Outcome
 from relight.model.lease import Owner
+from relight.model.queueing import Place
 from relight.model.session import Head
 from relight.model.snapshot import Snapshot
 from relight.model.status import StatusChange
@@ -75,6 +76,8 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """the agent's own session from here on; empty: none any more"""
     note: dict[str, Any] | None = None
     """marks for people: what was cleared, which tools changed, who did it"""
+    record: Any = None
+    """what a framework keeps with this step; no part of the fold (engine/ledger.py)"""
     carried: Carried | None = None
     """only in a reset"""
 
@@ -100,6 +103,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """the newest seq that was known then: an owner thought dead that wrote since is a conflict too; None: whatever"""
     owner_gone: bool = False
     """the present owner was seen to be dead, or a person said to take it"""
+    slot: bool = False
+    """take a slot of the session's queue with it, or be refused; nothing where it stands in no line"""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -131,6 +136,8 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     said: str | None = None
     snapshots: tuple[Snapshot, ...] = ()
     """taken with this step; the segments they lie in must still have their rows"""
+    place: Place | None = None
+    """another place in line from here on"""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):

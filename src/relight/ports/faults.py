@@ -31,6 +31,9 @@ POINTS: Final[dict[str, str]] = {
     "snapshot.segment_created": "a new segment exists and is empty",
     "snapshot.segment_written": "records are written and not synced",
     "snapshot.segment_synced": "the content is durable, nobody knows its name",
+    "upload.begun": "a part of a segment is about to be put off the machine",
+    "upload.done": "a part is off the machine, and nobody knows it",
+    "upload.synced": "all parts of a snapshot are off the machine, nobody knows its name",
     "restore.begun": "the restore is noted, nothing is touched",
     "restore.obstacle_removed": "something that stood in the place of a directory or file is gone",
     "restore.written": "a temporary file is written and not synced",
@@ -45,6 +48,10 @@ POINTS: Final[dict[str, str]] = {
     "sweep.unrowed": "segments have lost their rows, their files exist",
     "sweep.copied": "what is needed was copied on, the old files exist",
     "resume.claimed": "the new attempt owns the session",
+    "worker.planned": "a worker is about to claim a session that stands in line",
+    "worker.claimed": "a worker owns the session, nobody attends to it yet",
+    "recover.planned": "a session is about to be put back in line",
+    "recover.written": "a session stands in line again, nobody knows",
 }
 
 Action = Callable[[str], None]

@@ -7,6 +7,9 @@
 2. Steps of a session are numbered without gap; (session, seq) is unique for ever, deleted sessions included.
 3. Reading changes nothing.
 4. After `delete` no byte of the session is left, in a log either.
+5. A session with a place stands in its line exactly while it is queued: the row of the line is written in the same
+   transaction as the head (`journal/lining.py`). A claim that wants a slot of its queue takes it in its transaction
+   (`journal/slots.py`), or is refused with QueueFull, and nothing is written.
 
 A store decides nothing: what may be written is decided by journal/, who may write by the lease inside the head.
 """
@@ -15,11 +18,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 import msgspec
 
+from relight.journal.keeping import KeptKind
+from relight.journal.lining import Waiting
 from relight.model.lease import Instant
+from relight.model.queueing import Line
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.status import Status
@@ -202,6 +208,23 @@ class Store(Protocol):
         one has another epoch than the one given for it: somebody has claimed it since."""
         ...
 
+    def list_lines(self) -> list[Line]:
+        """The lines in which somebody stands, due or not, sorted; the cost is that of the lines, not of who stands."""
+        ...
+
+    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+        """The first of a line whose time has come, by rank. A time to wake is compared with the server's own time
+        where there is a server. The cost is that of `limit`, whoever else stands there."""
+        ...
+
+    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+        """Write a small record in the place of the one before, or remove it; durable on return."""
+        ...
+
+    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+        """All small records of a kind, by name."""
+        ...
+
     def instant(self) -> Instant:
         """Now, on the timeline of this store's leases."""
         ...
@@ -221,3 +244,14 @@ class Store(Protocol):
     def close(self) -> None:
         """Give everything back. Idempotent."""
         ...
+
+
+OPTIONAL: Final = {
+    "place": "the address as it may be shown, without a password; a store on a server has one",
+    "schema_version": "the number of the layout it keeps",
+    "read_only": "it can be read now, and not written",
+    "durability_reason": "why it survives no more than it does; empty where that is a power cut",
+    "durability_cures": "commands that would make it survive more",
+    "lent": "connections that another part may use, where it keeps a table of its own beside ours",
+}
+"""What a store may offer beyond the port. Nobody asks a store for anything that is neither there nor here."""

@@ -118,6 +118,9 @@ class Content(Protocol):
 class Workspaces(Protocol):
     """Opens workspaces whose content lies beside one store, and keeps that content in order."""
 
+    def check_told(self) -> None:
+        """UsageError where content of this store lies elsewhere than whoever opened it has said."""
+
     def pool_of(self, path: str) -> str:
         """The pool a directory's content goes to, unless another one is named."""
 
@@ -159,5 +162,19 @@ class Workspaces(Protocol):
         though no step names it: a courtesy to writers, who are safe without it (see above).
         """
 
+    def pools(self) -> frozenset[str]:
+        """Pools that have content off the machine, though no row may speak of them any more: a sweep ends them."""
+
+    @property
+    def place(self) -> str:
+        """Where content lies, as people are told."""
+
+    @property
+    def is_far(self) -> bool:
+        """Whether that is off the machine."""
+
+    def probe(self) -> None:
+        """Write, read and delete something there. An error says what does not work, and what to do."""
+
     def size_bytes(self) -> int:
-        """What all content takes on disk."""
+        """What all content takes where it lies."""

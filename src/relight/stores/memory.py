@@ -14,8 +14,12 @@ from relight.errors import Conflict, Corrupt, NotFound, SnapshotSwept
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
+from relight.journal.keeping import KeptKind
+from relight.journal.lining import Waiting, first_of, waiting_of
 from relight.journal.search import searchable
+from relight.journal.slots import plan_slot, slot_wanted
 from relight.model.lease import Instant
+from relight.model.queueing import Line
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.status import Status
@@ -41,6 +45,7 @@ class MemoryStore:
         self._labels: dict[str, list[tuple[int, str, int]]] = {}
         self._snapshots: dict[str, dict[int, tuple[Snapshot, ...]]] = {}
         self._segments: dict[str, set[str]] = {}
+        self._kept: dict[tuple[str, str], bytes] = {}
         self._commits = 0
 
     # -- sessions ---------------------------------------------------------------------------------------------
@@ -115,7 +120,10 @@ class MemoryStore:
             faults.point("commit.begun")
             committed = plan_commit(head, draft, at_us=self._clock.now_us(), now=self.instant())
             self._check_segments(session, draft.snapshots)
+            slots = self._planned_slots(head, draft)
             faults.point("commit.written")
+            if slots is not None:
+                self._kept["slots", slots[0]] = slots[1]
             self._steps[session].append(committed.step)
             self._heads[session] = seal(committed.head)
             if draft.label is not None:
@@ -180,6 +188,47 @@ class MemoryStore:
             for session, seq, label in labels:
                 self._labels[session].append((seq, label, 0))
             self._commits += 1
+
+    # -- lines ------------------------------------------------------------------------------------------------
+
+    def list_lines(self) -> list[Line]:
+        return sorted({row.line for row in self._waiting()})
+
+    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+        now_us = self._clock.now_us()
+        rows = [row for row in self._waiting() if row.line == line]
+        ready = first_of((row for row in rows if row.wake_us is None), limit)
+        woken = sorted((row.wake_us, row.session) for row in rows if row.wake_us is not None and row.wake_us <= now_us)
+        chosen = {session for _, session in woken[:limit]}
+        return first_of([*ready, *(row for row in rows if row.session in chosen)], limit)
+
+    def _waiting(self) -> list[Waiting]:
+        rows = (waiting_of(record.head) for record in self._records() if record.head is not None)
+        return [row for row in rows if row is not None]
+
+    def _planned_slots(self, head: Head, draft: Draft) -> tuple[str, bytes] | None:
+        queue = slot_wanted(head, draft)
+        if queue is None:
+            return None
+        record = plan_slot(
+            self._kept.get(("queue", queue)),
+            lambda: self._kept.get(("slots", queue)),
+            lambda session: _head(self._heads.get(session, b"")),
+            session=head.session,
+            now=self.instant(),
+        )
+        return None if record is None else (queue, record)
+
+    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+        with self._lock:
+            if record is None:
+                self._kept.pop((kind, name), None)
+            else:
+                self._kept[kind, name] = record
+
+    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+        with self._lock:
+            return {name: record for (known, name), record in sorted(self._kept.items()) if known == kind}
 
     # -- snapshots --------------------------------------------------------------------------------------------
 

@@ -26,10 +26,12 @@ from relight.ports.store import Store
 from relight.testing.clock import ManualClock
 from relight.testing.store_checks import (
     adoption,
+    declared,
     deletion,
     journal,
     labels,
     leases,
+    lines,
     listing,
     sessions,
     snapshots,
@@ -39,7 +41,7 @@ from relight.testing.store_checks.trial import Check, Hooks, Trial
 
 CHECKS: tuple[Check, ...] = tuple(
     check
-    for room in (sessions, listing, journal, leases, labels, snapshots, deletion, adoption, threads)
+    for room in (sessions, listing, journal, leases, lines, labels, snapshots, deletion, adoption, declared, threads)
     for check in room.CHECKS
 )
 

@@ -26,6 +26,7 @@ _DAMAGED: Final = (
     errors.InvalidSchemaName,
     errors.UniqueViolation,
 )
+_MISSING: Final = (errors.UndefinedTable, errors.UndefinedColumn, errors.UndefinedFunction, errors.InvalidSchemaName)
 _READ_ONLY: Final = (errors.ReadOnlySqlTransaction,)
 _TIMED_OUT: Final = (
     errors.LockNotAvailable,
@@ -64,7 +65,8 @@ def explained(error: Exception, where: str, *, session: str | None = None) -> St
     said = f"postgres: {_sentence(error)}"
     if isinstance(error, _DAMAGED):
         # Our statements are fixed and checked by tests: one that suddenly does not fit means that somebody changed it.
-        return Corrupt(f"the store {where} is damaged ({_sentence(error)})", session=session)
+        damaged = Corrupt(f"the store {where} is damaged ({_sentence(error)})", session=session)
+        return put_back(damaged) if isinstance(error, _MISSING) else damaged
     if isinstance(error, errors.DiskFull):
         return StoreFull(where)
     if isinstance(error, _READ_ONLY):
@@ -78,6 +80,12 @@ def explained(error: Exception, where: str, *, session: str | None = None) -> St
             f"{where}: another transaction kept it locked; nothing was written", evidence=[said], hints=hints
         )
     return StoreUnavailable(f"{where}: the server could not be used", evidence=[said], hints=[hint_for(str(error))])
+
+
+def put_back(damaged: Corrupt) -> Corrupt:
+    """A table that was there and is gone is not made anew: that would hide what was lost."""
+    damaged.hints = ("put back what is missing from a backup of the database: pg_restore; nothing is made anew",)
+    return damaged
 
 
 def read_only(where: str) -> StoreReadOnly:

@@ -23,12 +23,13 @@ import psycopg
 from relight.errors import Corrupt, NotFound, RelightError, StoreUnavailable
 from relight.journal.chain import seal
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
+from relight.journal.lining import waiting_of
 from relight.model.lease import Instant
 from relight.model.session import Head
 from relight.model.step import Committed, Draft
 from relight.ports import faults
 from relight.ports.clock import Clock
-from relight.stores.postgres import reading, snapshots
+from relight.stores.postgres import lines, reading, snapshots
 from relight.stores.postgres.connections import Connection, Connections, Cursor, forget_in_child, undo
 from relight.stores.postgres.driver import DRIVER_ERRORS, explained
 from relight.stores.postgres.rows import commit_columns, to_bytes, unsealed_head
@@ -88,6 +89,8 @@ class Journal:
             committed = plan_commit(known.head, draft, at_us=self._clock.now_us(), now=now)
         except RelightError:
             return None  # it is refused on the truth
+        if waiting_of(known.head) != waiting_of(committed.head):
+            return None  # its line is written too
         faults.point("commit.begun")
         record = seal(committed.head)
         columns = _columns(known, record, committed)
@@ -133,6 +136,7 @@ class Journal:
         committed = plan_commit(known.head, draft, at_us=self._clock.now_us(), now=now)
         cursor = connection.cursor(binary=True)
         snapshots.keep_segments(cursor, session, draft.snapshots)
+        slots = lines.planned_slots(cursor, known.head, draft, now)
         record = seal(committed.head)
         faults.point("commit.written")
         try:
@@ -140,6 +144,9 @@ class Journal:
                 cursor.execute(SQL["commit_step"], _columns(known, record, committed))
                 for row in snapshots.rows_of(known.sid, committed.step.seq, draft.snapshots):
                     connection.execute(SQL["insert_snapshot"], row)
+                lines.move(connection.cursor(), known.sid, known.head, committed.head)
+                if slots is not None:
+                    connection.execute(SQL["put_kept"], slots)
                 connection.execute(COMMIT)
         except _UNDONE:
             raise

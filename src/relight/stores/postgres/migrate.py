@@ -12,20 +12,23 @@ from typing import Final, NamedTuple
 
 from relight.errors import Corrupt, NewerStore, NotAStore, StoreError
 from relight.stores.postgres.connections import Connections, Cursor
-from relight.stores.postgres.driver import read_only
+from relight.stores.postgres.driver import put_back, read_only
 from relight.stores.postgres.statements import HERE, SQL, uncommented
 
 MIGRATIONS: Final = tuple(sorted((HERE / "migrations").glob("[0-9]*.sql")))
 VERSION: Final = len(MIGRATIONS)
 TABLES: Final = (
+    "blobs",
     "checkpoint_labels",
     "heads",
+    "kept",
     "segments",
     "session_labels",
     "sessions",
     "snapshots",
     "steps",
     "store",
+    "waiting",
 )
 
 
@@ -92,8 +95,18 @@ def open_schema(connections: Connections, *, create: bool) -> Opened | None:
         looked, found = look(cursor), _read(cursor)
         missing = set(TABLES) - {name for (name,) in cursor.execute(SQL["tables"])}
     if missing or found is None:
-        raise Corrupt(f"the store {connections.where} is damaged (missing: {', '.join(sorted(missing)) or 'its row'})")
+        lost = ", ".join(sorted(missing)) or "its row"
+        raise put_back(Corrupt(f"the store {connections.where} is damaged (missing: {lost})"))
     return Opened(id=found[0], version=found[1], looked=looked)
+
+
+def standing(connections: Connections) -> int | None:
+    """The version that is there; None where there is no store. Nothing is changed."""
+    with connections.reading() as cursor:
+        found = _read(cursor) if look(cursor).exists else None
+    if found is not None and found[1] > VERSION:
+        raise NewerStore(connections.where, found=found[1], known=VERSION)
+    return None if found is None else found[1]
 
 
 def _read(cursor: Cursor) -> tuple[str, int] | None:

@@ -43,6 +43,10 @@ class ServerTime:
             self._server_us, self._local_us, self._local_timeline = server_us, local.us, local.timeline
         return Instant(timeline=self._timeline, us=server_us)
 
+    def wall_us(self) -> int | None:
+        """The time that a time to wake is compared with, where it is not the server's."""
+        return None if self._instead is None else self._clock.now_us()
+
     def counted(self) -> Instant | None:
         """Now, counted on from the last answer; None where that is too long ago."""
         if self._instead is not None:

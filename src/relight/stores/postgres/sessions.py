@@ -17,7 +17,7 @@ from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.step import Step
 from relight.ports.store import Record
-from relight.stores.postgres import snapshots
+from relight.stores.postgres import lines, snapshots
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import (
     from_bytes,
@@ -44,6 +44,7 @@ def begin(cursor: Cursor, identity: Identity, head: Head) -> int:
     assert row is not None
     sid = int(row[0])
     cursor.execute(SQL["insert_head"], (sid, seal(head)))
+    lines.move(cursor, sid, None, head)
     _write_labels(cursor, sid, identity)
     return sid
 
@@ -89,6 +90,8 @@ def rebuild(cursor: Cursor, head: Head, instead_of: bytes | None) -> None:
     if record.head is not None and record.head.digest != instead_of:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
     cursor.execute(SQL["put_head"], (row[0], seal(head)))
+    cursor.execute(SQL["delete_waiting"], (row[0],))
+    lines.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0], head.status))
     change(cursor, record.identity)
 

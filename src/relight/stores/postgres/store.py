@@ -15,14 +15,18 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from relight.errors import UnknownStore
+from relight.journal.keeping import KeptKind
+from relight.journal.lining import Waiting
 from relight.model.lease import Instant
+from relight.model.queueing import Line
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports.clock import Clock
+from relight.ports.schema import Standing
 from relight.ports.store import CheckpointRow, Damage, Query, Record
-from relight.stores.postgres import health, listing, migrate, reading, removal, sessions, snapshots
+from relight.stores.postgres import health, lines, listing, migrate, reading, removal, sessions, snapshots
 from relight.stores.postgres.connections import Connections
 from relight.stores.postgres.journal import Journal
 from relight.stores.postgres.rows import listed_record
@@ -65,14 +69,20 @@ class PostgresStore:
         store._settle(opened, local, blobs)
         return store
 
+    @classmethod
+    def standing(cls, url: str) -> Standing:
+        """Where its schema stands. Nothing is made or changed."""
+        connections = Connections(checked(url))
+        try:
+            found = migrate.standing(connections)
+        finally:
+            connections.close()
+        return Standing(part="store", place=connections.where, found=found, wanted=migrate.VERSION)
+
     def _begin(
         self, url: str, clock: Clock, instead: Callable[[], Instant] | None, *, create: bool
     ) -> migrate.Opened | None:
-        try:
-            conninfo_to_dict(url)
-        except ProgrammingError:
-            raise UnknownStore(_without_password(url), known=KNOWN) from None
-        self.url = url
+        self.url = checked(url)
         self._connections = Connections(url)
         self._time = ServerTime(clock, instead)
         self._journal = Journal(self._connections, self._time, clock)
@@ -92,6 +102,11 @@ class PostgresStore:
         self.durability_cures = (cure,) if cure else ()
         self.blobs = blobs or (local / f"pg-{opened.id[:8]}.blobs" if local is not None else None)
         self._time.begin(opened.id)
+
+    @property
+    def lent(self) -> Connections:
+        """Its connections, for what else lies in the same database."""
+        return self._connections
 
     @property
     def place(self) -> str:
@@ -148,6 +163,24 @@ class PostgresStore:
     def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
         with self._connections.reading(session) as cursor:
             return reading.checkpoints(cursor, session, after, upto)
+
+    # -- lines ------------------------------------------------------------------------------------------------
+
+    def list_lines(self) -> list[Line]:
+        with self._connections.reading() as cursor:
+            return lines.all_lines(cursor)
+
+    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+        with self._connections.reading() as cursor:
+            return lines.first(cursor, line, limit, self._time.wall_us())
+
+    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+        with self._connections.transaction() as cursor:
+            lines.keep(cursor, kind, name, record)
+
+    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+        with self._connections.reading() as cursor:
+            return lines.kept(cursor, kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 
@@ -235,6 +268,15 @@ class PostgresStore:
 
     def close(self) -> None:
         self._connections.close()
+
+
+def checked(url: str) -> str:
+    """The address, if it is one."""
+    try:
+        conninfo_to_dict(url)
+    except ProgrammingError:
+        raise UnknownStore(_without_password(url), known=KNOWN) from None
+    return url
 
 
 def _without_password(url: str) -> str:

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from typing import Final
 
 from relight.errors import Corrupt
+from relight.journal.lining import waiting_of
 from relight.ports.store import Damage
 from relight.stores.redis import rows
 from relight.stores.redis.keys import Keys, bytes_text, member_of, text_bytes
+from relight.stores.redis.lines import Lines
 from relight.stores.redis.server import Server
 from relight.stores.redis.snapshots import Snapshots
 
@@ -82,5 +84,8 @@ class Health:
         agrees = None not in found and set(indexes) == set(wanted[:-1]) and list(facts) == [member, name]
         if not agrees and self._server.ask("MGET", keys.identity, keys.head) == [identity, raw]:
             yield Damage(what=f"{session}: an index does not say what its record says")
+        row = waiting_of(record.head)
+        if row is not None and not Lines(self._server, self._keys).stands(row):
+            yield Damage(what=f"{session}: it does not stand in line where its head says")
         if name is not None and self._server.ask("HGET", self._keys.names, name) != text_bytes(session):
             yield Damage(what=f"{session}: its name does not lead to it")

@@ -18,6 +18,7 @@ import msgspec
 
 from relight.errors import Corrupt, NotFound, SnapshotSwept, StoreFull, StoreReadOnly, StoreUnavailable
 from relight.journal.commit import plan_commit
+from relight.journal.lining import waiting_of
 from relight.model.lease import Instant
 from relight.model.session import Head
 from relight.model.snapshot import Snapshot
@@ -26,6 +27,7 @@ from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.stores.redis import rows
 from relight.stores.redis.keys import Keys, SessionKeys, body_field, text_bytes
+from relight.stores.redis.lines import Lines
 from relight.stores.redis.moments import Moments
 from relight.stores.redis.reading import Reading
 from relight.stores.redis.server import Answer, Server, Words
@@ -52,6 +54,7 @@ class Journal:
         self._moments = moments
         self._clock = clock
         self._reading = reading
+        self.lines = Lines(server, keys)
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._remembered: dict[str, Stored] = {}
         self._told: dict[str, tuple[int, int]] = {}
@@ -101,10 +104,14 @@ class Journal:
         if draft.label is not None:
             row = rows.label_row(committed.head.session, committed.step.seq, draft.label)
             commands.append(("RPUSH", keys.labels, row))
+        slot_checks, slot_commands = self.lines.slot_words(stored.head, draft, self._moments.now())
+        commands += self.lines.move_words(keys, waiting_of(stored.head), waiting_of(committed.head))
+        commands += slot_commands
         if committed.head.status != stored.head.status:
             member = self._server.ask("HGET", keys.facts, "m")
             checks.append(("field", keys.facts, "m", member or b""))
             commands += self.status_words(member or b"", stored.head, committed.head)
+        checks += slot_checks
         commands.append(("SET", keys.head, raw))  # last: should a key before it be damaged, nothing is committed
         try:
             return self._server.transact(checks, commands), raw

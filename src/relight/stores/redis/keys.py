@@ -64,7 +64,7 @@ class SessionKeys(msgspec.Struct, frozen=True):
     indexes: bytes
     """set: the indexes it is in, those by status not counted"""
     facts: bytes
-    """hash: m its member, n its name"""
+    """hash: m its member, n its name, l the set of the line it stands in, w its member there"""
 
 
 class Keys:
@@ -118,6 +118,23 @@ class Keys:
     def named(self, pool: str) -> bytes:
         """The set of rows of snapshots that some step names."""
         return self._key(b"pool:{" + text_bytes(pool) + b"}:named")
+
+    @property
+    def lines(self) -> bytes:
+        """The set of all lines that anybody ever stood in."""
+        return self._key(b"lines")
+
+    def ready(self, line: bytes) -> bytes:
+        """A line: a sorted set of equal scores, in the order of its members."""
+        return self._key(b"line:" + line)
+
+    def later(self, line: bytes) -> bytes:
+        """Those of a line whose time comes; by it."""
+        return self._key(b"later:" + line)
+
+    def kept(self, kind: str) -> bytes:
+        """Small records of a kind: a hash by name."""
+        return self._key(b"kept:" + kind.encode())
 
     def stage(self, token: bytes, number: int) -> bytes:
         """Where the steps of a session wait that is being taken in."""

@@ -33,6 +33,10 @@ class Moments:
         self.seen(self._server.time_us())
         return self.now()
 
+    def wall_us(self) -> int | None:
+        """The time that a time to wake is compared with, where it is not the server's."""
+        return self._clock.now_us() if self._leases is not None else None
+
     def now(self) -> Instant:
         """Now, as far as the last answer tells."""
         if self._leases is not None:

@@ -37,6 +37,7 @@ from relight.stores.redis.durability import SETTINGS, UNKNOWN, Durability, judge
 
 CONNECT_SECONDS: Final = 5.0
 ANSWER_SECONDS: Final = 30.0
+LEAST_VERSION: Final = (6, 2)
 _SCRIPT: Final = files("relight.stores.redis").joinpath("scripts/transact.lua").read_bytes()
 _SHA: Final = sha1(_SCRIPT, usedforsecurity=False).hexdigest()
 _PREFIX: Final = Struct(">BI")
@@ -162,6 +163,12 @@ class Server:
         self._client.close()
 
 
+def is_too_old(version: str) -> bool:
+    """By what a server says of itself. One that says nothing is given the benefit of the doubt."""
+    numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
+    return len(numbers) == 2 and tuple(numbers) < LEAST_VERSION
+
+
 def _packed(checks: Sequence[Words], commands: Sequence[Words]) -> bytes:
     """MessagePack as the server decodes it: it knows no binary type, so that every word is a raw string."""
     parts = [_PREFIX.pack(_LIST_CODE, 2)]
@@ -190,20 +197,47 @@ def _in_our_words(shown: str, error: Exception) -> StoreError:
     if isinstance(error, NoPermissionError) or "permissions to" in said or "unknown command" in said.lower():
         return Forbidden(f"{shown}: {said}", hints=["see docs/stores.md for the commands a store needs"])
     if isinstance(error, ReadOnlyError) or "READONLY" in said:
-        return StoreReadOnly(shown)
+        return _replica(shown)
     if "used memory > 'maxmemory'" in said or "No space left" in said:
-        return StoreFull(shown)
+        return _full(shown, "No space left" in said)
     if isinstance(error, BusyLoadingError):
         return StoreUnavailable(f"{shown}: the server is loading its data; {kept}", hints=["try again in a moment"])
+    if "MISCONF" in said or "MASTERDOWN" in said or "Link with MASTER" in said:  # a driver may take the first word
+        return _unfit(shown, "MISCONF" in said, kept)
     if isinstance(error, ResponseError):
         if "WRONGTYPE" in said or "wrong kind of value" in said:
             return Corrupt(f"{shown}: a key holds another kind of value than ours ({said})")
-        return StoreUnavailable(f"{shown}: the server refuses: {said}", evidence=[kept])
+        hints = ["see its log, and what it says of itself: redis-cli INFO"]
+        return StoreUnavailable(f"{shown}: the server refuses: {said}", evidence=[kept], hints=hints)
     if isinstance(error, RedisTimeoutError):
         return StoreUnavailable(f"{shown}: no answer ({said}); {kept}", hints=["see whether it runs: redis-cli ping"])
     if isinstance(error, RedisConnectionError | OSError):
         return StoreUnavailable(f"{shown}: cannot be reached ({said})", hints=["see whether it runs: redis-cli ping"])
-    return StoreUnavailable(f"{shown}: {said}")
+    return StoreUnavailable(f"{shown}: {said}", hints=["see whether it runs: redis-cli ping"])
+
+
+def _replica(shown: str) -> StoreReadOnly:
+    error = StoreReadOnly(shown)
+    error.hints = ("this server is a replica: set RELIGHT_STORE to its primary", "or: redis-cli REPLICAOF NO ONE")
+    return error
+
+
+def _full(shown: str, is_disk: bool) -> StoreFull:
+    error = StoreFull(shown)
+    room = "free some space on the server's disk" if is_disk else "give it more memory: redis-cli CONFIG SET maxmemory"
+    error.hints = (f"{room}, then run it again", "see what could go: relight sweep --dry-run")
+    return error
+
+
+def _unfit(shown: str, cannot_save: bool, kept: str) -> StoreUnavailable:
+    """It runs, and for the time being does not take what is written, or does not answer what is asked."""
+    if cannot_save:
+        hints = ["see its log and the space on its disk; it takes writes again once it can save"]
+        return StoreUnavailable(
+            f"{shown}: the server cannot write its own files, and takes nothing; {kept}", hints=hints
+        )
+    hints = ["set RELIGHT_STORE to the primary, or mend the link between the two"]
+    return StoreUnavailable(f"{shown}: a replica that has lost its primary does not answer; {kept}", hints=hints)
 
 
 def _text(value: object) -> str:

@@ -11,6 +11,7 @@ from typing import Final
 
 from relight.errors import Conflict, Corrupt, NotFound, StoreUnavailable
 from relight.journal.chain import seal
+from relight.journal.lining import waiting_of
 from relight.model.session import Head, Identity
 from relight.ports.store import Record
 from relight.stores.redis import rows
@@ -83,6 +84,7 @@ class Sessions:
             ("ZADD", self._keys.ids, 0, id_),
             *self._index_words(identity),
             ("ZADD", self._keys.statuses[head.status], 0, member),
+            *self._journal.lines.move_words(keys, None, waiting_of(head)),
         ]
 
     def _index_words(self, identity: Identity) -> list[Words]:
@@ -138,6 +140,8 @@ class Sessions:
             if now is not None:
                 commands += self._journal.status_words(member_of(identity.created_us, identity.id), None, now)
             if head is not None:
+                commands += self._journal.lines.leave_words(keys)
+                commands += self._journal.lines.move_words(keys, None, waiting_of(head))
                 commands.append(("SET", keys.head, rows.head_bytes(head)))
             answer = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
             if not answer.failed:
@@ -173,7 +177,10 @@ class Sessions:
             return None
         checks: list[Words] = [("value", keys.identity, identity or b""), ("value", keys.head, raw or b"")]
         head = rows.read_head(raw, session)
-        commands: list[Words] = [("UNLINK", *(getattr(keys, name) for name in keys.__struct_fields__))]
+        commands: list[Words] = [
+            ("UNLINK", *(getattr(keys, name) for name in keys.__struct_fields__)),
+            *self._journal.lines.leave_words(keys),
+        ]
         commands += self._unindex_words(session, facts, indexes)
         commands += [("SREM", pool, row) for row, pool in _pairs(snapshots)]
         commands += [

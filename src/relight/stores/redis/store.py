@@ -15,12 +15,16 @@ from typing import Final
 
 from relight.errors import Corrupt, NewerStore, NotFound, StoreUnavailable
 from relight.journal.commit import plan_release, plan_renewal
+from relight.journal.keeping import KeptKind
+from relight.journal.lining import Waiting
 from relight.model.lease import Instant
+from relight.model.queueing import Line
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports.clock import Clock
+from relight.ports.schema import Standing
 from relight.ports.store import CheckpointRow, Damage, Query, Record
 from relight.stores.redis import rows
 from relight.stores.redis.address import parse
@@ -32,7 +36,7 @@ from relight.stores.redis.listing import Listing
 from relight.stores.redis.moments import Moments
 from relight.stores.redis.reading import Reading
 from relight.stores.redis.removal import Removal
-from relight.stores.redis.server import Server, Words
+from relight.stores.redis.server import Server, Words, is_too_old
 from relight.stores.redis.sessions import SCHEMA, Sessions
 from relight.stores.redis.snapshots import Snapshots
 
@@ -64,6 +68,7 @@ class RedisStore:
         name = sha256(f"{address.shown} {address.prefix}".encode()).hexdigest()[:8]
         self.blobs = blobs or (local / f"redis-{name}.blobs" if local is not None else None)
         self._server = Server(address)
+        self._keys = Keys(address.prefix)
         try:
             self._greet()
             durability = self._server.durability
@@ -73,13 +78,12 @@ class RedisStore:
                     f"{durability.level}: {durability.why}",
                     hints=[f"redis-cli {cure}" for cure in durability.cures],
                 )
+            self._check_schema()
         except BaseException:
             self._server.close()
             raise
         if durability.level != "power-loss":
             tell(f"{self.place}: durability is {durability.level}: {durability.why}")
-        self._keys = Keys(address.prefix)
-        self._check_schema()
         self._moments = Moments(self._server, clock, leases)
         self._reading = Reading(self._server, self._keys)
         self._journal = Journal(self._server, self._keys, self._moments, clock, self._reading)
@@ -89,9 +93,25 @@ class RedisStore:
         self._removal = Removal(self._server, self._keys, self._journal, self._sessions, self._snapshots, tell)
         _open.add(self)
 
+    @classmethod
+    def standing(cls, url: str, clock: Clock) -> Standing:
+        """Where its schema stands. There is nothing to make: a key comes with what is in it."""
+        store = cls(url, clock)
+        try:
+            found = store._server.ask("GET", store._keys.schema)
+        finally:
+            store.close()
+        return Standing(part="store", place=store.place, found=SCHEMA if found is None else int(found), wanted=SCHEMA)
+
     def _greet(self) -> None:
-        self._server.ask("PING")
-        if self._server.info("server").get("redis_mode") == "cluster":
+        self._server.ask("TIME")  # not PING, which a server that cannot save refuses though it can be read
+        about = self._server.info("server")
+        if is_too_old(about.get("redis_version", "")):
+            raise StoreUnavailable(
+                f"{self.place}: Redis {about['redis_version']} is too old, because a step needs what 6.2 brought",
+                hints=["use Redis 6.2 or later"],
+            )
+        if about.get("redis_mode") == "cluster":
             raise StoreUnavailable(
                 f"{self.place}: a Redis Cluster cannot be a store, because one step writes to several keys at once",
                 hints=["use one server, with replicas if need be", "or PostgreSQL: RELIGHT_STORE=postgresql://..."],
@@ -168,6 +188,20 @@ class RedisStore:
 
     def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
         return self._reading.checkpoints(session, after, upto)
+
+    # -- lines ------------------------------------------------------------------------------------------------
+
+    def list_lines(self) -> list[Line]:
+        return self._journal.lines.all_lines()
+
+    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+        return self._journal.lines.first(line, limit, self._moments.wall_us())
+
+    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+        self._journal.lines.keep(kind, name, record)
+
+    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+        return self._journal.lines.kept(kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 

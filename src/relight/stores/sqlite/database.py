@@ -135,6 +135,26 @@ class Database:
         finally:
             connection.close()
 
+    def standing(self) -> int | None:
+        """The version that is there; None where there is no store. Nothing is changed."""
+        if not self.path.exists():
+            return None
+        tries = ("mode=ro", "mode=ro&immutable=1")
+        for options in tries:
+            try:
+                connection = self._connect(f"file:{quote(self.where)}?{options}", _READ_ONLY)
+                try:
+                    return migrate.version_of(connection, self.where) or None
+                finally:
+                    connection.close()
+            except _CANNOT_WRITE:
+                continue
+            except apsw.NotADBError:
+                raise NotAStore(self.where, "not a database") from None
+            except apsw.Error as error:
+                raise explained(error, self.where) from None
+        raise StoreUnavailable(f"{self.where}: permission denied", hints=["ask its owner, or set RELIGHT_STORE"])
+
     def connect_reader(self) -> apsw.Connection:
         """One more connection, for reading. What it raises is the driver's."""
         if self.read_only:

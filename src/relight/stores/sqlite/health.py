@@ -13,8 +13,9 @@ from typing import Final, Literal
 import apsw
 
 from relight.errors import Corrupt
+from relight.journal.lining import waiting_of
 from relight.ports.store import Damage, Record
-from relight.stores.sqlite import snapshots
+from relight.stores.sqlite import lines, snapshots
 from relight.stores.sqlite.rows import Row, label_columns, listed_record, read_label, read_record, read_text
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.told import Told
@@ -104,6 +105,8 @@ def _examine_session(connection: apsw.Connection, told: Told, row: Row) -> Itera
         yield Damage(what=lost(session, told.seq(sid), record.head.seq).message)
     if _labels(record) != {tuple(label) for label in connection.execute(SQL["labels_by_sid"], (sid,))}:
         yield Damage(what=f"{session}: it is listed by labels it does not have")
+    if record.head is not None and lines.found(connection.cursor(), sid) != waiting_of(record.head):
+        yield Damage(what=f"{session}: it does not stand in line where its head says")
 
 
 def _examine_pool(connection: apsw.Connection, pool: str) -> Iterator[Damage]:

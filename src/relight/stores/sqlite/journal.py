@@ -22,7 +22,7 @@ from relight.model.lease import Instant
 from relight.model.session import Head
 from relight.model.snapshot import Snapshot
 from relight.model.step import Committed, Draft, Step
-from relight.stores.sqlite import snapshots
+from relight.stores.sqlite import lines, snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.health import lost
 from relight.stores.sqlite.rows import Row, label_seal, step_row, to_text, unsealed_head
@@ -68,6 +68,7 @@ class Journal:
         """Decide one step. A refusal comes before the first row, so that it leaves nothing behind."""
         sid, head = self.read_head(cursor, session)
         committed = plan_commit(head, draft, at_us=at_us, now=now)
+        slots = lines.planned_slots(cursor, head, draft, now, self.holder)
         step = committed.step
         body_id = self._body_id(cursor) + len(self._bodies)
         row = step_row(sid, step, body_id)
@@ -78,6 +79,9 @@ class Journal:
         self._steps.append(row)
         self._bodies.append((body_id, draft.body))
         self._heads[sid] = self._moved[sid] = committed.head
+        if slots is not None:
+            cursor.execute(SQL["put_kept"], slots)
+        lines.move(cursor, sid, head, committed.head)
         if committed.head.status != head.status:
             cursor.execute(SQL["set_status"], (committed.head.status, sid))
         if draft.label is not None:
@@ -131,6 +135,13 @@ class Journal:
         """A head without a step: of a new session, renewed, released, or in the place of one that cannot be read."""
         cursor.execute(SQL["put_head"], (seal(head), sid))
         self._heads[sid] = head
+
+    def holder(self, cursor: apsw.Cursor, session: str) -> Head | None:
+        """The head of another session, as the planned steps leave it; None where it is gone."""
+        try:
+            return self.read_head(cursor, session)[1]
+        except (NotFound, Corrupt):
+            return None
 
     def write_label(self, cursor: apsw.Cursor, sid: int, seq: int, label: str) -> None:
         """Give a checkpoint a label."""

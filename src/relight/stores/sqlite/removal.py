@@ -32,6 +32,7 @@ _OF_SESSION: Final = (
     "delete_snapshots",
     "delete_all_checkpoint_labels",
     "delete_session_labels",
+    "delete_waiting",
     "delete_session",
 )
 

@@ -22,6 +22,13 @@ CREATE TABLE heads (
     record BLOB NOT NULL
 ) STRICT;
 
+CREATE TABLE kept (
+    kind   TEXT NOT NULL,
+    name   TEXT NOT NULL,
+    record BLOB NOT NULL,
+    PRIMARY KEY (kind, name)
+) STRICT, WITHOUT ROWID;
+
 CREATE TABLE segments (
     pool TEXT NOT NULL,
     name TEXT NOT NULL,
@@ -113,3 +120,16 @@ CREATE TABLE steps (
     key           BLOB    NOT NULL,
     digest        BLOB    NOT NULL
 ) STRICT;
+
+CREATE TABLE waiting (
+    sid      INTEGER PRIMARY KEY,
+    line     TEXT    NOT NULL,
+    priority INTEGER NOT NULL,
+    since_us INTEGER NOT NULL,
+    id       TEXT    NOT NULL,
+    wake_us  INTEGER
+) STRICT;
+
+CREATE INDEX waiting_later ON waiting (line, wake_us, id) WHERE wake_us IS NOT NULL;
+
+CREATE INDEX waiting_ready ON waiting (line, priority DESC, since_us, id) WHERE wake_us IS NULL;

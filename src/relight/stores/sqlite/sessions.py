@@ -15,6 +15,7 @@ from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.step import Step
 from relight.ports.store import Record
+from relight.stores.sqlite import lines
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.health import believed
 from relight.stores.sqlite.journal import Journal
@@ -31,6 +32,7 @@ def begin(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head)
     cursor.execute(SQL["insert_session"], session_row(identity, head))
     sid = cursor.connection.last_insert_rowid()
     journal.put_head(cursor, sid, head)
+    lines.move(cursor, sid, None, head)
     _write_labels(cursor, sid, identity)
     return sid
 
@@ -75,6 +77,8 @@ def rebuild(cursor: apsw.Cursor, journal: Journal, told: Told, head: Head, inste
     if record.head is not None and record.head.digest != instead_of:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
     journal.put_head(cursor, row[0], head)
+    cursor.execute(SQL["delete_waiting"], (row[0],))
+    lines.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0]))
     change(cursor, journal, record.identity)
     return int(row[0])

@@ -12,17 +12,22 @@ from typing import Final
 from urllib.parse import quote
 
 from relight.journal.commit import plan_release, plan_renewal
+from relight.journal.keeping import KeptKind
+from relight.journal.lining import Waiting
 from relight.model.lease import Instant
+from relight.model.queueing import Line
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports.clock import Clock
+from relight.ports.schema import Standing
 from relight.ports.store import CheckpointRow, Damage, Query, Record
-from relight.stores.sqlite import files, forks, listing, reading, removal, sessions, snapshots
+from relight.stores.sqlite import files, forks, lines, listing, reading, removal, sessions, snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.driver import BUSY_SECONDS
 from relight.stores.sqlite.health import believed, examine
+from relight.stores.sqlite.migrate import VERSION
 from relight.stores.sqlite.readers import Readers
 from relight.stores.sqlite.rows import listed_record
 from relight.stores.sqlite.statements import SQL
@@ -44,6 +49,17 @@ class SqliteStore:
         self._readers = Readers(self._database)
         self._writer = Writer(self._database, clock, first)
         forks.register(self)
+
+    @classmethod
+    def standing(cls, path: Path) -> Standing:
+        """Where its schema stands. Nothing is made or changed."""
+        found = Database(path.absolute()).standing()
+        return Standing(part="store", place=str(path.absolute()), found=found, wanted=VERSION)
+
+    @property
+    def schema_version(self) -> int:
+        """The number of its last migration."""
+        return VERSION
 
     @property
     def read_only(self) -> bool:
@@ -113,6 +129,24 @@ class SqliteStore:
     def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
         with self._readers.reading(session) as cursor:
             return reading.checkpoints(cursor, session, after, upto)
+
+    # -- lines ------------------------------------------------------------------------------------------------
+
+    def list_lines(self) -> list[Line]:
+        with self._readers.reading() as cursor:
+            return lines.all_lines(cursor)
+
+    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+        with self._readers.reading() as cursor:
+            return lines.first(cursor, line, limit, self._clock.now_us())
+
+    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+        with self._writer.change() as cursor:
+            lines.keep(cursor, kind, name, record)
+
+    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+        with self._readers.reading() as cursor:
+            return lines.kept(cursor, kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 

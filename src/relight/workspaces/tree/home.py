@@ -1,7 +1,7 @@
 """All tree workspaces of one store: where their content lies, and its housekeeping.
 
 Content lies in the store's own directory for it; a store without one (in memory) gets a temporary directory that goes
-with the process.
+with the process. Where there is a blob store it lies there, and the directory holds a cache of it with a bound.
 """
 
 from __future__ import annotations
@@ -16,8 +16,11 @@ import msgspec
 
 from relight.errors import Conflict, WorkspaceUnusable
 from relight.model.snapshot import Snapshot, SweepReport
+from relight.ports.blobs import Blobs
 from relight.ports.store import Store
 from relight.workspaces.tree import sweep
+from relight.workspaces.tree.far.cache import PartCache
+from relight.workspaces.tree.far.space import NO_POOL, Space, check_told
 from relight.workspaces.tree.looker import LookOnly, TreeContent
 from relight.workspaces.tree.manifest import Manifests
 from relight.workspaces.tree.policy import TreePolicy
@@ -29,10 +32,22 @@ from relight.workspaces.tree.workspace import TreeWorkspace, workspace_key
 class TreeWorkspaces:
     """Keeps `ports.workspace.Workspaces`."""
 
-    def __init__(self, store: Store, policy: TreePolicy | None = None) -> None:
+    def __init__(
+        self,
+        store: Store,
+        policy: TreePolicy | None = None,
+        blobs: Blobs | None = None,
+        *,
+        is_chosen: bool = True,
+    ) -> None:
+        """`blobs` is where content lies off the machine; `is_chosen`: whoever opens it has said where content lies."""
         self._store = store
+        self._is_told = is_chosen and blobs is None
         self._policy = policy or TreePolicy()
         self._blobs = store.blobs or self._temporary()
+        self._space = None
+        if blobs is not None:
+            self._space = Space(blobs, store, PartCache(self._blobs, self._policy.cache_bytes))
 
     def _temporary(self) -> Path:
         made = Path(tempfile.mkdtemp(prefix="relight-blobs-"))
@@ -47,18 +62,32 @@ class TreeWorkspaces:
     ) -> TreeWorkspace:
         policy = msgspec.structs.replace(self._policy, watch=watch)
         return (LookOnly if look_only else TreeWorkspace)(
-            path, blobs=self._directory(), rows=self._store, key=pool, name=name, policy=policy, adopt=adopt
+            path,
+            blobs=self._directory(),
+            rows=self._store,
+            key=pool,
+            name=name,
+            policy=policy,
+            adopt=adopt,
+            space=self._space,
         )
 
     def content(self, pool: str) -> TreeContent:
-        return TreeContent(Pool(self._directory(), pool, self._store))
+        return TreeContent(self._pool(pool))
+
+    def _pool(self, pool: str) -> Pool:
+        return Pool(self._directory(), pool, self._store, self._space)
 
     def broken(self, pool: str, snapshots: Iterable[str]) -> dict[str, str]:
-        content = self.content(pool)
-        try:
-            return content.broken(snapshots)
-        finally:
-            content.close()
+        with tempfile.TemporaryDirectory(prefix="relight-verify-") as fresh:
+            space = self._space
+            if space is not None:  # what lies there counts, whatever was kept of it here
+                space = Space(space.blobs, self._store, PartCache(Path(fresh), self._policy.cache_bytes))
+            content = TreeContent(Pool(self._directory(), pool, self._store, space))
+            try:
+                return content.broken(snapshots)
+            finally:
+                content.close()
 
     def objects(self, pool: str, snapshots: Iterable[str]) -> Iterator[bytes]:
         content = self.content(pool)
@@ -93,7 +122,9 @@ class TreeWorkspaces:
         thorough: bool = False,
         grace_seconds: float = 0.0,
     ) -> SweepReport:
-        content = Pool(self._directory(), pool, self._store)
+        if pool.startswith(NO_POOL):
+            return SweepReport(segments_removed=0, bytes_removed=0, objects_kept=0, bytes_kept=0)
+        content = self._pool(pool)
         try:
             mode = sweep.Mode(thorough=thorough, grace_seconds=grace_seconds)
             report = sweep.sweep(content, Manifests(content), live, dry_run=dry_run, mode=mode)
@@ -103,9 +134,36 @@ class TreeWorkspaces:
         finally:
             content.close()
 
+    def pools(self) -> frozenset[str]:
+        return self._space.pools() if self._space is not None else frozenset()
+
+    @property
+    def place(self) -> str:
+        return self._space.place if self._space is not None else str(self._blobs)
+
+    @property
+    def is_far(self) -> bool:
+        return self._space is not None
+
+    def probe(self) -> None:
+        if self._space is not None:
+            self._space.probe()
+
     def size_bytes(self) -> int:
-        return sum(one.stat().st_size for one in self._directory().rglob("*") if one.is_file())
+        if self._space is not None:
+            return sum(blob.size_bytes for _, blob in self._space.listed())
+        return sum(one.stat().st_size for one in self._blobs.rglob("*") if one.is_file())
+
+    def check_told(self) -> None:
+        if self._is_told:
+            return
+        if self._space is None:
+            check_told(self._store)
+        elif any(not pool.startswith(NO_POOL) for pool in self._store.list_pools()):
+            self._space.check_here()
+        self._is_told = True
 
     def _directory(self) -> Path:
+        self.check_told()
         self._blobs.mkdir(mode=0o700, parents=True, exist_ok=True)
         return self._blobs

@@ -12,10 +12,11 @@ from collections.abc import Iterable, Iterator, Set
 from pathlib import Path
 from typing import IO
 
-from relight.errors import Corrupt, NotFound, StoreError
+from relight.errors import Corrupt, NotFound, StoreError, StoreUnavailable
 from relight.journal import restore as journal
 from relight.model.snapshot import Change, Skipped, Snapshot
 from relight.ports.workspace import SegmentIndex
+from relight.workspaces.tree.far.space import Space
 from relight.workspaces.tree.manifest import Manifests
 from relight.workspaces.tree.objects import OBJECT_MOST_BYTES, digest
 from relight.workspaces.tree.pool import Pool
@@ -29,8 +30,8 @@ _HERE = ""
 class PassingPool(Pool):
     """Reads what is stored; what is put lasts until it is closed."""
 
-    def __init__(self, directory: Path, key: str, rows: SegmentIndex) -> None:
-        super().__init__(directory, key, rows)
+    def __init__(self, directory: Path, key: str, rows: SegmentIndex, space: Space | None = None) -> None:
+        super().__init__(directory, key, rows, space)
         self._passing: dict[bytes, Place] = {}
         self._file: IO[bytes] | None = None
 
@@ -145,7 +146,9 @@ class TreeContent:
             try:
                 for ref in self._manifests.reachable(snapshot, seen):
                     self._pool.read(ref)
-            except (NotFound, StoreError) as error:
+            except StoreError as error:
+                if isinstance(error, StoreUnavailable) and self._pool.is_far:
+                    raise  # it does not answer: that is no damage
                 found[snapshot] = error.message
                 seen = set()  # another snapshot that shares the bad object has to meet it again
         return found

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from relight.errors import Corrupt, NotFound
+from relight.errors import Corrupt
 from relight.model.snapshot import Entry, Skipped, SnapshotRecord
 from relight.workspaces.tree.beneath import DEPTH_MOST
 from relight.workspaces.tree.looking import PATH_MOST_BYTES, join
@@ -36,7 +36,7 @@ class Manifests:
     def record(self, snapshot: str) -> SnapshotRecord:
         ref = snapshot_ref(snapshot)
         if self._pool.find(ref) is None:
-            raise NotFound(snapshot, what="snapshot")
+            raise Corrupt(f"snapshot {snapshot[:19]} is missing in {self._pool.place}")
         return decode_snapshot(self._pool.read(ref))
 
     def directory(self, ref: bytes, path: bytes) -> dict[bytes, Entry]:

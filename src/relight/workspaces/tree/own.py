@@ -6,7 +6,6 @@ Numbers in order: `durable` (survives a power cut) â‰¤ `written` (in the file) â
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 
 from relight.workspaces.tree import segment
@@ -77,21 +76,3 @@ class OwnSegment:
         self.listed.is_left = True
         with contextlib.suppress(OSError):  # what cannot be cut off is a torn tail, and never believed
             os.ftruncate(self.listed.fd, self.durable)
-
-
-def lock(fd: int) -> None:
-    """Take the right to write a segment; who looks whether it is free has it for a moment only."""
-    fcntl.flock(fd, fcntl.LOCK_EX)
-
-
-def try_lock(fd: int) -> bool:
-    """Take the right to write a segment, if nobody has it."""
-    try:
-        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def unlock(fd: int) -> None:
-    fcntl.flock(fd, fcntl.LOCK_UN)

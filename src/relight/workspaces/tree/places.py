@@ -10,12 +10,14 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Set
 from pathlib import Path
-from typing import Final
+from typing import ClassVar, Final
 
+from relight.errors import Corrupt
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree import index, segment
-from relight.workspaces.tree.disk import wrapped
+from relight.workspaces.tree.disk import sync_directory, wrapped
 from relight.workspaces.tree.index import Index
+from relight.workspaces.tree.locks import try_lock, unlock
 from relight.workspaces.tree.segment import Place
 
 _NONE: Final[frozenset[str]] = frozenset()
@@ -57,8 +59,13 @@ class Listed:
 class Places:
     """The segments of one pool. Not thread-safe: the pool serialises."""
 
+    record_extra: ClassVar[int] = 0
+    """what an object takes beyond its record"""
+
     def __init__(self, directory: Path, key: str, rows: SegmentIndex) -> None:
         self.directory, self._key, self._rows = directory, key, rows
+        self.place = str(directory)
+        """as people are told"""
         self.rowed: frozenset[str] = frozenset()
         self.listed: dict[str, Listed] = {}
         self._is_stale = True
@@ -69,9 +76,9 @@ class Places:
         """Learn what other processes did, unless nothing asks for it; whether it looked. `own` is not read again."""
         if not self._is_stale:
             return False
-        self.rowed = self._rows.list_segments(self._key)
         with wrapped(self.directory):
             present = {name.removesuffix(".seg") for name in os.listdir(self.directory) if name.endswith(".seg")}
+            self.rowed = self._rows.list_segments(self._key)  # after the files: each had its row before it was made
             for name in [gone for gone in self.listed if gone not in present]:
                 self.forget(name)
             for name in present:
@@ -110,9 +117,53 @@ class Places:
     def path(self, name: str, suffix: str = ".seg") -> Path:
         return self.directory / (name + suffix)
 
-    def descriptor(self, name: str) -> int | None:
+    def _descriptor(self, name: str) -> int | None:
         listed = self.listed.get(name)
         return listed.fd if listed is not None else None
+
+    def payload(self, place: Place) -> bytes | None:
+        """The bytes as stored; None where the file is gone: it may have been copied on."""
+        fd = self._descriptor(place.segment)
+        if fd is None:
+            return None
+        data = os.pread(fd, place.payload_bytes, place.offset)
+        if len(data) != place.payload_bytes:
+            raise Corrupt(f"{place.segment} is shorter than it was")
+        return data
+
+    def fetch_anew(self, place: Place) -> bool:
+        """Something was read there that cannot be right: whether another try may read something else."""
+        return False
+
+    def is_busy(self, name: str) -> bool:
+        """Whether another process is writing this segment."""
+        fd = self._descriptor(name)
+        if fd is None:
+            return False
+        if not try_lock(fd):
+            return True
+        unlock(fd)
+        return False
+
+    def written_at(self, name: str) -> float:
+        """When a segment was last written to; the beginning of time where it is gone."""
+        fd = self._descriptor(name)
+        return os.fstat(fd).st_mtime if fd is not None else 0.0
+
+    def fixed_bytes(self, name: str) -> int:
+        """What a segment takes beyond its records."""
+        return len(segment.MAGIC)
+
+    def is_scattered(self, name: str) -> bool:
+        """Whether a segment lies in so many pieces that it is worth writing together."""
+        return False
+
+    def discard(self, name: str) -> None:
+        """Remove the file of a segment whose row is gone."""
+        self.forget(name)
+        for suffix in (".idx", ".seg"):
+            self.path(name, suffix).unlink(missing_ok=True)
+        sync_directory(self.directory)
 
     def add(self, name: str, fd: int) -> Listed:
         """A segment that this process has just made."""
@@ -178,8 +229,8 @@ class Places:
         return sum(listed.end for listed in self.listed.values())
 
     def sizes(self) -> dict[str, int]:
-        """Every segment file and its size, with or without a row."""
-        return {path.stem: path.stat().st_size for path in self.directory.glob("*.seg")}
+        """Every segment of the last look and what it takes by now, with or without a row."""
+        return {name: os.fstat(listed.fd).st_size for name, listed in self.listed.items()}
 
     def close(self) -> None:
         for listed in self.listed.values():

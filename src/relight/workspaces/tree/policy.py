@@ -35,6 +35,8 @@ class TreePolicy(msgspec.Struct, frozen=True, kw_only=True):
     """most that the content of one pool may take on disk; a snapshot that would pass it is refused"""
     floor_bytes: int | None = 200 * 1024 * 1024
     """least that a snapshot leaves free on the disk"""
+    cache_bytes: int | None = 4 * 1024 * 1024 * 1024
+    """most that content which lies off the machine may take here, for all workspaces of a store together"""
     names_most: int = 10_000_000
     """names one snapshot may look at; a larger tree is refused"""
 
@@ -54,6 +56,7 @@ def asked_policy(environment: Mapping[str, str]) -> TreePolicy:
         file_most_bytes=own.file_most_bytes if cap is None else cap,
         quota_bytes=_size("RELIGHT_QUOTA", environment.get("RELIGHT_QUOTA"), own.quota_bytes),
         floor_bytes=_size("RELIGHT_FREE_FLOOR", environment.get("RELIGHT_FREE_FLOOR"), own.floor_bytes),
+        cache_bytes=_size("RELIGHT_BLOB_CACHE", environment.get("RELIGHT_BLOB_CACHE"), own.cache_bytes),
     )
 
 

@@ -2,13 +2,12 @@
 
 Promise: `has` is true only for objects that are durable or will be by the next `sync`, in a segment that had its row
 when this pool last looked; only after `sync` may a snapshot that names them be returned.
-Where objects lie: places.py. How they are written: writer.py. How they are made small: compress.py. It does not know
-what objects mean, and not which of them are needed: sweep.py does.
+Where objects lie: places.py. How they are written: writer.py. Both for content off the machine: far/. How objects are
+made small: compress.py. It does not know what they mean, and not which of them are needed: sweep.py does.
 """
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Set
 from pathlib import Path
@@ -18,21 +17,25 @@ from relight.errors import Corrupt
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree import compress
 from relight.workspaces.tree.compress import Base
-from relight.workspaces.tree.disk import sync_directory, wrapped
+from relight.workspaces.tree.disk import wrapped
+from relight.workspaces.tree.far.places import FarPlaces
+from relight.workspaces.tree.far.space import Space
+from relight.workspaces.tree.far.writer import FarWriter
 from relight.workspaces.tree.objects import OBJECT_MOST_BYTES, digest
-from relight.workspaces.tree.own import try_lock, unlock
 from relight.workspaces.tree.places import Places
-from relight.workspaces.tree.segment import DELTA, PLAIN, Place, Record
+from relight.workspaces.tree.segment import DELTA, PLAIN, Place, Record, header_bytes
 from relight.workspaces.tree.writer import Writer
 
 SURE_MOST: Final = 100_000
+READ_TRIES: Final = 3
 _NOTHING: Final[frozenset[str]] = frozenset()
 
 
 class Pool:
     """Objects by hash. `used` collects the segments that were relied on, until somebody clears it."""
 
-    def __init__(self, directory: Path, key: str, rows: SegmentIndex) -> None:
+    def __init__(self, directory: Path, key: str, rows: SegmentIndex, space: Space | None = None) -> None:
+        """In files of this directory, or, where there is a `space`, off the machine with a cache in the directory."""
         self.directory, self.key, self.rows = directory / key, key, rows
         self.used: set[str] = set()
         self.stored_bytes = 0
@@ -42,8 +45,20 @@ class Pool:
         with wrapped(self.directory):
             for made in (directory, self.directory):
                 made.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._places = Places(self.directory, key, rows)
-        self.writer = Writer(self._places, key, rows, self._sure.clear)
+        self.is_far = space is not None
+        self._places: Places
+        self.writer: Writer | FarWriter
+        if space is None:
+            self._places = Places(self.directory, key, rows)
+            self.writer = Writer(self._places, key, rows, self._sure.clear)
+        else:
+            self._places = far = FarPlaces(self.directory, key, rows, space)
+            self.writer = FarWriter(far, key, rows, self._sure.clear)
+
+    @property
+    def place(self) -> str:
+        """Where it lies, as people are told."""
+        return self._places.place
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -109,13 +124,14 @@ class Pool:
 
     def read_based(self, ref: bytes) -> tuple[bytes, Base]:
         """The object, and the whole one it is a difference from or is itself."""
-        found = self._read_once(ref)
-        if found is None:
-            self.look_again()
+        for _ in range(READ_TRIES):  # a sweep may move it while we read
             found = self._read_once(ref)
-        if found is None:
-            raise Corrupt(f"object {ref.hex()[:12]} is missing in {self.directory}")
-        return found
+            if found is not None:
+                return found
+            self.look_again()
+        place = self.find(ref)
+        why = "is missing" if place is None or not place.has_base else "has lost the one it is a difference from"
+        raise Corrupt(f"object {ref.hex()[:12]} {why} in {self._places.place}")
 
     def _read_once(self, ref: bytes) -> tuple[bytes, Base] | None:
         place = self.find(ref)
@@ -125,42 +141,44 @@ class Pool:
             data = self._unpacked(ref, place)
             return None if data is None else (data, Base(ref, data))
         under = self.whole(place.base)
-        if under is None:
-            raise Corrupt(f"object {ref.hex()[:12]} has lost the one it is a difference from")
-        base = self._unpacked(place.base, under)
+        base = self._unpacked(place.base, under) if under is not None else None
         data = self._unpacked(ref, place, base) if base is not None else None
         return None if data is None or base is None else (data, Base(place.base, base))
 
     def _unpacked(self, ref: bytes, place: Place, base: bytes = b"") -> bytes | None:
+        try:
+            return self._checked(ref, place, base)
+        except Corrupt:
+            with self._lock:
+                may_help = self._places.fetch_anew(place)
+        try:
+            if may_help:
+                return self._checked(ref, place, base)
+        except Corrupt:
+            may_help = False
+        with self._lock:
+            self._places.damage(place.segment, ref)  # stored again where its content is at hand
+            self._sure.pop(ref, None)
+        raise Corrupt(f"object {ref.hex()[:12]} is damaged in {self._places.place}, {place.segment}")
+
+    def _checked(self, ref: bytes, place: Place, base: bytes) -> bytes | None:
         payload = self._payload(place)
         if payload is None:
             return None
         data = compress.unpack(place.form, payload, place.raw_bytes, base)
         if digest(data) != ref:
-            with self._lock:
-                self._places.damage(place.segment, ref)  # stored again where its content is at hand
-                self._sure.pop(ref, None)
-            raise Corrupt(f"object {ref.hex()[:12]} is damaged in {place.segment}")
+            raise Corrupt("it has another hash")
         return data
 
     def _payload(self, place: Place) -> bytes | None:
-        """The bytes as stored; None where the file is gone: it may have been copied on."""
+        """The bytes as stored; None where they are gone: they may have been copied on."""
         with self._lock:
             self.writer.flush_for(place)
-            fd = self._places.descriptor(place.segment)
-            if fd is None:
-                return None
-            data = os.pread(fd, place.payload_bytes, place.offset)
-        if len(data) != place.payload_bytes:
-            raise Corrupt(f"{place.segment} is shorter than it was")
-        return data
+            return self._places.payload(place)
 
-    def payload(self, place: Place) -> bytes:
-        """As stored, for copying on."""
-        data = self._payload(place)
-        if data is None:
-            raise Corrupt(f"{place.segment} is gone")
-        return data
+    def payload(self, place: Place) -> bytes | None:
+        """As stored, for copying on; None where it is gone."""
+        return self._payload(place)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -250,8 +268,10 @@ class Pool:
             return self._places.rowed
 
     def files(self) -> dict[str, int]:
-        """Every segment file and its size, with or without a row."""
-        return self._places.sizes()
+        """Every segment and its size, with or without a row, as of the last look: what was made since is not judged."""
+        with self._lock:
+            self._look()
+            return self._places.sizes()
 
     def objects_in(self, name: str) -> list[tuple[bytes, Place]]:
         with self._lock:
@@ -260,36 +280,37 @@ class Pool:
             return list(listed) if listed is not None else []
 
     def discard(self, name: str) -> None:
-        """Remove the file of a segment whose row is gone."""
-        with self._lock:
+        """Remove the content of a segment whose row is gone."""
+        with self._lock, wrapped(self.directory):
             if self._is_own(name):
                 self.writer.abandon()
-            self._places.forget(name)
-            for suffix in (".idx", ".seg"):
-                self._places.path(name, suffix).unlink(missing_ok=True)
-            sync_directory(self.directory)
+            self._places.discard(name)
 
     def _is_own(self, name: str) -> bool:
         return self.writer.own is not None and self.writer.own.name == name
 
     def is_busy(self, name: str) -> bool:
-        """Whether some process is writing this segment."""
+        """Whether some process is writing this segment, as far as can be seen from here."""
         with self._lock:
-            if self._is_own(name):
-                return True
-            fd = self._places.descriptor(name)
-            if fd is None:
-                return False
-            if not try_lock(fd):
-                return True
-            unlock(fd)
-            return False
+            return self._is_own(name) or self._places.is_busy(name)
 
     def written_at(self, name: str) -> float:
         """When a segment was last written to; the beginning of time where it is gone."""
         with self._lock:
-            fd = self._places.descriptor(name)
-            return os.fstat(fd).st_mtime if fd is not None else 0.0
+            return self._places.written_at(name)
+
+    def is_scattered(self, name: str) -> bool:
+        """Whether a segment is worth writing together, though nothing of it is dead."""
+        with self._lock:
+            return self._places.is_scattered(name)
+
+    def record_bytes(self, place: Place) -> int:
+        """What one object takes."""
+        return header_bytes(place.form) + place.payload_bytes + self._places.record_extra
+
+    def fixed_bytes(self, name: str) -> int:
+        """What a segment takes beyond its objects."""
+        return self._places.fixed_bytes(name)
 
     def release(self) -> None:
         """Let another process go on in our segment."""

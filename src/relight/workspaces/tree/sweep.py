@@ -16,13 +16,13 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
 
+from relight.errors import Corrupt
 from relight.model.snapshot import SweepReport
 from relight.ports.faults import point
 from relight.workspaces.tree import compress
 from relight.workspaces.tree.manifest import Manifests
 from relight.workspaces.tree.pool import Pool
-from relight.workspaces.tree.segment import MAGIC, Place, Record, header_bytes
-from relight.workspaces.tree.writer import SEGMENT_BYTES
+from relight.workspaces.tree.segment import Place, Record
 
 DEAD_SHARE: Final = 0.25
 """a segment is rewritten when this much of it is dead"""
@@ -50,6 +50,8 @@ def sweep(pool: Pool, manifests: Manifests, live: Live, *, dry_run: bool, mode: 
         pool.rows.remove_segments(pool.key, [*chosen, *(pool.rowed - sizes.keys())])
         point("sweep.unrowed")
         pool.look_again()
+        sizes = {**sizes, **pool.files()}
+        chosen = [name for name in sizes if name not in pool.rowed]  # another sweeper's too: nobody relies on them
         marked = _Marked(pool, manifests, live(), mode)
     copies = [record for name in chosen for record in marked.copies(name, frozenset(chosen))]
     if not dry_run:
@@ -57,7 +59,7 @@ def sweep(pool: Pool, manifests: Manifests, live: Live, *, dry_run: bool, mode: 
         for name in chosen:
             pool.discard(name)
         pool.release()
-    removed = sum(sizes[name] for name in chosen) - _written_bytes(copies)
+    removed = sum(sizes[name] for name in chosen) - pool.writer.would_take(copies)
     return SweepReport(
         segments_removed=len(chosen),
         bytes_removed=removed,
@@ -73,17 +75,6 @@ def _copy_on(pool: Pool, copies: list[Record]) -> None:
         pool.append(record)
     pool.sync()
     point("sweep.copied")
-
-
-def _written_bytes(copies: list[Record]) -> int:
-    """What these records take in new segments, each closed once it is full."""
-    total, end = 0, SEGMENT_BYTES + 1
-    for record in copies:
-        if end > SEGMENT_BYTES:
-            total, end = total + len(MAGIC), len(MAGIC)
-        size = header_bytes(record.form) + len(record.payload)
-        total, end = total + size, end + size
-    return total
 
 
 class _Marked:
@@ -112,8 +103,10 @@ class _Marked:
             return True
         if not mode.thorough and (pool.is_busy(name) or pool.written_at(name) > self._written_after):
             return False
-        kept = sum(header_bytes(place.form) + place.payload_bytes for ref, place in self._kept(name))
-        dead = size - len(MAGIC) - kept
+        if pool.is_scattered(name):
+            return True
+        kept = sum(pool.record_bytes(place) for _, place in self._kept(name))
+        dead = size - pool.fixed_bytes(name) - kept
         if dead <= 0:
             return mode.thorough and any(self._has_dead_base(place) for _, place in self._kept(name))
         return mode.thorough or kept == 0 or dead >= DEAD_SHARE * size
@@ -136,5 +129,15 @@ class _Marked:
         for ref, place in self._kept(name, chosen):
             if self._has_dead_base(place):
                 yield compress.pack(ref, self._pool.read(ref))
-            else:
-                yield Record(ref, place.form, place.raw_bytes, self._pool.payload(place), place.base)
+                continue
+            payload = self._pool.payload(place)
+            if payload is not None:
+                yield Record(ref, place.form, place.raw_bytes, payload, place.base)
+            elif not self._was_copied(ref, chosen):
+                raise Corrupt(f"object {ref.hex()[:12]} is missing in segment {name}")
+
+    def _was_copied(self, ref: bytes, chosen: frozenset[str]) -> bool:
+        """Whether another sweeper was faster, and has put it where it may stay."""
+        self._pool.look_again()
+        place = self._place_to_keep(ref, chosen)
+        return place is not None and place.segment in self._pool.rowed and place.segment not in chosen

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from relight.errors import Corrupt, Refused
 from relight.workspaces.tree import memory
+from relight.workspaces.tree.far.cache import PARTS
 from relight.workspaces.tree.objects import snapshot_id
 from relight.workspaces.tree.restorelog import RestoreLog
 
@@ -22,7 +23,8 @@ def forget_dead(pool: Path, live: Set[str]) -> None:
     for leftover in pool.glob("*.idx.*"):
         leftover.unlink(missing_ok=True)
     if not live:
-        shutil.rmtree(pool / "roots", ignore_errors=True)
+        for name in ("roots", PARTS):
+            shutil.rmtree(pool / name, ignore_errors=True)
         with contextlib.suppress(OSError):
             pool.rmdir()  # stays where something else lies in it
         return

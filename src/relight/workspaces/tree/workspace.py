@@ -37,6 +37,7 @@ from relight.model.snapshot import (
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree import identity, sweep
 from relight.workspaces.tree.carrying import Carrier
+from relight.workspaces.tree.far.space import Space
 from relight.workspaces.tree.finding import Tier
 from relight.workspaces.tree.looking import Run
 from relight.workspaces.tree.manifest import Manifests
@@ -73,28 +74,29 @@ class TreeWorkspace:
         policy: TreePolicy = DEFAULT_POLICY,
         store: Iterable[Path] = (),
         adopt: bool = False,
+        space: Space | None = None,
     ) -> None:
-        """`blobs` is the store's directory for content, `rows` its segment rows, `store` its other files.
+        """`blobs` is the store's directory for content, `rows` its segment rows, `store` its other files, `space` where
+        content lies if it lies off the machine.
 
         `adopt` takes the directory although another one was recorded under this path: for a workspace that was lost
         and made anew.
         """
         self.path, self._name = Path(path).absolute(), name
         self._path_text = str(self.path)
-        own = (blobs, *store)
-        identity.check_fit(name, self.path, (blobs,))
+        kept = (blobs, *(space.paths if space is not None else ()))
+        own = (*kept, *store)
+        identity.check_fit(name, self.path, kept)
         self._lock = threading.RLock()
         self._root_fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
-            self._open(blobs, rows, key or workspace_key(self.path), policy, own, adopt)
+            self.pool = self.pool_kind(blobs, key or workspace_key(self.path), rows, space)
+            self._open(policy, own, adopt)
         except BaseException:
             os.close(self._root_fd)
             raise
 
-    def _open(
-        self, blobs: Path, rows: SegmentIndex, key: str, policy: TreePolicy, own: Iterable[Path], adopt: bool
-    ) -> None:
-        self.pool = self.pool_kind(blobs, key, rows)
+    def _open(self, policy: TreePolicy, own: Iterable[Path], adopt: bool) -> None:
         self.pool.writer.quota_bytes, self.pool.writer.floor_bytes = policy.quota_bytes, policy.floor_bytes
         self._manifests = Manifests(self.pool)
         real = self.path.resolve()
@@ -210,7 +212,7 @@ class TreeWorkspace:
         self.pool.forget_used()
         try:
             return all(self.pool.has(ref) for ref in self._manifests.reachable(snapshot, set()))
-        except (NotFound, StoreError):
+        except StoreError:
             return False
 
     def audit(self) -> tuple[Change, ...]:
@@ -247,7 +249,9 @@ class TreeWorkspace:
             try:
                 for ref in self._manifests.reachable(snapshot, set()):
                     self.pool.read(ref)
-            except (NotFound, StoreError) as error:
+            except StoreError as error:
+                if isinstance(error, StoreUnavailable) and self.pool.is_far:
+                    raise  # it does not answer: that is no damage
                 problems.append(str(error))
             return tuple(problems)
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from relight.errors import OverQuota
@@ -16,7 +16,8 @@ from relight.ports.faults import point
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree import segment
 from relight.workspaces.tree.disk import free_bytes, sync_directory, translate, wrapped
-from relight.workspaces.tree.own import OwnSegment, lock, try_lock, unlock
+from relight.workspaces.tree.locks import lock, try_lock, unlock
+from relight.workspaces.tree.own import OwnSegment
 from relight.workspaces.tree.places import Places
 from relight.workspaces.tree.segment import Place, Record
 
@@ -87,6 +88,16 @@ class Writer:
             own.take_back()
         except OSError:
             self._leave(own)
+
+    def would_take(self, records: Sequence[Record]) -> int:
+        """What these records take in new segments, each closed once it is full."""
+        total, end = 0, SEGMENT_BYTES + 1
+        for record in records:
+            if end > SEGMENT_BYTES:
+                total, end = total + len(segment.MAGIC), len(segment.MAGIC)
+            size = segment.header_bytes(record.form) + len(record.payload)
+            total, end = total + size, end + size
+        return total
 
     def check_room(self) -> None:
         """OverQuota where what was appended since the last `sync` passes the quota or the floor."""

@@ -140,5 +140,6 @@ WITH gone AS (DELETE FROM relight.steps WHERE sid = ANY(%(sids)s::bigint[])),
      gone_heads AS (DELETE FROM relight.heads WHERE sid = ANY(%(sids)s::bigint[])),
      gone_snapshots AS (DELETE FROM relight.snapshots WHERE sid = ANY(%(sids)s::bigint[])),
      gone_labels AS (DELETE FROM relight.checkpoint_labels WHERE sid = ANY(%(sids)s::bigint[])),
-     gone_listed AS (DELETE FROM relight.session_labels WHERE sid = ANY(%(sids)s::bigint[]))
+     gone_listed AS (DELETE FROM relight.session_labels WHERE sid = ANY(%(sids)s::bigint[])),
+     gone_waiting AS (DELETE FROM relight.waiting WHERE sid = ANY(%(sids)s::bigint[]))
 DELETE FROM relight.sessions WHERE sid = ANY(%(sids)s::bigint[])

@@ -61,9 +61,9 @@ SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text
 
 -- name: size_bytes
--- What its tables and indexes take.
+-- What its tables and indexes take; captured files, where they lie here, are counted apart.
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_catalog.pg_class
-WHERE relnamespace = to_regnamespace('relight') AND relkind = 'r'
+WHERE relnamespace = to_regnamespace('relight') AND relkind = 'r' AND relname <> 'blobs'
 
 -- name: begin_looking
 -- What is read in this transaction is of one moment, and nothing is written.
@@ -92,3 +92,5 @@ UNION SELECT 'snapshots' WHERE EXISTS (SELECT 1 FROM relight.snapshots AS t
 UNION SELECT 'checkpoint_labels' WHERE EXISTS (SELECT 1 FROM relight.checkpoint_labels AS t
                                                WHERE NOT EXISTS (SELECT 1 FROM relight.sessions AS s
                                                                  WHERE s.sid = t.sid))
+UNION SELECT 'waiting' WHERE EXISTS (SELECT 1 FROM relight.waiting AS t
+                                     WHERE NOT EXISTS (SELECT 1 FROM relight.sessions AS s WHERE s.sid = t.sid))

@@ -98,6 +98,7 @@ UNION SELECT 'heads' FROM heads WHERE sid NOT IN (SELECT sid FROM sessions)
 UNION SELECT 'session_labels' FROM session_labels WHERE sid NOT IN (SELECT sid FROM sessions)
 UNION SELECT 'snapshots' FROM snapshots WHERE sid NOT IN (SELECT sid FROM sessions)
 UNION SELECT 'checkpoint_labels' FROM checkpoint_labels WHERE sid NOT IN (SELECT sid FROM sessions)
+UNION SELECT 'waiting' FROM waiting WHERE sid NOT IN (SELECT sid FROM sessions)
 
 -- name: miscounted
 -- Statuses whose count is not the number of their sessions.

@@ -1,7 +1,12 @@
-"""JSON as the reference promises it: which keys a session, a checkpoint, a call and a plan have, and in which order."""
+"""JSON as the reference promises it: which keys a session, a checkpoint, a call and a plan have, and in which order.
+
+The same for every door: `--json` of the command line, the HTTP interface, and the pages over it.
+"""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -9,6 +14,7 @@ import msgspec
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import ResumePlan, SessionInfo
+from relight.model.snapshot import RestorePlan
 
 SESSION_KEYS: Final = [
     "id",
@@ -87,3 +93,32 @@ def plan_document(plan: ResumePlan) -> dict[str, Any]:
     built: dict[str, Any] = msgspec.to_builtins(plan)
     built["in_doubt"] = [call_document(call) for call in plan.in_doubt]
     return built
+
+
+def restore_document(plans: Mapping[str, RestorePlan]) -> dict[str, Any]:
+    """What a restore does or would do, by root."""
+    return {
+        root: {
+            "target": plan.target,
+            "safety": plan.safety.id,
+            "written": [path_text(one.path) for one in plan.decision.writes],
+            "deleted": [path_text(one.path) for one in plan.decision.deletes],
+            "kept": [{"path": path_text(one.path), "reason": one.reason} for one in plan.decision.kept],
+            "conflicts": [{"path": path_text(one.path), "reason": one.reason} for one in plan.decision.conflicts],
+            "may_run_later": [path_text(path) for path in plan.decision.may_run_later],
+            "left_out": [{"path": path_text(one.path), "reason": one.reason} for one in plan.left_out],
+        }
+        for root, plan in plans.items()
+    }
+
+
+def path_text(path: bytes) -> str:
+    """A path as text; bytes that are no text are kept by escapes, so that it leads back to the file."""
+    return os.fsdecode(path)
+
+
+def encoded(document: Any) -> bytes:
+    """As bytes: whatever a message may hold, lone surrogates and long numbers too, in plain ASCII."""
+    import json
+
+    return json.dumps(document, ensure_ascii=True, default=str, separators=(",", ":")).encode("ascii")

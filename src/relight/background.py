@@ -1,0 +1,148 @@
+"""A start in the background: a supervisor process of its own, and the proof that it began before anybody is told so.
+
+The same for `--detach` and for the server. The supervisor is `relight resume` in a session of its own, so that it
+outlives whoever asked for it; what it prints goes to a file beside the store. It begins when it owns the session: until
+then nothing was changed, and where it does not begin, what it said is told.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections import deque
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from relight.errors import AgentFailed, RelightError
+from relight.model.info import SessionInfo
+from relight.ports.runtime import STORE_VARIABLE
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+START_SECONDS: Final = 15.0
+_LOOK_SECONDS: Final = 0.05
+_END_SECONDS: Final = 2.0
+_SAID_LINES: Final = 6
+_SAID_BYTES: Final = 8192
+_TOKEN: Final = "RELIGHT_TOKEN"
+
+
+class Begun(NamedTuple):
+    """A supervisor that owns the session, or waits with it for its time."""
+
+    session: SessionInfo
+    pid: int
+    child: subprocess.Popen[bytes]
+    """to be reaped by whoever outlives it"""
+
+
+def start_in_background(
+    rl: Relight,
+    session: str,
+    *,
+    prompt: str | None = None,
+    retries: int | None = None,
+    restore: bool = False,
+    without_secrets: bool = False,
+    from_last_good: bool = False,
+    now: bool = False,
+    seconds: float = START_SECONDS,
+) -> Begun:
+    """Start a supervisor for a session and wait until it owns it. AgentFailed where it does not, with what it said."""
+    before = rl.get(session)
+    flags = {"--restore": restore, "--without-secrets": without_secrets, "--from-last-good": from_last_good}
+    command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--yes", "--quiet"]
+    command += [flag for flag, wanted in {**flags, "--now": now}.items() if wanted]
+    command += ["--retries", str(retries)] if retries is not None else []
+    command += ["--", before.id, *([prompt] if prompt is not None else [])]
+    environment = {**os.environ, STORE_VARIABLE: rl.store.url}  # not an argument: an address may hold a password
+    environment.pop(_TOKEN, None)  # an agent does not get the key to the server that started it
+    log = rl.run_directory(before.id) / "supervisor.log"
+    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as kept:
+        said_from = kept.tell()
+        child = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True, env=environment
+        )
+    info = _wait(rl, before, child, seconds)
+    if info.attempt == before.attempt and not _waits(info, child):
+        _end(child)
+        hints = [f"see what stands against it: relight resume {info.title} --dry-run"]
+        evidence = _said(log, said_from)
+        raise AgentFailed(f"{info.title}: it did not start in the background", evidence=evidence, hints=hints)
+    return Begun(info, child.pid, child)
+
+
+def _wait(rl: Relight, before: SessionInfo, child: subprocess.Popen[bytes], seconds: float) -> SessionInfo:
+    """Until it began, ended, or its time is over."""
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        ended = child.poll() is not None  # looked at first: what it wrote before it ended is seen below
+        info = rl.get(before.id)
+        if info.attempt != before.attempt or ended:
+            return info
+        time.sleep(_LOOK_SECONDS)
+    return rl.get(before.id)
+
+
+def _waits(info: SessionInfo, child: subprocess.Popen[bytes]) -> bool:
+    """In line until a usage limit ends: the supervisor sits there and wakes it."""
+    return child.poll() is None and info.status == "queued" and info.wake_at is not None
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """A supervisor that does not begin is not left behind to begin later."""
+    if child.poll() is None:
+        child.terminate()
+        try:
+            child.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def _said(log: Path, since: int) -> list[str]:
+    """Its last lines, as evidence."""
+    try:
+        with open(log, "rb") as kept:
+            kept.seek(max(since, kept.seek(0, os.SEEK_END) - _SAID_BYTES))
+            text = kept.read().decode("utf-8", "replace")
+    except OSError:
+        return []
+    return list(deque((line for line in text.splitlines() if line.strip()), maxlen=_SAID_LINES))
+
+
+def resume_in_background(
+    rl: Relight,
+    ref: str,
+    *,
+    prompt: str | None = None,
+    retries: int | None = None,
+    restore: bool = False,
+    without_secrets: bool = False,
+    from_last_good: bool = False,
+    now: bool = False,
+) -> Begun:
+    """A resume: refused before anything is touched, or begun. Below the head a fork is made, and goes if it cannot."""
+    if not from_last_good:  # a damaged session is mended by the supervisor, which then looks
+        rl.check_start(ref, prompt=prompt, restore=restore, without_secrets=without_secrets)
+    plan = rl.can_resume(ref, disk=False)
+    fork = rl.fork(ref) if plan.forks else None
+    session = fork.id if fork is not None else plan.session
+    try:
+        return start_in_background(
+            rl,
+            session,
+            prompt=prompt,
+            retries=retries,
+            restore=restore,
+            without_secrets=without_secrets,
+            from_last_good=from_last_good and fork is None,
+            now=now,
+        )
+    except RelightError:
+        if fork is not None:
+            rl.drop(fork.id)
+        raise

@@ -1,0 +1,179 @@
+"""Blobs as files of a directory that several machines see: a network share. Keeps `ports.blobs.Blobs`.
+
+A blob is written beside its place under a name of its own, synced, and linked into place, which fails where the name is
+taken; so it is whole or absent, and the first writer wins. What a kill leaves beside is removed by `list` after a day.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import time
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import islice
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from relight.ports.blobs import PAGE_MOST, Blob, checked_key, checked_prefix
+
+_BESIDE: Final = ".new-"
+"""no blob's name begins with a dot"""
+_TRIES: Final = 8
+_LEFT_SECONDS: Final = 86_400.0
+"""after this nobody is writing it any more"""
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class DirectoryBlobs:
+    """One directory."""
+
+    is_own = False
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory.absolute()
+        self.place = self.address = f"file://{quote(str(self._directory))}"
+
+    def put(self, key: str, data: bytes) -> bool:
+        target = self._path(key)
+        with self._told():
+            for left in reversed(range(_TRIES)):
+                try:
+                    return self._put(target, data)
+                except FileNotFoundError:  # whoever removed the last blob of a directory has removed it too
+                    if not left:
+                        raise
+        raise AssertionError("unreachable: the last try returns or raises")
+
+    def _put(self, target: Path, data: bytes) -> bool:
+        if target.exists():
+            return False
+        self._make(target.parent)
+        beside = target.parent / f"{_BESIDE}{secrets.token_hex(8)}"
+        try:
+            with beside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            try:
+                target.hardlink_to(beside)
+            except FileExistsError:
+                return False
+        finally:
+            beside.unlink(missing_ok=True)
+        _sync(target.parent)
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        with self._told():
+            try:
+                return self._path(key).read_bytes()
+            except FileNotFoundError:
+                return None
+
+    def get_range(self, key: str, start: int, length: int) -> bytes | None:
+        with self._told():
+            try:
+                with self._path(key).open("rb") as file:
+                    return os.pread(file.fileno(), length, start)
+            except FileNotFoundError:
+                return None
+
+    def stat(self, key: str) -> Blob | None:
+        with self._told():
+            return self._stat(key)
+
+    def _stat(self, key: str) -> Blob | None:
+        try:
+            found = self._path(key).stat()
+        except FileNotFoundError:
+            return None
+        return Blob(key, found.st_size, found.st_mtime)
+
+    def list(self, prefix: str = "", *, after: str = "", limit: int = PAGE_MOST) -> list[Blob]:
+        with self._told():
+            names = sorted(self._below(checked_prefix(prefix)))
+            found = (self._stat(name) for name in names[bisect_right(names, after) :])
+            return list(islice((one for one in found if one is not None), limit))
+
+    def _below(self, prefix: str) -> Iterator[str]:
+        top = self._directory / prefix
+        for at, _, files in os.walk(top, onerror=_unless_missing):
+            base = "" if Path(at) == self._directory else f"{Path(at).relative_to(self._directory)}/"
+            for name in files:
+                if name.startswith(_BESIDE):
+                    _forget_left(Path(at) / name)
+                else:
+                    yield base + name
+
+    def delete(self, keys: Iterable[str]) -> None:
+        emptied: set[Path] = set()
+        with self._told():
+            for key in keys:
+                path = self._path(key)
+                path.unlink(missing_ok=True)
+                emptied.add(path.parent)
+            for directory in sorted(emptied, key=lambda one: len(one.parts), reverse=True):
+                self._tidy(directory)
+
+    def _tidy(self, directory: Path) -> None:
+        """Empty directories go; who puts something at that very moment makes them again."""
+        with suppress(FileNotFoundError):
+            _sync(directory)
+        while directory != self._directory:
+            try:
+                directory.rmdir()
+            except OSError:
+                return
+            directory = directory.parent
+
+    def _make(self, directory: Path) -> None:
+        """With its parents, whose entries are synced too."""
+        if directory.is_dir():
+            return
+        if directory != self._directory:
+            self._make(directory.parent)
+        with suppress(FileExistsError):
+            directory.mkdir(mode=0o700, parents=directory == self._directory)
+            _sync(directory.parent)
+
+    def _path(self, key: str) -> Path:
+        return self._directory / checked_key(key)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            if error.errno in _FULL:
+                raise StoreFull(self.place) from error
+            if error.errno in _FORBIDDEN:
+                raise StoreReadOnly(self.place) from error
+            raise StoreUnavailable(
+                f"{self.place}: {error.strerror or error}",
+                hints=["check that the shared directory is mounted here: RELIGHT_BLOBS"],
+            ) from error
+
+
+def _unless_missing(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError):
+        raise error
+
+
+def _forget_left(path: Path) -> None:
+    with suppress(FileNotFoundError):
+        if path.stat().st_mtime < time.time() - _LEFT_SECONDS:
+            path.unlink()
+
+
+def _sync(directory: Path) -> None:
+    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,1 @@
+"""Blobs in the store's own PostgreSQL database."""

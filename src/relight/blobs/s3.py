@@ -1,0 +1,247 @@
+"""Blobs in S3-compatible object storage, by obstore. Keeps `ports.blobs.Blobs`.
+
+A blob is put on condition that the name is free, in one request; one over MULTIPART_BYTES goes up in pieces, after a
+look whether the name is free. Requests are tried again with growing pauses, within RETRY_SECONDS. Where a first try had
+succeeded and only its answer was lost, the second one says that the name is taken: who puts something once compares.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from datetime import timedelta
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+import obstore
+from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedError, UnauthenticatedError
+from obstore.store import S3Store
+
+from relight.errors import StoreError, StoreUnavailable, UsageError
+from relight.ports.blobs import PAGE_MOST, Blob, checked_key, checked_prefix
+
+MULTIPART_BYTES: Final = 64 * 1024 * 1024
+PIECE_BYTES: Final = 16 * 1024 * 1024
+DELETE_MOST: Final = 1000
+RETRIES: Final = 8
+RETRY_SECONDS: Final = 30
+REQUEST_SECONDS: Final = 180
+CONNECT_SECONDS: Final = 5
+_EXAMPLE: Final = "RELIGHT_BLOBS=s3://bucket/prefix"
+_BUCKET: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{1,254}")
+_ENDPOINT: Final = re.compile(r"https?://(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::([0-9]{1,5}))?(?:/[!-~]*)?")
+_ENDPOINT_EXAMPLE: Final = "RELIGHT_S3_ENDPOINT=https://minio.example:9000"
+_HINTS: Final = (
+    ("NoSuchBucket", "create the bucket first, or check its name in RELIGHT_BLOBS"),
+    ("InvalidAccessKeyId", "check AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+    ("SignatureDoesNotMatch", "check AWS_SECRET_ACCESS_KEY and AWS_REGION"),
+    ("ExpiredToken", "renew the credentials: AWS_SESSION_TOKEN has expired"),
+    ("AccessDenied", "let this key read, write, list and delete below the prefix of RELIGHT_BLOBS"),
+    ("PermanentRedirect", "set AWS_REGION to the bucket's region"),
+    ("error sending request", "start it, or check RELIGHT_S3_ENDPOINT and the network between here and there"),
+    ("credential", "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"),
+)
+
+
+class S3Blobs:
+    """One prefix of one bucket."""
+
+    is_own = False
+
+    def __init__(self, address: str, environment: Mapping[str, str]) -> None:
+        """`s3://bucket/prefix`; endpoint, region and keys as the environment says."""
+        bucket, prefix = _bucket_and_prefix(address)
+        self.place = self.address = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
+        self._process = os.getpid()
+        config, endpoint = _config(environment)
+        try:
+            self._store = S3Store(
+                bucket,
+                prefix=prefix or None,
+                config=config,
+                client_options={
+                    "allow_http": endpoint.startswith("http://"),
+                    "connect_timeout": timedelta(seconds=CONNECT_SECONDS),
+                    "timeout": timedelta(seconds=REQUEST_SECONDS),
+                },
+                retry_config={
+                    "max_retries": RETRIES,
+                    "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+                    "backoff": {
+                        "init_backoff": timedelta(milliseconds=100),
+                        "max_backoff": timedelta(seconds=5),
+                        "base": 2,
+                    },
+                },
+            )
+        except (BaseError, ValueError) as error:
+            raise UsageError(f"{self.place}: {_sentence(error)}", hints=[_EXAMPLE]) from None
+
+    def put(self, key: str, data: bytes) -> bool:
+        with self._told():
+            if len(data) > MULTIPART_BYTES:
+                return self._put_in_pieces(checked_key(key), data)
+            try:
+                self._put_whole(checked_key(key), data)
+            except AlreadyExistsError:
+                return False
+            return True
+
+    def _put_whole(self, key: str, data: bytes) -> None:
+        try:
+            obstore.put(self._store, key, data, mode="create", use_multipart=False)
+        except BaseError as error:
+            if not _was_cut(error):
+                raise
+            obstore.put(self._store, key, data, mode="create", use_multipart=False)
+
+    def _put_in_pieces(self, key: str, data: bytes) -> bool:
+        if self._stat(key) is not None:
+            return False
+        obstore.put(self._store, key, data, use_multipart=True, chunk_size=PIECE_BYTES, max_concurrency=4)
+        return True
+
+    def get(self, key: str) -> bytes | None:
+        with self._told():
+            try:
+                return bytes(obstore.get(self._store, checked_key(key)).bytes())
+            except FileNotFoundError as error:
+                _unless_absent(error)
+                return None
+
+    def get_range(self, key: str, start: int, length: int) -> bytes | None:
+        with self._told():
+            try:
+                return bytes(obstore.get_range(self._store, checked_key(key), start=start, length=length))
+            except FileNotFoundError as error:
+                _unless_absent(error)
+                return None
+            except BaseError as error:
+                if "InvalidRange" not in str(error) and "416" not in str(error):
+                    raise
+                return b""  # it ends before
+
+    def stat(self, key: str) -> Blob | None:
+        with self._told():
+            return self._stat(checked_key(key))
+
+    def _stat(self, key: str) -> Blob | None:
+        try:
+            return _blob(obstore.head(self._store, key))
+        except FileNotFoundError as error:
+            _unless_absent(error)
+            return None
+
+    def list(self, prefix: str = "", *, after: str = "", limit: int = PAGE_MOST) -> list[Blob]:
+        below = checked_prefix(prefix).rstrip("/") or None
+        with self._told():
+            found: list[Blob] = []
+            for page in obstore.list(self._store, below, offset=after or None, chunk_size=limit):
+                found += map(_blob, page)
+                if len(found) >= limit:
+                    break
+            return sorted(found)[:limit]
+
+    def delete(self, keys: Iterable[str]) -> None:
+        going = [checked_key(key) for key in keys]
+        with self._told():
+            for at in range(0, len(going), DELETE_MOST):
+                obstore.delete(self._store, going[at : at + DELETE_MOST])
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        if os.getpid() != self._process:
+            raise StoreUnavailable(
+                f"{self.place}: object storage cannot be used in a forked child of the process that opened it",
+                hints=["open relight in the child, or start it with spawn instead of fork"],
+            )
+        try:
+            yield
+        except (BaseError, OSError) as error:
+            raise self._explained(error) from None
+
+    def _explained(self, error: Exception) -> StoreError:
+        said = str(error)
+        refused = isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError)
+        other = "check keys and rights: relight doctor" if refused else "check that it is up: relight doctor"
+        hint = next((hint for words, hint in _HINTS if words in said), other)
+        what = "object storage refused it" if refused else "object storage could not be used"
+        return StoreUnavailable(f"{self.place}: {what}", evidence=[f"s3: {_sentence(error)}"], hints=[hint])
+
+
+def _bucket_and_prefix(address: str) -> tuple[str, str]:
+    """Checked here: obstore panics where a name cannot be part of a request."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        parts = urlsplit("")
+    is_one = parts.scheme == "s3" and _BUCKET.fullmatch(parts.netloc) and not parts.query and not parts.fragment
+    if not is_one or not address.isprintable():
+        raise UsageError("not an address of object storage", hints=[_EXAMPLE])
+    return parts.netloc, parts.path.strip("/")
+
+
+def _checked_endpoint(endpoint: str) -> str:
+    matched = _ENDPOINT.fullmatch(endpoint)
+    if endpoint and (matched is None or int(matched[1] or 0) > 65_535):
+        raise UsageError(
+            "not an endpoint of object storage: it begins with http:// or https:// and has no user or key in it",
+            hints=[_ENDPOINT_EXAMPLE],
+        )
+    return endpoint
+
+
+def _checked_value(name: str, value: str) -> str:
+    """Without what a copied line ends with; its text is never shown."""
+    if not value.isascii() or not value.isprintable():
+        raise UsageError(f"{name} holds characters that no key has", hints=[f"set {name} again"])
+    return value
+
+
+def _config(environment: Mapping[str, str]) -> tuple[Any, str]:
+    """What obstore is told, and the endpoint. Other AWS variables, such as a container's role, it reads itself."""
+    endpoint = (
+        environment.get("RELIGHT_S3_ENDPOINT")
+        or environment.get("AWS_ENDPOINT_URL_S3")
+        or environment.get("AWS_ENDPOINT_URL")
+        or ""
+    ).strip()
+    endpoint = _checked_endpoint(endpoint)
+
+    def told(name: str) -> str:
+        return _checked_value(name, environment.get(name, "").strip())
+
+    given = {
+        "access_key_id": told("AWS_ACCESS_KEY_ID"),
+        "secret_access_key": told("AWS_SECRET_ACCESS_KEY"),
+        "session_token": told("AWS_SESSION_TOKEN"),
+        "endpoint": endpoint,
+        "region": told("AWS_REGION") or told("AWS_DEFAULT_REGION") or "us-east-1",
+    }
+    hosted = environment.get("RELIGHT_S3_STYLE", "path") == "virtual"
+    config: dict[str, Any] = {name: value for name, value in given.items() if value}
+    return {**config, "virtual_hosted_style_request": hosted}, endpoint
+
+
+def _blob(meta: Any) -> Blob:
+    return Blob(meta["path"], meta["size"], meta["last_modified"].timestamp())
+
+
+def _unless_absent(error: FileNotFoundError) -> None:
+    """A blob that is not there is no error; a bucket that is not, is one."""
+    if "NoSuchBucket" in str(error):
+        raise error
+
+
+def _was_cut(error: BaseError) -> bool:
+    """A connection that ended while a write was under way. obstore does not try those again, for nobody knows what
+    became of them; with the condition that the name is free, one may."""
+    return "HTTP error" in str(error) and "max_retries" not in _sentence(error)
+
+
+def _sentence(error: Exception) -> str:
+    """What it said, without what only its authors can read."""
+    first = str(error).split("\n\nDebug source", maxsplit=1)[0]
+    return " ".join(first.split())[:300]

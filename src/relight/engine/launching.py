@@ -1,0 +1,153 @@
+"""Before anything runs: a session that knows how it is started, and what stands against starting it.
+
+A refusal comes before anything is touched. Whether a program is there is looked at on the machine that will start it:
+this one, unless the session is put in line for a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from relight.engine import resuming
+from relight.engine.context import Context
+from relight.engine.files import close_all, housed, open_roots
+from relight.engine.opening import checked_fields, create, gate, new_identity
+from relight.engine.reading import Found
+from relight.engine.surveying import missing_roots
+from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
+from relight.model.execution import execution_of
+from relight.model.policy import RunPolicy
+from relight.model.queueing import Place
+from relight.model.session import Identity
+from relight.ports.agent import AgentAdapter
+
+_NAMES: Final = 1000
+
+
+def launch(
+    context: Context,
+    command: Sequence[str],
+    *,
+    directory: str,
+    name: str | None,
+    agent: str,
+    runtime: str = "process",
+    workspace: Mapping[str, str] | None = None,
+    policy: RunPolicy | None = None,
+    labels: Mapping[str, str] | None = None,
+    place: Place | None = None,
+    wake_us: int | None = None,
+    in_line: bool = True,
+) -> Identity:
+    """A session that knows how it is started; nothing runs yet. Without a name it gets one that can be typed.
+
+    With a `place` it stands in line for a worker from the commit that makes it; not yet `in_line`: until a step puts it
+    there. The worker may be on another machine: whether its program is there is looked at by whoever starts it.
+    """
+    adapter = context.agents.of(command)
+    policy = policy or RunPolicy()
+    if place is None:
+        _check_program(context, adapter, command, directory, runtime)
+    _refuse_unshared(context)
+    if policy.approve and not adapter.capabilities.approvals:
+        raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
+    if name is not None and context.store.find_named(name) is not None:
+        hints = [f"go on with it: relight resume {name}", "or choose another name"]
+        raise Conflict(f"{name}: the name is taken", hints=hints)
+    fields: dict[str, Any] = {
+        "agent": agent if adapter.name == "command" else adapter.name,
+        "provider": adapter.provider,
+        "task": adapter.task_of(command),
+        "command": list(command),
+        "directory": directory,
+        "runtime": runtime,
+        "policy": policy,
+        "secrets": [name for name in adapter.secrets if context.environment.get(name)],
+        **checked_fields(labels=labels, metadata=None),
+        "place": place,
+    }
+    identity = new_identity(context, name or _free_name(context, agent, directory), fields)
+    if workspace:
+        identity = housed(context, identity, workspace)
+        close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
+    elif adapter.capabilities.transcript:
+        identity = _housed_where_it_runs(context, identity, directory)
+    return create(context, identity, wake_us=wake_us, in_line=in_line).identity
+
+
+def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
+    """The program is there and can be started in this kind of place."""
+    try:
+        context.runtimes(name, "", True).check(command, directory)
+    except UsageError as error:
+        if not adapter.capabilities.transcript or not adapter.install_hint or "no program" not in error.message:
+            raise  # the program's own name says more than "command"
+        raise UsageError(f"{adapter.name} is not installed", hints=[f"install it: {adapter.install_hint}"]) from None
+
+
+def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
+    """A coding agent's files are captured where it runs, unless that is no place to capture."""
+    try:
+        housed_there = housed(context, identity, directory)
+        close_all(open_roots(context.workspaces(), housed_there, watch=False))
+    except WorkspaceUnusable as error:
+        context.tell(f"its files are not captured: {error.why}; choose them: relight run --workspace DIR")
+        return identity
+    return housed_there
+
+
+def _free_name(context: Context, agent: str, directory: str) -> str:
+    """Agent and directory, `claude-shop`, then `claude-shop-2`."""
+    last = directory.rstrip("/").rpartition("/")[2]
+    stem = "-".join(filter(None, (_typable(agent), _typable(last))))[:80] or "session"
+    for number in range(1, _NAMES):
+        name = stem if number == 1 else f"{stem}-{number}"
+        if context.store.find_named(name) is None:
+            return name
+    raise Conflict(f"{stem}: {_NAMES} sessions of this name", hints=["choose one: relight run --name NAME -- ..."])
+
+
+def _typable(text: str) -> str:
+    kept = "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in text)
+    return kept.strip("._-")
+
+
+def check_startable(
+    context: Context, found: Found, *, prompt: str | None, restore: bool = False, without_secrets: bool = False
+) -> None:
+    """Refuse, before anything is touched, what could not be started in the end."""
+    gate(found)
+    name = found.identity.name or found.identity.id[:8]
+    if found.identity.command is None and "imported" in found.identity.metadata:
+        hints = [f"import it again with the key it was signed with, or take a copy: relight fork {name}"]
+        raise NotResumable(name, "it was imported and its signature is not known: it starts nothing", hints=hints)
+    if found.identity.command is None or found.identity.directory is None:
+        hints = ["it goes on where it stopped when your program opens it again"]
+        raise NotResumable(name, "relight did not start it, so run your program again", hints=hints)
+    below_head = found.seq is not None and found.seq != found.whole_head().head
+    if found.whole_head().status == "completed" and prompt is None and not below_head:
+        raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
+    _refuse_unshared(context)
+    resuming.check_workspace(context, found, restore=restore)
+    missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
+    if missing:
+        hints = ["set them, then: relight resume " + name, "or go on without them: relight resume --without-secrets"]
+        if not without_secrets:
+            raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
+    if not missing_roots(found.identity):  # else once it is there: its directory may be one of them
+        adapter = context.agent(found.identity)
+        runtime = found.identity.runtime or "process"
+        _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
+
+
+def bring_back(context: Context, found: Found) -> None:
+    """Put the workspace back, then look again whether the program can be started in it."""
+    resuming.bring_back(context, found)
+    context.runtime(found.identity).check(found.identity.command or [], found.identity.directory or ".")
+
+
+def _refuse_unshared(context: Context) -> None:
+    if context.store.durability == "none" and "://" not in context.store.url:
+        what = "a program can only be supervised on a store that it can open too"
+        raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])

@@ -1,0 +1,337 @@
+"""A ledger: a session whose steps each hold a record of a framework's own, which no fold looks into.
+
+A framework brings its own idea of state (LangGraph: checkpoints of channels), so what it saves is kept beside the
+conversation: data, under the same digest chain, lease, retention and verbs. A record is written as bytes that were
+encoded once and is read back as bytes, so that a list need not decode what it does not show.
+
+    look (who owns it?) -> claim, one step -> append, one step each -> the last one may give the lease back
+
+Nothing here is thread-safe: whoever holds a ledger holds a lock around it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from relight.engine.context import Context
+from relight.engine.listing import every_session
+from relight.engine.opening import create, evidence_of, gate, new_identity, refuse_if_held
+from relight.engine.reading import Found, chain_of, newest_whole
+from relight.engine.recorder import Recorder
+from relight.engine.recovering import go_back_to_whole
+from relight.errors import Conflict, Corrupt, HasForks, LeaseLost, NotFound
+from relight.journal.chain import broken_links
+from relight.journal.codec import Undecodable, decode_records, encode_changes
+from relight.journal.commit import plan_commit
+from relight.journal.describe import derived_status
+from relight.journal.fold import Fold
+from relight.journal.lineage import stretches, visible
+from relight.model.session import GENESIS, Head, Identity
+from relight.model.status import StatusChange
+from relight.model.step import AttemptStart, Changes, Claim, Draft, Step, StepKind
+from relight.ports.store import Query, Record
+
+_CLAIM_TRIES: Final = 5
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One step with a record, the record still encoded."""
+
+    seq: int
+    at_us: int
+    data: bytes
+
+
+class News(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look found."""
+
+    entries: Sequence[Entry]
+    anew: bool
+    """these are all entries there are: forget the former ones"""
+
+
+class Ledger:
+    """One session, seen from the program that keeps records in it."""
+
+    def __init__(self, context: Context, found: Found) -> None:
+        self._context = context
+        self.identity = found.identity
+        self._recorder = Recorder(context.store, context.entropy, found.identity, found.whole_head(), Fold(), Fold)
+        self._seen, self._digest = 0, GENESIS
+        self._path_head = 0
+        """the step that the next visible one builds on"""
+
+    @property
+    def head(self) -> Head:
+        """Where it stands, as far as this program knows."""
+        return self._recorder.head
+
+    @property
+    def recorder(self) -> Recorder:
+        """For the heartbeat."""
+        return self._recorder
+
+    @property
+    def owns(self) -> bool:
+        """Does this program hold the lease, as far as it knows?"""
+        return self._recorder.owns and self._recorder.epoch == self._recorder.head.epoch
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self.identity.name or self.identity.id
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def look(self) -> News:
+        """Everything written since the last look. NotFound where the session is gone, Corrupt where it is damaged."""
+        record = self._context.store.find(self.identity.id)
+        if record is None:
+            raise NotFound(self.name)
+        if record.head is None:
+            raise self._corrupt("its head row fails its seal", None)
+        head = record.head
+        if not self._recorder.owns:
+            self._recorder.head = head
+        if head.seq == self._seen and head.digest == self._digest:
+            return News(entries=(), anew=False)
+        if self._seen:
+            news = self._read(head, self._seen)
+            if news is not None:
+                return news
+        self._seen, self._digest, self._path_head = 0, GENESIS, 0
+        news = self._read(head, 0)
+        assert news is not None
+        return News(entries=news.entries, anew=True)
+
+    def _read(self, head: Head, after: int) -> News | None:
+        """The visible entries behind `after`; None where they do not simply follow, and all must be read again."""
+        steps = self._steps(after, head.seq)
+        if after and (not steps or any(step.kind == "rewind" for step in steps)):
+            return None
+        broken = {one.seq: one.what for one in broken_links(steps, after=after, digest=self._digest)}
+        last = steps[-1] if steps else None
+        if head.seq and (last is None or last.seq < head.seq):
+            raise self._corrupt("the step is missing", (last.seq if last else after) + 1)
+        if last is not None and last.digest != head.digest:
+            broken.setdefault(last.seq, "the step is not the one the session row names")
+        by_seq = {step.seq: step for step in steps}
+        path = visible({seq: step.base for seq, step in by_seq.items()}, head=head.head, since=0)
+        if path and by_seq[path[0]].base != (self._path_head if after else 0):
+            if after:
+                return None
+            raise self._corrupt("the step is missing", by_seq[path[0]].base)
+        wrong = [seq for seq in path if seq in broken]
+        if wrong:
+            raise self._corrupt(broken[wrong[0]], wrong[0])
+        if last is not None and last.seq in broken and not (last.kind == "rewind" and last.digest == head.digest):
+            raise self._corrupt(broken[last.seq], last.seq)
+        entries = self._decoded([by_seq[seq] for seq in path])
+        self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
+        return News(entries=entries, anew=False)
+
+    def _steps(self, after: int, upto: int) -> list[Step]:
+        chain = chain_of(self._context.store, self.identity)
+        return [
+            step
+            for stretch in stretches(chain, after=after, upto=upto)
+            for step in self._context.store.steps(stretch.session, after=stretch.after, upto=stretch.upto)
+        ]
+
+    def _decoded(self, steps: list[Step]) -> list[Entry]:
+        found: list[Entry] = []
+        at = 0
+        try:
+            for at, data in enumerate(decode_records([step.body for step in steps])):
+                if data:
+                    found.append(Entry(seq=steps[at].seq, at_us=steps[at].at_us, data=data))
+        except Undecodable as error:
+            bad = steps[min(at + 1, len(steps) - 1)] if found or at else steps[0]
+            raise self._corrupt(f"the step cannot be read: {error}", bad.seq) from None
+        return found
+
+    def _corrupt(self, what: str, seq: int | None) -> Corrupt:
+        store = self._context.store
+        chain = chain_of(store, self.identity)
+        below = seq if seq is not None else max((step.seq for step in store.steps(self.identity.id)), default=0) + 1
+        offered = newest_whole(store, chain, below=below)
+        ref = f"{self.name}@{offered}" if offered is not None else None
+        return Corrupt(what, session=self.name, seq=seq, offered=ref)
+
+    def unreadable(self, seq: int, what: str) -> Corrupt:
+        """A record that its own framework cannot read, as damage of that step."""
+        return self._corrupt(what, seq)
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def claim(self, seconds: float) -> None:
+        """Take the lease and begin an attempt, on the newest state that was looked at. LeaseHeld, Conflict."""
+        recorder, context = self._recorder, self._context
+        head = recorder.head
+        gate(Found(identity=self.identity, head=head, seq=None))
+        evidence = evidence_of(context, head)
+        before, why = derived_status(head, evidence)
+        gone = refuse_if_held(context, self.identity, head, evidence)
+        owner = context.host.owner(context.entropy.session_id())
+        claim = Claim(owner=owner, seconds=seconds, expected_epoch=head.epoch, expected_seq=head.seq, owner_gone=gone)
+        attempt = AttemptStart(
+            number=head.attempt + 1,
+            resumed_from=head.head,
+            reason=None if head.attempt == 0 else f"{before}: {why}" if why else before,
+            owner=owner.label,
+        )
+        changes = Changes(attempt=attempt, status=StatusChange(status="working"))
+        recorder.lost = None
+        recorder.commit("attempt", changes, claim=claim)
+        self._followed()
+
+    def append(
+        self, data: bytes, kind: StepKind, *, status: StatusChange | None = None, release: bool = False
+    ) -> Entry:
+        """One durable step with this record. LeaseLost where somebody else has claimed, NotFound where it is gone."""
+        recorder = self._recorder
+        if recorder.lost is not None:
+            raise recorder.lost
+        if not self.owns:
+            raise LeaseLost(self.name, mine=recorder.epoch, current=recorder.head.epoch)
+        try:
+            checkpoint = recorder.commit(kind, Changes(record=msgspec.Raw(data), status=status), release=release)
+        except (LeaseLost, NotFound) as error:
+            recorder.lost = error
+            raise
+        self._followed()
+        return Entry(seq=checkpoint.seq, at_us=recorder.head.updated_us, data=data)
+
+    def rest(self, status: StatusChange) -> None:
+        """Give the lease back, and say how the session rests."""
+        if self.owns and self._recorder.lost is None:
+            self._recorder.commit("status", Changes(status=status), release=True)
+            self._followed()
+
+    def _followed(self) -> None:
+        """What was just committed is known: only the owner writes."""
+        head = self._recorder.head
+        if head.seq == self._seen + 1:
+            self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
+
+    @property
+    def is_current(self) -> bool:
+        """Is everything up to the known head read?"""
+        return self._seen == self._recorder.head.seq and not self._recorder.is_unsure
+
+    # -- as a whole -------------------------------------------------------------------------------------------
+
+    def go_back(self) -> int | None:
+        """Leave damage behind: stand on the newest whole checkpoint again; its seq, None where nothing is broken."""
+        record = self._context.store.find(self.identity.id)
+        if record is None:
+            raise NotFound(self.name)
+        found = Found(identity=record.identity, head=record.head, seq=None)
+        checkpoint = go_back_to_whole(self._context, found)
+        if checkpoint is None:
+            return None
+        record = self._context.store.find(self.identity.id)
+        assert record is not None and record.head is not None
+        return record.head.head
+
+
+def begin(context: Context, name: str | None, fields: Mapping[str, Any]) -> Ledger:
+    """A new session without a record. Conflict where the name is taken."""
+    return Ledger(context, create(context, new_identity(context, name, fields)))
+
+
+def find(context: Context, *, name: str | None = None, id: str | None = None) -> Ledger | None:
+    """The ledger of this name or id, whatever is in it."""
+    record = context.store.find_named(name) if name is not None else None
+    if record is None and id is not None:
+        record = context.store.find(id)
+    return _of(context, record) if record is not None else None
+
+
+def keyed(context: Context, *, agent: str, key: str | None = None) -> Iterator[Ledger]:
+    """All of an agent's, or those with this key, newest created first."""
+    for record in every_session(context.store, Query(agent=agent, key=key)):
+        yield _of(context, record)
+
+
+def _of(context: Context, record: Record) -> Ledger:
+    if record.head is None:
+        name = record.identity.name or record.identity.id
+        chain = chain_of(context.store, record.identity)
+        newest = max((step.seq for step in context.store.steps(record.identity.id)), default=0)
+        offered = newest_whole(context.store, chain, below=newest + 1)
+        ref = f"{name}@{offered}" if offered is not None else None
+        raise Corrupt("its head row fails its seal", session=name, offered=ref)
+    return Ledger(context, Found(identity=record.identity, head=record.head, seq=None))
+
+
+def remove(context: Context, identities: Sequence[Identity]) -> None:
+    """Remove sessions with every byte of theirs, whoever owns them: their owners' next write is refused."""
+    ids = [identity.id for identity in identities]
+    for identity in identities:
+        forks = [one.identity for one in every_session(context.store, Query(parent=identity.id))]
+        others = [fork.name or fork.id for fork in forks if fork.id not in ids]
+        if others:
+            raise HasForks(identity.name or identity.id, others)
+    context.store.delete(ids)
+
+
+def write_whole(
+    context: Context, identity: Identity, records: Sequence[tuple[bytes, StepKind]], status: StatusChange
+) -> None:
+    """A session with all its records at once: there as a whole, or not at all. Nobody owns it.
+
+    Conflict where the id exists or the name is taken.
+    """
+    owner = context.host.owner(context.entropy.session_id())
+    head = Head(session=identity.id)
+    now, at_us = context.store.instant(), context.clock.now_us()
+    steps: list[tuple[Step, Sequence[Any]]] = []
+
+    def add(kind: StepKind, changes: Changes, *, claim: Claim | None = None, release: bool = False) -> None:
+        nonlocal head
+        draft = Draft(
+            kind=kind,
+            body=encode_changes(changes),
+            key=context.entropy.key(),
+            epoch=head.epoch,
+            owner=owner.id,
+            claim=claim,
+            release=release,
+            status=changes.status,
+            attempt=changes.attempt,
+        )
+        committed = plan_commit(head, draft, at_us=at_us, now=now)
+        head = committed.head
+        steps.append((committed.step, ()))
+
+    attempt = AttemptStart(number=1, owner=owner.label)
+    working = StatusChange(status="working")
+    add("attempt", Changes(attempt=attempt, status=working), claim=Claim(owner=owner, seconds=1.0, expected_epoch=0))
+    for data, kind in records:
+        add(kind, Changes(record=msgspec.Raw(data)))
+    add("status", Changes(status=status), release=True)
+    context.store.adopt([Record(identity=identity, head=head)], steps, ())
+
+
+def rename(context: Context, identity: Identity, **fields: Any) -> Identity:
+    """The same session under another name or key."""
+    changed = msgspec.structs.replace(identity, **fields)
+    context.store.update(changed)
+    return changed
+
+
+def claimed(ledger: Ledger, seconds: float) -> Iterator[News]:
+    """Look, then claim what was seen; again where somebody was faster. Yields what each look found."""
+    for number in range(_CLAIM_TRIES):
+        yield ledger.look()
+        try:
+            ledger.claim(seconds)
+        except Conflict:
+            if number + 1 == _CLAIM_TRIES:
+                raise
+            continue
+        return

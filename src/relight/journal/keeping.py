@@ -1,0 +1,35 @@
+"""Small records beside the sessions: what a queue allows, what it has given away, who works. Sealed, data only.
+
+A record that fails its seal counts as not there: a queue without one allows everything, a worker says again who it is.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final, Literal, TypeVar
+
+import msgspec
+
+from relight.model.queueing import Queue, Slots, Worker
+
+KeptKind = Literal["queue", "slots", "worker", "note"]
+SEAL_BYTES: Final = 8
+_DOMAIN: Final = b"relight kept record 1\n"
+_T = TypeVar("_T", Queue, Slots, Worker, int)
+
+
+def keepable(record: Queue | Slots | Worker | int) -> bytes:
+    """As stored: its seal, then its bytes."""
+    body = msgspec.msgpack.encode(record)
+    return sha256(_DOMAIN + body).digest()[:SEAL_BYTES] + body
+
+
+def unkept(stored: bytes, kind: type[_T]) -> _T | None:
+    """What was given to `keepable`, or None where it is something else."""
+    body = stored[SEAL_BYTES:]
+    if sha256(_DOMAIN + body).digest()[:SEAL_BYTES] != stored[:SEAL_BYTES]:
+        return None
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError:
+        return None

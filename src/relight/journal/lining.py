@@ -1,0 +1,93 @@
+"""Who waits in which line, and who goes first. Pure: stores keep the rows, workers ask for the first of them.
+
+A row exists exactly while a session with a place is queued. The greater priority goes first, then whoever stands there
+longer. A session with a time to wake joins when its time has come; of those, the ones whose time came first are looked
+at first, and then take their place by priority like the others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+
+from relight.errors import InvalidName, UsageError
+from relight.model.queueing import Line, Place
+from relight.model.ref import NAME_RULE, check_name
+from relight.model.session import Head
+
+MOST_PRIORITY: Final = 1_000_000
+MOST_WANTS: Final = 16
+
+
+class Waiting(msgspec.Struct, frozen=True, gc=False):
+    """One row of a line."""
+
+    line: Line
+    priority: int
+    since_us: int
+    session: str
+    wake_us: int | None
+
+    @property
+    def rank(self) -> tuple[int, int, str]:
+        """Smaller goes first."""
+        return -self.priority, self.since_us, self.session
+
+
+def waiting_of(head: Head) -> Waiting | None:
+    """The row that a session has while it stands like this."""
+    place = head.place
+    if place is None or head.status != "queued":
+        return None
+    return Waiting(place.line, place.priority, place.since_us, head.session, head.wake_us)
+
+
+def line_key(line: Line) -> str:
+    """A line in one word, for stores: `queue`, or `queue gpu,eu`. No name has a space or a comma in it."""
+    return " ".join((line.queue, ",".join(line.wants))) if line.wants else line.queue
+
+
+def line_of(key: str) -> Line:
+    """What was given to `line_key`."""
+    queue, _, wants = key.partition(" ")
+    return Line(queue, tuple(wants.split(","))) if wants else Line(queue)
+
+
+def fitting(lines: Iterable[Line], queues: Sequence[str], labels: Sequence[str]) -> list[Line]:
+    """The lines that a worker of these queues and labels may serve."""
+    have = set(labels)
+    return [line for line in lines if line.queue in queues and have.issuperset(line.wants)]
+
+
+def first_of(rows: Iterable[Waiting], limit: int) -> list[Waiting]:
+    """The first of several lines together."""
+    return sorted(rows, key=lambda row: row.rank)[:limit]
+
+
+def checked_place(queue: str, *, priority: int, wants: Iterable[str], since_us: int) -> Place:
+    """A place as a user asked for it, or a refusal that says what is wrong with it."""
+    if type(priority) is not int or abs(priority) > MOST_PRIORITY:
+        raise UsageError(f"a priority is a whole number up to {MOST_PRIORITY}, not {priority!a}")
+    labels = tuple(sorted({checked_label(one) for one in wants}))
+    if len(labels) > MOST_WANTS:
+        raise UsageError(f"a session may want {MOST_WANTS} labels of its worker, not {len(labels)}")
+    return Place(queue=checked_queue(queue), priority=priority, wants=labels, since_us=since_us)
+
+
+def checked_queue(name: str) -> str:
+    """A queue's name: what can be typed."""
+    return _checked(name, "queue name")
+
+
+def checked_label(name: str) -> str:
+    """A worker's label."""
+    return _checked(name, "worker's label")
+
+
+def _checked(name: str, what: str) -> str:
+    try:
+        return check_name(name)
+    except InvalidName:
+        raise InvalidName(what, str(name), NAME_RULE) from None

@@ -1,0 +1,76 @@
+-- The statements about lines of queued sessions and the small records beside them.
+
+-- name: put_waiting
+-- A session stands here from now on.
+INSERT INTO relight.waiting (sid, line, priority, since_us, id, wake_us) VALUES (%s, %b, %s, %s, %b, %s)
+ON CONFLICT (sid) DO UPDATE SET line = excluded.line, priority = excluded.priority, since_us = excluded.since_us,
+                                id = excluded.id, wake_us = excluded.wake_us
+
+-- name: delete_waiting
+-- It stands in no line.
+DELETE FROM relight.waiting WHERE sid = %s
+
+-- name: find_waiting
+-- Where a session stands.
+SELECT line, priority, since_us, id, wake_us FROM relight.waiting WHERE sid = %s
+
+-- name: lines
+-- The lines in which somebody stands, by jumping from one to the next in each of the two indexes.
+WITH RECURSIVE
+    ready (line) AS (
+        (SELECT line FROM relight.waiting WHERE wake_us IS NULL ORDER BY line LIMIT 1)
+        UNION ALL
+        SELECT (SELECT w.line FROM relight.waiting AS w WHERE w.line > ready.line AND w.wake_us IS NULL
+                ORDER BY w.line LIMIT 1)
+        FROM ready WHERE ready.line IS NOT NULL
+    ),
+    later (line) AS (
+        (SELECT line FROM relight.waiting WHERE wake_us IS NOT NULL ORDER BY line LIMIT 1)
+        UNION ALL
+        SELECT (SELECT w.line FROM relight.waiting AS w WHERE w.line > later.line AND w.wake_us IS NOT NULL
+                ORDER BY w.line LIMIT 1)
+        FROM later WHERE later.line IS NOT NULL
+    )
+SELECT line FROM ready WHERE line IS NOT NULL
+UNION
+SELECT line FROM later WHERE line IS NOT NULL
+
+-- name: first_waiting
+-- The first of a line in its order, and those whose time came first. The time is that of the statement: one that moves
+-- while it runs could not be looked up in an index.
+(SELECT priority, since_us, id, wake_us FROM relight.waiting
+ WHERE line = %(line)b AND wake_us IS NULL ORDER BY priority DESC, since_us, id LIMIT %(limit)s)
+UNION ALL
+(SELECT priority, since_us, id, wake_us FROM relight.waiting
+ WHERE line = %(line)b AND wake_us IS NOT NULL
+   AND wake_us <= coalesce(%(now_us)s::bigint, (extract(epoch FROM statement_timestamp()) * 1000000)::bigint)
+ ORDER BY wake_us, id LIMIT %(limit)s)
+
+-- name: read_head
+-- Where a session stands, as it is.
+SELECT record FROM relight.heads WHERE sid = (SELECT sid FROM relight.sessions WHERE id = %b)
+
+-- name: find_kept
+-- One small record.
+SELECT record FROM relight.kept WHERE kind = %t AND name = %b
+
+-- name: begin_kept
+-- A record to lock, where there is none yet.
+INSERT INTO relight.kept (kind, name, record) VALUES (%t, %b, '') ON CONFLICT DO NOTHING
+
+-- name: lock_kept
+-- One small record, which nobody else changes until this transaction ends.
+SELECT record FROM relight.kept WHERE kind = %t AND name = %b FOR UPDATE
+
+-- name: read_kept
+-- All of a kind.
+SELECT name, record FROM relight.kept WHERE kind = %t ORDER BY name
+
+-- name: put_kept
+-- Write one in the place of the one before.
+INSERT INTO relight.kept (kind, name, record) VALUES (%t, %b, %b)
+ON CONFLICT (kind, name) DO UPDATE SET record = excluded.record
+
+-- name: delete_kept
+-- Remove one.
+DELETE FROM relight.kept WHERE kind = %t AND name = %b

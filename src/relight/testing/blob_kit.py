@@ -1,0 +1,228 @@
+"""The conformance kit of the blob port: every promise of `relight.ports.blobs`, as plain checks.
+
+    class TestMyBlobs(BlobKit):
+        def make_blobs(self):
+            return MyBlobs(...)
+
+is all that pytest needs. Without pytest:
+
+    report = run(lambda: MyBlobs(...))
+    print(report)
+
+Each check gets a blob store without anything in it.
+"""
+
+from __future__ import annotations
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from relight.ports.blobs import Blobs, every
+
+Check = Callable[[Blobs], None]
+LARGE_BYTES: Final = 6 * 1024 * 1024 + 17
+WRITERS: Final = 8
+_MANY: Final = 25
+
+
+def what_is_put_is_read_back(blobs: Blobs) -> None:
+    """The same bytes, whatever they are; none where nothing was put."""
+    for key, data in {"a/empty": b"", "a/text": b"hello", "a/bytes": bytes(range(256)) * 40}.items():
+        assert blobs.get(key) is None and blobs.stat(key) is None and blobs.get_range(key, 0, 4) is None
+        assert blobs.put(key, data) is True
+        assert blobs.get(key) == data
+        found = blobs.stat(key)
+        assert found is not None and (found.key, found.size_bytes) == (key, len(data))
+
+
+def a_name_is_written_once(blobs: Blobs) -> None:
+    """The second one is told so, and changes nothing."""
+    assert blobs.put("pool/segment/0", b"first") is True
+    assert blobs.put("pool/segment/0", b"second") is False
+    assert blobs.put("pool/segment/0", b"") is False
+    assert blobs.get("pool/segment/0") == b"first"
+
+
+def of_two_writers_one_wins(blobs: Blobs) -> None:
+    """However many put one name at once, one of them is told that it did, and its bytes stay."""
+    said: list[bytes] = []
+    problems: list[BaseException] = []
+    barrier = threading.Barrier(WRITERS)
+
+    def write(number: int) -> None:
+        data = bytes([number]) * 70_000
+        try:
+            barrier.wait(30)
+            if blobs.put("pool/race", data):
+                said.append(data)
+        except BaseException as error:
+            problems.append(error)
+
+    threads = [threading.Thread(target=write, args=(number,)) for number in range(WRITERS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert not problems, problems[0]
+    assert len(said) == 1, f"{len(said)} of {WRITERS} were told that the name is theirs"
+    assert blobs.get("pool/race") == said[0]
+
+
+def a_large_one_is_whole(blobs: Blobs) -> None:
+    """More than one request, row or page can hold; and pieces of it from anywhere."""
+    data = b"".join(number.to_bytes(4, "big") for number in range(LARGE_BYTES // 4))
+    assert blobs.put("a/large", data) is True
+    assert blobs.put("a/large", b"other") is False
+    assert blobs.get("a/large") == data
+    for start, length in ((0, 8), (5 * 1024 * 1024 - 3, 900_000), (len(data) - 4, 4), (len(data) - 4, 100)):
+        assert blobs.get_range("a/large", start, length) == data[start : start + length]
+
+
+def a_range_ends_where_the_blob_does(blobs: Blobs) -> None:
+    """Shorter, or empty, and no error."""
+    blobs.put("a/short", b"0123456789")
+    assert blobs.get_range("a/short", 2, 3) == b"234"
+    assert blobs.get_range("a/short", 8, 100) == b"89"
+    assert blobs.get_range("a/short", 10, 5) == b""
+    assert blobs.get_range("a/short", 5_000_000, 5) == b""
+
+
+def a_list_comes_in_pages(blobs: Blobs) -> None:
+    """In the order of the names, each once, those below a prefix and no others."""
+    names = [f"pool/s{number:02}/{part:04x}" for number in range(5) for part in range(5)]
+    for name in reversed(names):
+        blobs.put(name, b"x" * 3)
+    for other in ("poolside/s00/0000", "pool-2/s00/0000", "p/s00", "zebra/s00"):
+        blobs.put(other, b"other")
+    assert len(names) == _MANY
+    first = blobs.list("pool/", limit=10)
+    second = blobs.list("pool/", after=first[-1].key, limit=10)
+    third = blobs.list("pool/", after=second[-1].key, limit=10)
+    assert [one.key for one in (*first, *second, *third)] == names
+    assert blobs.list("pool/", after=third[-1].key, limit=10) == []
+    assert [one.key for one in every(blobs, "pool/s03/")] == names[15:20]
+    assert {one.size_bytes for one in first} == {3}
+    assert [one.key for one in every(blobs)] == sorted(
+        [*names, "poolside/s00/0000", "pool-2/s00/0000", "p/s00", "zebra/s00"]
+    )
+    assert blobs.list("nothing/") == []
+
+
+def what_is_deleted_is_gone(blobs: Blobs) -> None:
+    """Together with its bytes; what was not there is no error, and a name can be used again."""
+    for name in ("a/1", "a/2", "a/3"):
+        blobs.put(name, name.encode())
+    blobs.delete(["a/1", "a/3", "a/never"])
+    blobs.delete(["a/1"])
+    blobs.delete([])
+    assert blobs.get("a/1") is None and blobs.stat("a/3") is None
+    assert [one.key for one in every(blobs, "a/")] == ["a/2"]
+    assert blobs.put("a/1", b"again") is True
+    assert blobs.get("a/1") == b"again"
+
+
+def ages_are_told(blobs: Blobs) -> None:
+    """By one clock: what was put later is not older."""
+    blobs.put("a/1", b"1")
+    blobs.put("a/2", b"2")
+    first, second = blobs.stat("a/1"), blobs.stat("a/2")
+    assert first is not None and second is not None
+    assert 1_500_000_000 < first.written_at <= second.written_at
+    assert {one.key: one.written_at for one in blobs.list("a/")} == {"a/1": first.written_at, "a/2": second.written_at}
+
+
+def a_name_that_is_none_is_refused(blobs: Blobs) -> None:
+    """Before anything is touched: no name leads out of its place."""
+    for key in ("", "/a", "a/", "a//b", "../a", "a/../b", ".a", "a b", "a\n", "a/" * 20 + "a", "ä"):
+        for attempt in (lambda key=key: blobs.put(key, b""), lambda key=key: blobs.get(key)):
+            try:
+                attempt()
+            except ValueError:
+                continue
+            raise AssertionError(f"the name {key!a} was taken")
+
+
+def it_says_where_it_is(blobs: Blobs) -> None:
+    """In words that may be shown to anybody."""
+    assert blobs.place and blobs.address
+    assert isinstance(blobs.is_own, bool)
+
+
+CHECKS: Final[tuple[Check, ...]] = (
+    what_is_put_is_read_back,
+    a_name_is_written_once,
+    of_two_writers_one_wins,
+    a_large_one_is_whole,
+    a_range_ends_where_the_blob_does,
+    a_list_comes_in_pages,
+    what_is_deleted_is_gone,
+    ages_are_told,
+    a_name_that_is_none_is_refused,
+    it_says_where_it_is,
+)
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What became of one check."""
+
+    check: str
+    promise: str
+    problem: str | None
+    """None: the promise is kept"""
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """All outcomes of a run."""
+
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def broken(self) -> tuple[Outcome, ...]:
+        """The promises that are not kept."""
+        return tuple(outcome for outcome in self.outcomes if outcome.problem is not None)
+
+    def __str__(self) -> str:
+        lines = [f"{len(self.outcomes) - len(self.broken)} of {len(self.outcomes)} promises kept"]
+        lines += [f"  {outcome.check}: {outcome.promise}\n    {outcome.problem}" for outcome in self.broken]
+        return "\n".join(lines)
+
+
+def run(make_blobs: Callable[[], Blobs]) -> Report:
+    """Run every check; a broken promise ends its check, not the run."""
+    return Report(outcomes=tuple(_outcome(check, make_blobs) for check in CHECKS))
+
+
+def _outcome(check: Check, make_blobs: Callable[[], Blobs]) -> Outcome:
+    problem = None
+    try:
+        check(make_blobs())
+    except Exception as error:
+        problem = f"{type(error).__name__}: {error}"
+    return Outcome(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
+
+
+class BlobKit(ABC):
+    """For pytest: a subclass whose name begins with `Test` has one test for every check."""
+
+    @abstractmethod
+    def make_blobs(self) -> Blobs:
+        """A blob store with nothing in it."""
+
+    def __init_subclass__(cls, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        for check in CHECKS:
+            name = f"test_{check.__name__}"
+            if not hasattr(cls, name):
+                setattr(cls, name, _as_test(check))
+
+
+def _as_test(check: Check) -> Callable[[BlobKit], None]:
+    def test(self: BlobKit) -> None:
+        check(self.make_blobs())
+
+    test.__doc__ = check.__doc__
+    return test

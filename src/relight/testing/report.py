@@ -1,0 +1,179 @@
+"""The conformance report: every promise of the store port, on every store, side by side.
+
+    python -m relight.testing.report                                        memory and SQLite
+    python -m relight.testing.report postgresql://host/db redis://host/0    and these servers
+
+On a PostgreSQL server a database is made for it and dropped again; on a Redis server keys under a prefix of its own.
+The exit code is 1 where a promise is broken, or where two stores do not keep the same ones.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from itertools import count
+from pathlib import Path
+from secrets import token_hex
+from typing import Final
+
+import msgspec
+
+from relight.ports.store import OPTIONAL, Store
+from relight.testing.clock import ManualClock
+from relight.testing.store_checks.declared import offered
+from relight.testing.store_kit import CHECKS, Outcome, Report, run
+
+Make = Callable[[ManualClock], Store]
+_OURS: Final = "relight_conformance_"
+"""what a database made for a report is called, and then some letters"""
+
+
+class Column(msgspec.Struct, frozen=True, kw_only=True):
+    """One store's part of the report."""
+
+    store: str
+    report: Report
+    offers: frozenset[str]
+
+    def kept(self, room: str) -> tuple[int, int]:
+        """How many promises of a room are kept, and how many there are."""
+        outcomes = [one for one in self.report.outcomes if _ROOMS[one.check] == room]
+        return sum(one.problem is None for one in outcomes), len(outcomes)
+
+
+class Comparison(msgspec.Struct, frozen=True, kw_only=True):
+    """The report."""
+
+    columns: tuple[Column, ...]
+
+    @property
+    def broken(self) -> list[tuple[str, Outcome]]:
+        """Store and promise, for all that are not kept."""
+        return [(column.store, outcome) for column in self.columns for outcome in column.report.broken]
+
+    @property
+    def is_same(self) -> bool:
+        """Were all stores held to the same promises, and kept the same?"""
+        seen = {tuple((one.check, one.problem is None) for one in column.report.outcomes) for column in self.columns}
+        return len(seen) == 1
+
+    def __str__(self) -> str:
+        names = [column.store for column in self.columns]
+        width = max(map(len, names), default=0) + 2
+        lines = [" " * 20 + "".join(name.ljust(max(width, 12)) for name in names)]
+        for room in dict.fromkeys(_ROOMS.values()):
+            cells = [_cell(*column.kept(room)).ljust(max(width, 12)) for column in self.columns]
+            lines.append(room.ljust(20) + "".join(cells))
+        for name in OPTIONAL:
+            cells = [("offered" if name in column.offers else "-").ljust(max(width, 12)) for column in self.columns]
+            lines.append(name.ljust(20) + "".join(cells))
+        lines += [f"{store}: {one.check}: {one.promise}\n    {one.problem}" for store, one in self.broken]
+        return "\n".join(line.rstrip() for line in lines)
+
+
+def compare(stores: Mapping[str, Make]) -> Comparison:
+    """Hold each of them to every promise."""
+    return Comparison(columns=tuple(_column(name, make) for name, make in stores.items()))
+
+
+def _column(name: str, make: Make) -> Column:
+    first = make(ManualClock())
+    offers = offered(first)
+    first.close()
+    return Column(store=name, report=run(make), offers=offers)
+
+
+def _cell(kept: int, promises: int) -> str:
+    return f"{kept} of {promises} {'✓' if kept == promises else '✗'}"
+
+
+_ROOMS: Final = {check.__name__: check.__module__.rpartition(".")[2] for check in CHECKS}
+"""by check: the part of the port it is about"""
+
+
+# -- stores to compare -----------------------------------------------------------------------------------------
+
+
+@contextmanager
+def stores(addresses: Sequence[str]) -> Iterator[dict[str, Make]]:
+    """Memory, SQLite in a directory that goes again, and one for each address; each `make` gives an empty one."""
+    from relight.stores.memory import MemoryStore
+
+    with ExitStack() as stack:
+        directory = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="relight-report-")))
+        made: dict[str, Make] = {"memory": MemoryStore, "sqlite": partial(_sqlite, directory, count(1))}
+        for address in addresses:
+            kind = "redis" if address.startswith(("redis", "unix")) else "postgres"
+            keeper = redis_stores if kind == "redis" else postgres_stores
+            made[kind] = stack.enter_context(keeper(address))
+        yield made
+
+
+def _sqlite(directory: Path, numbers: Iterator[int], clock: ManualClock) -> Store:
+    from relight.stores.sqlite.store import SqliteStore
+
+    return SqliteStore(directory / f"{next(numbers)}.db", clock)
+
+
+@contextmanager
+def postgres_stores(address: str) -> Iterator[Make]:
+    """In a database of their own, one after the other."""
+    import psycopg
+    from psycopg.conninfo import make_conninfo
+
+    from relight.stores.postgres.store import PostgresStore
+
+    def make(clock: ManualClock) -> Store:
+        store = PostgresStore(ours, clock, instead=clock.instant)
+        with psycopg.connect(ours) as connection:
+            tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'relight'").fetchall()
+            for (table,) in tables:
+                if table != "store":
+                    connection.execute(f'DELETE FROM relight."{table}"'.encode())
+        return store
+
+    database = _OURS + token_hex(4)
+    ours = make_conninfo(address, dbname=database)
+    with psycopg.connect(address, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {database}".encode())
+        try:
+            yield make
+        finally:
+            connection.execute(f"DROP DATABASE {database} WITH (FORCE)".encode())
+
+
+@contextmanager
+def redis_stores(address: str) -> Iterator[Make]:
+    """Each under a prefix of its own; their keys go in the end."""
+    import redis
+
+    from relight.stores.redis.store import RedisStore
+
+    numbers, prefix = count(1), f"relight-conformance-{token_hex(4)}"
+
+    def make(clock: ManualClock) -> Store:
+        return RedisStore(
+            f"{address}{'&' if '?' in address else '?'}prefix={prefix}-{next(numbers)}", clock, leases=clock
+        )
+
+    try:
+        yield make
+    finally:
+        with redis.Redis.from_url(address.partition("?")[0]) as client:
+            for key in client.scan_iter(match=f"{prefix}-*", count=1000):
+                client.delete(key)
+
+
+def main(addresses: Sequence[str]) -> int:
+    """Print the report."""
+    with stores(addresses) as made:
+        comparison = compare(made)
+    print(comparison)
+    return 0 if comparison.is_same and not comparison.broken else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

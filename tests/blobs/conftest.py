@@ -1,0 +1,25 @@
+"""Servers for blobs, one of each for all tests of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.blobs.object_storage import ObjectStorage, running
+from tests.guarantees.conftest import memory_path, nursery
+from tests.stores import postgres_server
+
+__all__ = ["memory_path", "nursery"]
+
+
+@pytest.fixture(scope="session")
+def s3() -> Iterator[ObjectStorage]:
+    with running() as one:
+        yield one
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[postgres_server.Server]:
+    with postgres_server.running(fsync="off") as one:
+        yield one

@@ -1,0 +1,17 @@
+"""As `filer`, with a blob store off the machine."""
+
+from __future__ import annotations
+
+import os
+
+from relight.blobs import directory
+from relight.workspaces.tree import home, native
+from tests.programs import filer
+
+LOADED = (directory, home, native.load())  # so that a fork of the nursery need not import them
+
+
+def main(store: str, tree: str, verb: str, blobs: str) -> None:
+    """Do one thing and end."""
+    os.environ["RELIGHT_BLOBS"] = blobs
+    filer.main(store, tree, verb)

@@ -1,0 +1,30 @@
+"""Adds numbered messages to a session that others write to as well, each once, and tells every one that is durable."""
+
+from __future__ import annotations
+
+import os
+
+import relight
+from relight.engine.joining import Write
+from relight.journal.fold import Fold
+from relight.model.step import Changes
+
+AGENT = "joiner"
+
+
+def main(store: str, session: str, me: str, count: int, told: str) -> None:
+    """One line `ME.NUMBER SEQ` for each write that has returned; SEQ is 0 where it was there already."""
+    out = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    with relight.open(store) as rl:
+        joint = rl.join(session, agent=AGENT)
+        for number in range(count):
+            content = f"{me}.{number}"
+
+            def decide(fold: Fold, content: str = content) -> Write | None:
+                if any(one["content"] == content for one in fold.messages):
+                    return None
+                return Write(changes=Changes(messages=[{"role": "user", "content": content}]))
+
+            checkpoint = joint.write(decide)
+            os.write(out, f"{content} {checkpoint.seq if checkpoint is not None else 0}\n".encode())
+        joint.close()
