@@ -1,0 +1,1 @@
+"""The server: the same verbs over HTTP, the pages, the events, the metrics. A door, like the command line."""

@@ -1,0 +1,105 @@
+"""`/api/checkpoints`: positions one can return to. A session's ref means its head."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from relight.engine.documents import checkpoint_document
+from relight.errors import NotFound
+from relight.server.acting import Done
+from relight.server.api.session_reading import list_checkpoints, whole_plan
+from relight.server.api.session_writing import ResumeBody, resumed
+from relight.server.api.sessions import Limit, cursor_of
+from relight.server.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post
+from relight.server.schemas import (
+    CheckpointDocument,
+    FileDocument,
+    ForgottenDocument,
+    Page,
+    PlanDocument,
+    StartedDocument,
+)
+from relight.server.service import Served
+
+router = APIRouter()
+_TAG = "checkpoints"
+
+
+class LabelBody(Body):
+    """The name that the checkpoint gets."""
+
+    label: Annotated[str, Field(max_length=100, examples=["tests-green"])]
+
+
+@get(router, "/api/checkpoints", model=Page[CheckpointDocument], tag=_TAG, errors=(404, 409))
+def all_checkpoints(
+    request: Request,
+    served: Served,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    session: Annotated[str | None, Query(max_length=250, description="Only of this session, oldest first.")] = None,
+) -> Response:
+    """The newest checkpoint of each session, newest session first; or all of one session."""
+    if session is not None:
+        return list_checkpoints(request, served, session, limit, cursor)
+    before: Any = from_cursor(cursor, int, str) if cursor is not None else None
+    infos = list(served.rl.sessions(before=before, limit=limit + 1))
+    found = []
+    for info in infos[:limit]:
+        try:
+            found.append(checkpoint_document(served.rl.checkpoint(info.id)))
+        except NotFound:
+            continue  # it has no step yet, or has just been removed
+    return answer(request, page_document(found, cursor_of(infos[limit - 1]) if len(infos) > limit else None))
+
+
+@get(router, "/api/checkpoints/{ref}", model=CheckpointDocument, tag=_TAG, errors=(404, 409))
+def get_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
+    """One checkpoint."""
+    return answer(request, checkpoint_document(served.rl.checkpoint(ref)))
+
+
+@get(router, "/api/checkpoints/{ref}/can-resume", model=PlanDocument, tag=_TAG, errors=(404, 409))
+def can_resume_checkpoint(request: Request, served: Served, ref: Ref, disk: bool = True) -> Response:
+    """What a resume from here would do, with reasons and cures, and what it could not undo."""
+    return answer(request, whole_plan(served.rl, ref, disk=disk))
+
+
+@get(router, "/api/checkpoints/{ref}/diff", model=Page[FileDocument], tag=_TAG, errors=(404, 409))
+def checkpoint_diff(
+    request: Request, served: Served, ref: Ref, to: Annotated[str | None, Query(max_length=250)] = None
+) -> Response:
+    """How the files differ from here to another checkpoint, or to the disk now."""
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.diff(ref, to)], None))
+
+
+@post(router, "/api/checkpoints/{ref}/resume", model=StartedDocument, status=201, tag=_TAG)
+def resume_checkpoint(request: Request, served: Served, ref: Ref, body: ResumeBody | None = None) -> Response:
+    """Go on from here: at the head the session itself, below it a fork."""
+    return resumed(request, served, ref, body or ResumeBody())
+
+
+@post(router, "/api/checkpoints/{ref}/label", model=dict[str, str], tag=_TAG)
+def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody) -> Response:
+    """Name it; the newest use of a label wins."""
+
+    def do() -> Done:
+        made = served.rl.label(ref, body.label)
+        return Done(document={"checkpoint": made, "label": body.label}, session=made.partition("@")[0])
+
+    return served.acting.answer(request, "label", ref, do, asked=body.model_dump())
+
+
+@delete(router, "/api/checkpoints/{ref}", model=ForgottenDocument, tag=_TAG)
+def drop_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
+    """Remove its label and its capture of the files; the step stays, and the chain whole."""
+
+    def do() -> Done:
+        return Done(document=msgspec.to_builtins(served.rl.drop_checkpoint(ref)))
+
+    return served.acting.answer(request, "drop-checkpoint", ref, do)

@@ -1,0 +1,93 @@
+"""`/api/events` and `/api/sessions/{ref}/events`: what happens, as it happens (SSE), with replay and heartbeat."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Header, Query, Request
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from relight.errors import UsageError
+from relight.server.logs import LOG
+from relight.server.metrics import Metrics
+from relight.server.problems import path_of
+from relight.server.routes import Ref, get
+from relight.server.service import Served, Service
+
+router = APIRouter()
+_MEDIA = "text/event-stream"
+LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100, description="The last id one has.")]
+
+
+@get(router, "/api/events", model=None, tag="events", media=_MEDIA)
+async def all_events(request: Request, served: Served, last_event_id: LastId = None) -> Response:
+    """Status, progress and attention of all sessions: `session`, `counts`, and `reload` for who missed too much."""
+    served.hub.check_room()
+    return EventStream(served, request, served.hub.everything(last_event_id))
+
+
+@get(router, "/api/sessions/{ref}/events", model=None, tag="events", media=_MEDIA, errors=(404, 409))
+async def session_events(
+    request: Request,
+    served: Served,
+    ref: Ref,
+    last_event_id: LastId = None,
+    after: Annotated[int | None, Query(ge=0, le=10**15, description="As Last-Event-ID; 0 is the beginning.")] = None,
+) -> Response:
+    """The steps of a session: those after the last id, without gap or duplicate, then each new one; `id` is the seq.
+
+    Without a last id, only what is new.
+    """
+    served.hub.check_room()
+    if last_event_id is not None:
+        if not (last_event_id.isascii() and last_event_id.isdigit()) or len(last_event_id) > 15:
+            raise UsageError("Last-Event-ID is the seq of a step")
+        after = int(last_event_id)
+    session = (await asyncio.to_thread(served.rl.get, ref)).id
+    return EventStream(served, request, served.hub.session(session, after))
+
+
+class EventStream(Response):
+    """Sends frames until the client goes, is too slow, or may not look any more."""
+
+    media_type = _MEDIA
+
+    def __init__(self, served: Service, request: Request, frames: AsyncIterator[bytes]) -> None:
+        super().__init__(headers={"Cache-Control": "no-store", "X-Accel-Buffering": "no"})
+        del self.headers["content-length"]
+        self._served, self._request, self._frames = served, request, frames
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One client."""
+        await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+        sending = asyncio.create_task(self._send(send))
+        gone = asyncio.create_task(_gone(receive))
+        try:
+            await asyncio.wait({sending, gone}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (sending, gone):
+                task.cancel()
+            await asyncio.gather(sending, gone, return_exceptions=True)
+
+    async def _send(self, send: Send) -> None:
+        metrics: Metrics = self._served.metrics
+        try:
+            async for frame in self._frames:
+                if frame.startswith(b":") and not await asyncio.to_thread(self._served.guard.still, self._request):
+                    return
+                async with asyncio.timeout(self._served.settings.send_seconds):
+                    await send({"type": "http.response.body", "body": frame, "more_body": True})
+            await send({"type": "http.response.body", "body": b"", "more_body": False})
+        except TimeoutError:
+            metrics.dropped.inc()
+            LOG.info("dropped", extra={"path": path_of(self._request)[:200]})
+        finally:
+            await self._frames.aclose()  # type: ignore[attr-defined]
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        continue

@@ -1,0 +1,88 @@
+"""`/healthz`, `/metrics` and `/api/store`: is it well, what can it be trusted with, what does it count?"""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import Any, Final
+from urllib.parse import urlsplit, urlunsplit
+
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from relight.engine.documents import encoded
+from relight.engine.library import Relight
+from relight.server.metrics import MEDIA
+from relight.server.routes import answer, get
+from relight.server.schemas import FindingDocument, HealthDocument
+from relight.server.service import Served
+
+router = APIRouter()
+DURABILITY: Final = {
+    "power-loss": "every acknowledged step survives a power cut",
+    "process-crash": "an acknowledged step survives a crash, not a power cut",
+    "none": "nothing survives the end of the process",
+}
+
+
+@router.get(
+    "/healthz",
+    response_model=None,
+    tags=["about"],
+    responses={
+        200: {"model": HealthDocument, "description": "the store answers"},
+        503: {
+            "description": "the store does not answer",
+            "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
+        },
+    },
+    openapi_extra={"security": []},
+)
+def healthz(served: Served) -> Response:
+    """Open to everyone: does the store answer?"""
+    document = {
+        "ok": True,
+        **_store(served.rl),
+        "version": version("relight"),
+        "sessions": sum(served.rl.counts().values()),
+    }
+    return Response(encoded(document), media_type="application/json")
+
+
+@get(router, "/metrics", model=None, tag="about", media="text/plain")
+def metrics(served: Served) -> Response:
+    """For Prometheus."""
+    return Response(served.metrics.exposition(), media_type=MEDIA)
+
+
+@get(router, "/api/store", model=FindingDocument, tag="operations")
+def store(request: Request, served: Served) -> Response:
+    """The store: where it is, what it survives, what it takes."""
+    rl = served.rl
+    seen = _store(rl)
+    document = {
+        "url": _without_password(rl.store.url),
+        **{key: seen[key] for key in ("durability", "durability_text", "schema_version")},
+        "size_bytes": rl.store.size_bytes(),
+        "file_bytes": rl.file_bytes(),
+        "counts": rl.counts(),
+    }
+    return answer(request, document)
+
+
+def _store(rl: Relight) -> dict[str, Any]:
+    kind = rl.store.url.partition(":")[0]
+    durability = rl.store.durability
+    return {
+        "store": kind if kind in ("memory", "postgresql", "postgres", "redis", "rediss") else "sqlite",
+        "durability": durability,
+        "durability_text": DURABILITY.get(durability, durability),
+        "schema_version": getattr(rl.store, "schema_version", None),
+    }
+
+
+def _without_password(url: str) -> str:
+    """An address may hold one; nobody is shown it."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":...@")))

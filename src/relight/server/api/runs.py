@@ -1,0 +1,44 @@
+"""`POST /api/agent/runs/resume`: a resume as clients of agent-run services send it, in their spelling."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from relight.engine.documents import session_document
+from relight.server.acting import Done
+from relight.server.api.session_writing import check_prompt
+from relight.server.routes import Body, post
+from relight.server.schemas import SessionDocument
+from relight.server.service import Served
+
+router = APIRouter()
+
+
+class RunResume(Body):
+    """Both are needed."""
+
+    checkpointId: Annotated[str, Field(min_length=1, max_length=250, examples=["fix-login@206"])]
+    prompt: Annotated[str, Field(min_length=1, max_length=100_000, examples=["try argon2 instead"])]
+
+
+class RunStarted(SessionDocument):
+    """The session that runs now; `resumed_from` is the checkpoint it goes on from."""
+
+    checkpointId: str
+
+
+@post(router, "/api/agent/runs/resume", model=RunStarted, status=201, tag="runs")
+def resume_run(request: Request, served: Served, body: RunResume) -> Response:
+    """400 names what is missing, 404 an unknown checkpoint, 409 one that cannot go on; failing leaves nothing."""
+
+    def do() -> Done:
+        check_prompt(served, body.prompt)
+        started = served.starter.resume(body.checkpointId, prompt=body.prompt)
+        document: dict[str, Any] = {**session_document(started.session), "checkpointId": body.checkpointId}
+        return Done(document=document, status=201, session=started.session.id)
+
+    return served.acting.answer(request, "resume", body.checkpointId, do, asked=body.model_dump())

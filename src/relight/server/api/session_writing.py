@@ -1,0 +1,286 @@
+"""`/api/sessions/{ref}/...`: everything one can do. Each is one verb of the library, and audited."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from relight.engine.documents import checkpoint_document, restore_document, session_document
+from relight.errors import ScopeRequired, UsageError
+from relight.model.checkpoint import Checkpoint
+from relight.model.snapshot import Choice
+from relight.server.acting import Done
+from relight.server.api.sessions import CallbackBody, Short, Text, started_document
+from relight.server.guard import principal_of
+from relight.server.routes import Body, Ref, answer, post
+from relight.server.schemas import (
+    CheckpointDocument,
+    FilesReportDocument,
+    SentDocument,
+    SessionDocument,
+    StartedDocument,
+    StoppedDocument,
+)
+from relight.server.service import Served, Service
+
+router = APIRouter()
+
+
+class Why(Body):
+    """Why it is done; kept in the audit log."""
+
+    why: Short | None = Field(default=None, examples=["the host is gone"])
+
+
+class ResumeBody(Why):
+    """How to go on. Nothing of it is needed."""
+
+    prompt: Text | None = Field(default=None, examples=["try argon2 instead"])
+    restore: bool = Field(default=False, description="make a missing workspace anew and put its files back")
+    from_last_good: bool = Field(default=False, description="where the newest step is damaged: from the one before")
+    without_secrets: bool = False
+    now: bool = Field(default=False, description="do not wait for a usage limit to end")
+    retries: Annotated[int, Field(ge=0, le=1000)] | None = None
+    queue: Annotated[str, Field(max_length=100)] | None = None
+    callback: CallbackBody | None = None
+
+
+class ForkBody(Why):
+    """What the new session is called, told and given."""
+
+    name: Annotated[str, Field(max_length=100)] | None = None
+    prompt: Text | None = None
+    workspace: Annotated[str, Field(max_length=4000)] | None = Field(
+        default=None, description="a new directory, filled with the checkpoint's files"
+    )
+
+
+class RewindBody(Why):
+    """What goes back: there is no default."""
+
+    scope: Literal["conversation", "files", "both"] | None = None
+    choice: Choice = "stop"
+
+
+class RestoreBody(Why):
+    """Which files, and who wins where somebody else changed them."""
+
+    paths: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(max_length=10_000)] = Field(default=[])
+    choice: Choice = "stop"
+    exact: bool = False
+    dry_run: bool = False
+
+
+class UndoBody(Why):
+    """The last rewind or restore, or forward again."""
+
+    redo: bool = False
+    choice: Choice = "stop"
+
+
+class SendBody(Why):
+    """What is said."""
+
+    text: Text
+
+
+class ClearBody(Why):
+    """The force-clear of a stuck resume."""
+
+    forget_native: bool = Field(default=False, description="also drop the agent's own session")
+
+
+class SettleBody(Why):
+    """A call in doubt: its result, or that it may run again."""
+
+    call: Short
+    result: Any = None
+    retry: bool = False
+
+
+@post(router, "/api/sessions/{ref}/resume", model=StartedDocument, status=201)
+def resume(request: Request, served: Served, ref: Ref, body: ResumeBody | None = None) -> Response:
+    """Go on where it stopped; `ref@seq` below the head forks. The answer comes when it runs, or is in line."""
+    return resumed(request, served, ref, body or ResumeBody())
+
+
+def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Response:
+    """The one way to go on, for a session's ref and a checkpoint's."""
+
+    def do() -> Done:
+        if body.prompt is not None:
+            check_prompt(served, body.prompt)
+        started = served.starter.resume(
+            ref,
+            prompt=body.prompt,
+            callback=body.callback.url if body.callback else None,
+            **body.model_dump(include={"queue", "restore", "from_last_good", "without_secrets", "now", "retries"}),
+        )
+        title = started.session.title
+        return Done(
+            document=started_document(started), status=201, session=started.session.id, undo=f"relight stop {title}"
+        )
+
+    return served.acting.answer(request, "resume", ref, do, asked=body.model_dump(), why=body.why)
+
+
+def check_prompt(served: Service, prompt: str) -> None:
+    """It becomes an argument of a process: it has a bound, and no zero in it."""
+    if not prompt or "\0" in prompt:
+        raise UsageError("a prompt has at least one character, and no zero byte")
+    if len(prompt.encode("utf-8", "surrogatepass")) > served.settings.prompt_bytes:
+        raise UsageError(f"a prompt has at most {served.settings.prompt_bytes:,} bytes")
+    if any("\ud800" <= one <= "\udfff" for one in prompt):
+        raise UsageError("the prompt holds half a character (a lone surrogate)")
+
+
+@post(router, "/api/sessions/{ref}/fork", model=SessionDocument, status=201)
+def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = None) -> Response:
+    """A new session from a checkpoint, or from the head; this one stays as it is."""
+    body = body or ForkBody()
+
+    def do() -> Done:
+        made = served.rl.fork(ref, name=body.name, prompt=body.prompt, workspace=body.workspace)
+        return Done(document=session_document(made), status=201, session=made.id, undo=f"relight rm {made.title}")
+
+    return served.acting.answer(request, "fork", ref, do, asked=body.model_dump(), why=body.why)
+
+
+@post(router, "/api/sessions/{ref}/rewind", model=CheckpointDocument)
+def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Response:
+    """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted."""
+
+    def do() -> Done:
+        if body.scope is None:
+            raise ScopeRequired(ref)
+        files, conversation = body.scope != "conversation", body.scope != "files"
+        made = served.rl.rewind(ref, conversation=conversation, files=files, choice=body.choice)
+        return checkpoint_done(served, made, f"relight undo {_title(served, made)}")
+
+    return served.acting.answer(request, "rewind", ref, do, asked=body.model_dump(), why=body.why)
+
+
+@post(router, "/api/sessions/{ref}/restore", model=FilesReportDocument)
+def restore(request: Request, served: Served, ref: Ref, body: RestoreBody | None = None) -> Response:
+    """Put files back to a checkpoint; `dry_run` says what would happen."""
+    body = body or RestoreBody()
+
+    def do() -> Done:
+        report = served.rl.restore(ref, paths=body.paths, choice=body.choice, exact=body.exact, dry_run=body.dry_run)
+        return _files_done(served, ref, report, dry_run=body.dry_run)
+
+    if body.dry_run:
+        return answer(request, do().document)
+    return served.acting.answer(request, "restore", ref, do, asked=body.model_dump(), why=body.why)
+
+
+@post(router, "/api/sessions/{ref}/undo", model=FilesReportDocument)
+def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = None) -> Response:
+    """Take back the last rewind or restore; again, the one before. `redo` goes forward."""
+    body = body or UndoBody()
+
+    def do() -> Done:
+        return _files_done(served, ref, served.rl.undo(ref, redo=body.redo, choice=body.choice), dry_run=False)
+
+    return served.acting.answer(
+        request, "redo" if body.redo else "undo", ref, do, asked=body.model_dump(), why=body.why
+    )
+
+
+def _files_done(served: Service, ref: str, report: Any, *, dry_run: bool) -> Done:
+    info = served.rl.get(ref)
+    step = report.checkpoint.id if report.checkpoint is not None else None
+    plans = restore_document(report.plans)
+    document = {"session": info.id, "dry_run": dry_run, "step": step, "head": info.head, "plans": plans}
+    return Done(document=document, session=info.id, undo=f"relight undo {info.title}")
+
+
+@post(router, "/api/sessions/{ref}/stop", model=StoppedDocument)
+def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
+    """Ask whoever runs it to end; kill what does not listen. What is saved stays."""
+
+    def do() -> Done:
+        stopped = served.rl.stop(ref)
+        title = served.rl.get(stopped.session).title
+        return Done(document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}")
+
+    return served.acting.answer(request, "stop", ref, do, why=body.why if body else None)
+
+
+@post(router, "/api/sessions/{ref}/send", model=SentDocument)
+def send(request: Request, served: Served, ref: Ref, body: SendBody) -> Response:
+    """Answer a waiting session, give a stopped one its next prompt, or type to a live agent."""
+
+    def do() -> Done:
+        made = served.rl.send(ref, body.text)
+        session = served.rl.get(ref).id
+        checkpoint = checkpoint_document(made) if made is not None else None
+        return Done(document={"session": session, "delivered": made is None, "checkpoint": checkpoint}, session=session)
+
+    return served.acting.answer(request, "send", ref, do, asked=body.model_dump(), why=body.why)
+
+
+@post(router, "/api/sessions/{ref}/approve", model=CheckpointDocument)
+def approve(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
+    """Let the tool call run that it waits with; the decision is used once."""
+    return _decided(request, served, ref, body, allow=True)
+
+
+@post(router, "/api/sessions/{ref}/deny", model=CheckpointDocument)
+def deny(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
+    """Do not let it run; the agent is told."""
+    return _decided(request, served, ref, body, allow=False)
+
+
+def _decided(request: Request, served: Service, ref: str, body: Why | None, *, allow: bool) -> Response:
+    def do() -> Done:
+        return checkpoint_done(served, served.rl.decide(ref, allow=allow), None)
+
+    return served.acting.answer(request, "approve" if allow else "deny", ref, do, why=body.why if body else None)
+
+
+@post(router, "/api/sessions/{ref}/settle", model=CheckpointDocument)
+def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Response:
+    """Decide a call of which nobody knows whether it took effect."""
+
+    def do() -> Done:
+        return checkpoint_done(served, served.rl.settle(ref, body.call, result=body.result, retry=body.retry), None)
+
+    return served.acting.answer(request, "settle", ref, do, asked=body.model_dump(), why=body.why)
+
+
+@post(router, "/api/sessions/{ref}/archive", model=CheckpointDocument)
+def archive(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
+    """Finished for good: kept to read, never resumed, only forked."""
+
+    def do() -> Done:
+        made = served.rl.archive(ref)
+        return checkpoint_done(served, made, f"relight fork {made.session[:12]}")
+
+    return served.acting.answer(request, "archive", ref, do, why=body.why if body else None)
+
+
+@post(router, "/api/sessions/{ref}/clear", model=CheckpointDocument, scope="admin")
+def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = None) -> Response:
+    """Force-clear a stuck resume: take the lease away. If its owner lives, its next write is refused."""
+    body = body or ClearBody()
+    who = principal_of(request).name
+
+    def do() -> Done:
+        made = served.rl.clear(ref, why=body.why, who=who, forget_native=body.forget_native)
+        return checkpoint_done(served, made, f"relight resume {_title(served, made)}")
+
+    return served.acting.answer(request, "clear", ref, do, asked=body.model_dump(), why=body.why)
+
+
+def checkpoint_done(served: Service, made: Checkpoint, undo: str | None) -> Done:
+    """A change that is one checkpoint."""
+    return Done(document=checkpoint_document(made), session=made.session, undo=undo)
+
+
+def _title(served: Service, made: Checkpoint) -> str:
+    return served.rl.get(made.session).title

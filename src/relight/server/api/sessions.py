@@ -1,0 +1,182 @@
+"""`/api/sessions`: list, look at one, begin one, remove one. `/api/attention`: which of them need somebody."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import UTC, datetime
+from itertools import islice
+from typing import Annotated, Any, Final
+
+import msgspec
+from fastapi import APIRouter, Query, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from relight.engine.documents import session_document
+from relight.engine.queueing import headless
+from relight.errors import UsageError
+from relight.model.execution import agent_of
+from relight.model.info import SessionInfo
+from relight.model.policy import RunPolicy
+from relight.model.status import Status
+from relight.server.acting import Done
+from relight.server.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post, to_cursor
+from relight.server.schemas import AttentionPage, RemovedDocument, SessionDocument, SessionsPage, StartedDocument
+from relight.server.service import Served
+from relight.server.starting import Started
+
+router = APIRouter()
+_ATTENTION: Final = 5
+_MOST_ARGUMENTS: Final = 1000
+Text = Annotated[str, Field(max_length=100_000)]
+Short = Annotated[str, Field(max_length=500)]
+Limit = Annotated[int, Query(ge=1, le=500, description="Items a page.")]
+
+
+class CallbackBody(Body):
+    """Where to tell what becomes of it: signed, retried, only to public addresses."""
+
+    url: Annotated[str, Field(max_length=2000, examples=["https://example.com/hook"])]
+
+
+class NewSession(Body):
+    """A session to begin: a command, or an agent with a prompt."""
+
+    command: Annotated[list[Text], Field(max_length=_MOST_ARGUMENTS)] | None = Field(
+        default=None, examples=[["python", "agent.py"]]
+    )
+    agent: Annotated[str, Field(max_length=100)] | None = Field(default=None, examples=["claude"])
+    prompt: Text | None = None
+    name: Annotated[str, Field(max_length=100)] | None = Field(default=None, examples=["nightly"])
+    directory: Annotated[str, Field(max_length=4000)] | None = None
+    workspace: Annotated[str, Field(max_length=4000)] | dict[Short, Short] | None = None
+    runtime: Annotated[str, Field(pattern="^(process|tmux|sandbox)$")] = "process"
+    labels: dict[Short, Short] = Field(default={})
+    queue: Annotated[str, Field(max_length=100)] | None = None
+    approve: Annotated[list[Short], Field(max_length=100)] = Field(default=[])
+    retries: Annotated[int, Field(ge=0, le=1000)] | None = None
+    budget: Annotated[float, Field(ge=0)] | None = None
+    callback: CallbackBody | None = None
+
+
+@get(router, "/api/sessions", model=SessionsPage)
+def list_sessions(
+    request: Request,
+    served: Served,
+    limit: Limit = 100,
+    cursor: Cursor = None,
+    agent: Annotated[str | None, Query(max_length=200)] = None,
+    provider: Annotated[str | None, Query(max_length=200)] = None,
+    status: Annotated[Status | None, Query(description="As shown: a dead `working` is `terminated`.")] = None,
+    label: Annotated[
+        list[str] | None, Query(description="KEY=VALUE, several times for several.", max_length=20)
+    ] = None,
+    key: Annotated[str | None, Query(max_length=500)] = None,
+    search: Annotated[str | None, Query(description="In name, id, key, task, labels.", max_length=200)] = None,
+    since: Annotated[datetime | None, Query(description="Begun at that time or later.")] = None,
+) -> Response:
+    """Sessions, newest created first."""
+    before = from_cursor(cursor, int, str) if cursor is not None else None
+    found = served.rl.sessions(
+        agent=agent,
+        provider=provider,
+        status=status,
+        key=key,
+        labels=_pairs(label or []),
+        search=search or None,
+        since_us=round((since if since.tzinfo else since.replace(tzinfo=UTC)).timestamp() * 1e6) if since else None,
+        before=before,
+        limit=limit + 1,
+    )
+    infos = list(islice(found, limit + 1))
+    return answer(
+        request,
+        page_document(
+            [session_document(info) for info in infos[:limit]],
+            cursor_of(infos[limit - 1]) if len(infos) > limit else None,
+            counts=served.rl.counts(),
+        ),
+    )
+
+
+def cursor_of(info: SessionInfo) -> str:
+    """After this session."""
+    return to_cursor(round(info.created_at.timestamp() * 1e6), info.id)
+
+
+def _pairs(labels: list[str]) -> dict[str, str]:
+    pairs = {}
+    for one in labels:
+        name, separator, value = one.partition("=")
+        if not separator or not name:
+            raise UsageError(f"a label is KEY=VALUE, not {one[:100]!a}")
+        pairs[name] = value
+    return pairs
+
+
+@get(router, "/api/attention", model=AttentionPage)
+def attention(request: Request, served: Served) -> Response:
+    """How many sessions need somebody, and the most urgent."""
+    infos = served.rl.attention()
+    kinds = Counter(info.attention.kind for info in infos if info.attention is not None)
+    items = [session_document(info) for info in infos[:_ATTENTION]]
+    return answer(request, {"total": len(infos), "counts": dict(kinds), "items": items})
+
+
+@get(router, "/api/sessions/{ref}", model=SessionDocument, errors=(404, 409))
+def get_session(request: Request, served: Served, ref: Ref) -> Response:
+    """One session."""
+    return answer(request, session_document(served.rl.get(ref)))
+
+
+@post(router, "/api/sessions", model=StartedDocument, scope="admin", status=201, errors=(409,))
+def start_session(request: Request, served: Served, body: NewSession) -> Response:
+    """Begin a session and start it, or put it in line. It runs with the rights of the server, so this needs `admin`."""
+
+    def do() -> Done:
+        command = body.command or headless(body.agent, body.prompt)
+        started = served.starter.start(
+            command,
+            directory=body.directory,
+            name=body.name,
+            workspace={"main": body.workspace} if isinstance(body.workspace, str) else body.workspace or {},
+            labels=body.labels,
+            runtime=body.runtime,
+            policy=RunPolicy(retries=body.retries, approve=tuple(body.approve), budget=body.budget),
+            agent=body.agent or agent_of(command[0]),
+            queue=body.queue,
+            prompt=body.prompt if body.command else None,
+            callback=body.callback.url if body.callback else None,
+        )
+        return Done(
+            document=started_document(started),
+            status=201,
+            session=started.session.id,
+            undo=f"relight stop {started.session.title}",
+        )
+
+    return served.acting.answer(request, "start", None, do, asked=body.model_dump(exclude={"command"}))
+
+
+@delete(router, "/api/sessions/{ref}", model=RemovedDocument)
+def remove_session(
+    request: Request, served: Served, ref: Ref, with_forks: bool = False, dry_run: bool = False
+) -> Response:
+    """Remove a session with every byte of it. Cannot be undone; `dry_run` says what would go."""
+
+    def do() -> Done:
+        removed = served.rl.drop(ref, with_forks=with_forks, dry_run=dry_run)
+        return Done(document=msgspec.to_builtins(removed))
+
+    if dry_run:
+        return answer(request, do().document)
+    return served.acting.answer(request, "remove", ref, do, asked={"with_forks": with_forks})
+
+
+def started_document(started: Started) -> dict[str, Any]:
+    """A start, for programs."""
+    return {
+        "session": session_document(started.session),
+        "resumed_from": started.session.resumed_from,
+        "pid": started.pid,
+    }

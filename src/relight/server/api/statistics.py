@@ -1,0 +1,98 @@
+"""`/api/stats`: failures by class over time, how resumes went, and what they saved. For the operations page."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from datetime import timedelta
+from itertools import islice
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from pydantic import BaseModel, Field
+from starlette.responses import Response
+
+from relight.errors import Corrupt
+from relight.model.checkpoint import at
+from relight.server.routes import answer, get
+from relight.server.service import Served, Service
+
+router = APIRouter()
+_SESSIONS: Final = 2000
+_RESUMED: Final = 200
+
+
+class FailurePoint(BaseModel):
+    """How many sessions failed so on a day."""
+
+    day: str = Field(examples=["2026-11-15"])
+    failure: str
+    count: int
+
+
+class BurnPoint(BaseModel):
+    """What the sessions whose last step fell on a day have cost, all together."""
+
+    day: str
+    cost: float
+    tokens: int
+
+
+class StatsDocument(BaseModel):
+    """Of the sessions begun in the last so many days; `looked_at` says how many that were."""
+
+    days: float
+    looked_at: int
+    complete: bool = Field(description="false: there are more sessions than were looked at")
+    failures: list[FailurePoint]
+    burn: list[BurnPoint]
+    resumes: int
+    verdicts: dict[str, int]
+    rungs: dict[str, int]
+    tokens_saved: int
+    minutes_saved: float
+    waiting: int
+    in_doubt: int
+
+
+@get(router, "/api/stats", model=StatsDocument, tag="operations")
+def stats(
+    request: Request, served: Served, days: Annotated[float, Query(gt=0, le=366, description="How far back.")] = 7.0
+) -> Response:
+    """What happened lately, in numbers."""
+    return answer(request, statistics(served, days))
+
+
+def statistics(served: Service, days: float) -> dict[str, Any]:
+    """The document; the page uses the same."""
+    since = at(served.clock.now_us()) - timedelta(days=days)
+    found = served.rl.sessions(since_us=round(since.timestamp() * 1e6), limit=_SESSIONS + 1)
+    infos = list(islice(found, _SESSIONS + 1))
+    looked = infos[:_SESSIONS]
+    failures: Counter[tuple[str, str]] = Counter()
+    burn: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
+    for info in looked:
+        day = info.updated_at.date().isoformat()
+        if info.failure is not None:
+            failures[day, info.failure.kind] += 1
+        burn[day][0] += info.cost or 0.0
+        burn[day][1] += info.usage.input_tokens + info.usage.output_tokens
+    resumes = []
+    for info in [one for one in looked if one.attempt > 1][:_RESUMED]:
+        try:
+            resumes += served.stories.of(info)
+        except Corrupt:
+            continue  # `verify` names it; there is nothing to count in it
+    return {
+        "days": days,
+        "looked_at": len(looked),
+        "complete": len(infos) <= _SESSIONS,
+        "failures": [{"day": day, "failure": kind, "count": n} for (day, kind), n in sorted(failures.items())],
+        "burn": [{"day": day, "cost": round(one[0], 6), "tokens": int(one[1])} for day, one in sorted(burn.items())],
+        "resumes": len(resumes),
+        "verdicts": dict(Counter(one.verdict for one in resumes)),
+        "rungs": dict(Counter(one.rung for one in resumes)),
+        "tokens_saved": sum(one.tokens_saved for one in resumes),
+        "minutes_saved": round(sum(one.seconds_saved for one in resumes) / 60, 1),
+        "waiting": sum(1 for info in looked if info.status == "waiting"),
+        "in_doubt": sum(info.in_doubt for info in looked),
+    }

@@ -1,0 +1,134 @@
+"""The application: routes, guard, headers, and what runs beside the requests while the server is up.
+
+    Frame (headers, log, metrics, last resort)  ->  Gate (guard)  ->  routes
+
+Nothing is run inside the server but its own code: an agent is started as a process of its own (starting.py).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from importlib import import_module
+from importlib.metadata import version
+from importlib.util import find_spec
+
+from fastapi import FastAPI
+
+from relight.engine.library import Relight
+from relight.machine import SystemClock
+from relight.ports.clock import Clock
+from relight.server import openapi, problems
+from relight.server.acting import Acting
+from relight.server.api import (
+    actions,
+    checkpoints,
+    events,
+    health,
+    login,
+    operations,
+    runs,
+    session_reading,
+    session_writing,
+    sessions,
+    statistics,
+    token,
+)
+from relight.server.callbacks import Callbacks
+from relight.server.frame import Frame
+from relight.server.guard import Gate, Guard
+from relight.server.housekeeping import Housekeeping
+from relight.server.measured import watched
+from relight.server.metrics import Metrics
+from relight.server.service import Service
+from relight.server.settings import ServerSettings
+from relight.server.starting import Starter
+from relight.server.state import ServerState
+from relight.server.stories import Stories
+from relight.server.streams import Hub
+from relight.server.tokens import Tokens
+
+
+def make_guard(settings: ServerSettings, clock: Clock | None = None) -> Guard:
+    """The guard over the server's own file, which is made where there is none."""
+    clock = clock or SystemClock()
+    return Guard(Tokens(ServerState(settings.directory), clock), settings, clock)
+
+
+def create_app(
+    rl: Relight,
+    *,
+    guard: Guard,
+    settings: ServerSettings,
+    clock: Clock | None = None,
+    metrics: Metrics | None = None,
+) -> FastAPI:
+    """The server over an open store, which it leaves to its caller. `metrics`: those that watch the store's saves."""
+    service = _service(rl, guard, settings, clock or SystemClock(), metrics or Metrics())
+    app = FastAPI(
+        title="relight",
+        version=version("relight"),
+        summary="See, resume, fork and clear the sessions of AI agents.",
+        lifespan=_lifespan(service),
+        docs_url=None,  # they would load scripts of another site
+        redoc_url=None,
+        openapi_url=None,
+        redirect_slashes=False,  # an address is what it is
+    )
+    app.state.service = service
+    problems.install(app)
+    for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
+        app.include_router(noun.router)
+    for noun in (actions, operations, statistics, token):
+        app.include_router(noun.router)
+    openapi.install(app)
+    _include_pages(app, service)
+    app.add_middleware(Gate, guard=guard)
+    app.add_middleware(Frame, metrics=service.metrics, secure=settings.secure)
+    return app
+
+
+def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, metrics: Metrics) -> Service:
+    state = guard.tokens.state
+    rl = watched(rl, metrics)
+    metrics.bind(rl)
+    callbacks = Callbacks(rl, state, settings, clock)
+    return Service(
+        rl=rl,
+        guard=guard,
+        settings=settings,
+        clock=clock,
+        state=state,
+        acting=Acting(rl, state, settings, clock),
+        starter=Starter(rl, callbacks),
+        hub=Hub(rl, settings, metrics),
+        callbacks=callbacks,
+        metrics=metrics,
+        stories=Stories(rl),
+    )
+
+
+def _include_pages(app: FastAPI, service: Service) -> None:
+    """The pages stand beside the API, use the same functions, and are not in its document."""
+    if find_spec("relight.server.pages") is None or find_spec("relight.server.pages.router") is None:
+        return
+    pages = import_module("relight.server.pages.router")
+    app.include_router(pages.pages(service), include_in_schema=False)
+    app.state.error_page = getattr(pages, "error_page", None)
+
+
+def _lifespan(service: Service) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
+    @asynccontextmanager
+    async def living(app: FastAPI) -> AsyncIterator[None]:
+        housekeeping = Housekeeping(service)
+        service.hub.start(asyncio.get_running_loop())
+        housekeeping.start()
+        try:
+            yield
+        finally:
+            service.hub.stop()
+            await asyncio.to_thread(service.hub.join)
+            await asyncio.to_thread(housekeeping.stop)
+
+    return living

@@ -1,0 +1,165 @@
+// Dialogs: what would happen is read from the server, the focus starts on Cancel, and only the confirm button acts. What
+// it does is one call of the API, with the hash of the plan that was shown and a key, so that a double click is one act.
+"use strict";
+
+(() => {
+  const { $, $$, body, fragment, toast, tick } = relight;
+  const dialog = $("#dialog");
+  let opener = null, key = "";
+
+  async function open(address, from) {
+    opener = from ?? opener;
+    let got;
+    try { got = await fragment(address); } catch (error) {
+      toast(error.message === "409" || error.message === "404" ? "this is not there any more; reload the page" : "it could not be read now", { bad: true });
+      return;
+    }
+    key = (crypto.randomUUID?.() ?? String(Math.random()).slice(2)) + Date.now().toString(36);
+    dialog.replaceChildren(got);
+    tick(dialog);
+    if (!dialog.open) dialog.showModal();
+    ready();
+    $("[data-cancel]", dialog)?.focus();
+  }
+
+  dialog?.addEventListener("close", () => {
+    if (dialog.open) return; // the event comes late, and the next one is there already
+    dialog.replaceChildren();
+    if (opener?.isConnected) opener.focus();
+    else $("#main a, #main button")?.focus();
+    opener = null;
+  });
+
+  // Enter in a field must not do anything; the button must be meant.
+  dialog?.addEventListener("keydown", (event) => {
+    if (event.key === "Enter" && event.target.matches("input")) event.preventDefault();
+  });
+
+  function ready() {
+    const form = $("form[data-action]", dialog), confirm = $("[data-confirm]", dialog);
+    if (!form || !confirm || confirm.disabled) return;
+    const check = () => {
+      const chosen = $$("input[type=radio][required]", form);
+      const boxes = $$("[data-list]", form);
+      const typed = $("input[data-typed]", form);
+      const fields = $$("textarea[required], input[type=text][required]", form);
+      confirm.disabled = Boolean((chosen.length && !chosen.some((one) => one.checked)) || (boxes.length && !boxes.some((one) => one.checked))
+        || (typed && typed.value !== form.dataset.typed) || fields.some((one) => !one.value.trim()));
+      const scope = chosen.find((one) => one.checked)?.value;
+      if (scope && form.dataset.path.endsWith("/rewind")) { // the button and the command say what was chosen
+        confirm.textContent = `Rewind ${scope}`;
+        const code = $(".cmd code", form), button = $(".cmd [data-copy]", form);
+        code.textContent = code.textContent.replace(/ --\S+$/, ` --${scope}`);
+        if (button) button.dataset.copy = code.textContent;
+      }
+    };
+    form.addEventListener("input", check);
+    form.addEventListener("change", check);
+    check();
+  }
+
+  function sent(form) {
+    const value = JSON.parse(form.dataset.body || "{}");
+    for (const field of $$("textarea[name], input[type=text][name]", form)) if (field.value.trim()) value[field.name] = field.value;
+    for (const field of $$("input[type=radio]:checked", form)) value[field.name] = field.value;
+    for (const field of $$("input[data-flag]:checked", form)) value[field.name] = true;
+    const boxes = $$("[data-list]", form);
+    if (boxes.length) {
+      value[boxes[0].name] = boxes.filter((one) => one.checked).map((one) => one.value);
+      if (boxes.some((one) => one.checked && "risky" in one.dataset)) value.choice = "force";
+    }
+    return value;
+  }
+
+  async function call(method, path, value, plan, once = key) {
+    const headers = { "Content-Type": "application/json", Accept: "application/json", "Idempotency-Key": once };
+    if (plan) headers["If-Match"] = `"${plan}"`;
+    const answer = await fetch(path, { method, headers, body: method === "DELETE" ? undefined : JSON.stringify(value), credentials: "same-origin" });
+    const text = await answer.text();
+    let document = {};
+    try { document = JSON.parse(text); } catch { /* no JSON: the status says it */ }
+    return { ok: answer.ok, status: answer.status, document };
+  }
+
+  async function act(form) {
+    const confirm = $("[data-confirm]", form), problem = $("[data-problem]", form);
+    confirm.disabled = true;
+    problem.hidden = true;
+    let got;
+    try { got = await call(form.dataset.method, form.dataset.path, sent(form), form.dataset.plan); }
+    catch { got = { ok: false, document: { detail: "the server does not answer; nobody knows whether it was done. Look at the session before you try again." } }; }
+    if (got.ok) { done(form, got.document); return; }
+    if (got.status === 409 && got.document.plan) { // nothing was done: show what would happen now
+      await open(form.dataset.again);
+      const again = $("[data-problem]", dialog);
+      if (again) { again.hidden = false; again.textContent = "The state moved since the plan was shown. Nothing was done; this is the plan now."; }
+      return;
+    }
+    problem.hidden = false;
+    const hints = (got.document.hints ?? []).map((hint) => `\nhint: ${hint}`).join("");
+    problem.textContent = `${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
+    key += "+";
+    confirm.disabled = false;
+    problem.scrollIntoView({ block: "nearest" });
+  }
+
+  function done(form, document_) {
+    const goes = form.dataset.goes, undo = form.dataset.undo;
+    const id = document_.session?.id ?? document_.id ?? document_.session;
+    const text = form.dataset.done;
+    dialog.close();
+    const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
+    const actions = undo ? [["Undo", () => takeBack(undo)]] : [];
+    if (there) { remember(text); location.href = there; return; }
+    toast(`✓ ${text}`, { actions });
+    if (relight.paint && body.dataset.page !== "checkpoint" && body.dataset.page !== "operations") relight.paint();
+    else refresh(text, undo);
+  }
+
+  async function takeBack(address) {
+    const got = await call("POST", address, {}, null, `undo-${Date.now()}-${Math.random()}`);
+    toast(got.ok ? "✓ undone" : `not undone: ${got.document.detail ?? got.status}`, { bad: !got.ok });
+    if (got.ok) relight.paint ? relight.paint() : location.reload();
+  }
+
+  // A word that outlives the page it was said on.
+  function remember(text, undo = "") { try { sessionStorage.setItem("relight.said", JSON.stringify({ text, undo })); } catch { /* it is lost */ } }
+  function refresh(text, undo) { remember(text, undo); location.reload(); }
+  function recall() {
+    try {
+      const kept = sessionStorage.getItem("relight.said");
+      sessionStorage.removeItem("relight.said");
+      if (!kept) return;
+      const { text, undo } = JSON.parse(kept);
+      toast(`✓ ${text}`, { actions: undo ? [["Undo", () => takeBack(undo)]] : [] });
+    } catch { /* nothing to say */ }
+  }
+
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[data-dialog]");
+    if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
+    event.preventDefault();
+    if (body.hasAttribute("data-store-gone")) { toast("the store does not answer now", { bad: true }); return; }
+    const menu = link.closest("details.more");
+    open(link.getAttribute("href"), menu ? $("summary", menu) : link);
+    if (menu) menu.open = false;
+  });
+
+  document.addEventListener("submit", async (event) => {
+    const form = event.target;
+    if (form.matches("form[data-action]")) {
+      event.preventDefault();
+      if (event.submitter?.matches("[data-confirm]") && dialog.open) act(form);
+    } else if (form.matches("form[data-answer]")) { // the one action of a peek
+      event.preventDefault();
+      const field = $("input[name=text]", form);
+      if (!field?.value.trim()) return;
+      const got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value }, null, `answer-${Date.now()}-${Math.random()}`);
+      toast(got.ok ? "✓ answered" : `${got.document.detail ?? got.status}`, { bad: !got.ok });
+      if (got.ok) { form.remove(); relight.paint?.(); }
+    }
+  });
+
+  recall();
+  relight.openDialog = open;
+})();

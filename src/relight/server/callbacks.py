@@ -1,0 +1,199 @@
+"""Callbacks: a signed POST when a session completes, fails, halts or waits. Recorded first, retried, never lost.
+
+    wanted (row)  ->  the journal says so: delivery and cursor, one commit  ->  POST  ->  delivered, later, given up
+
+The journal is the truth: a server that was down finds what happened meanwhile by the seq it had reached. A kill between
+POST and its row means that the same delivery is made again under the same number, which the receiver can tell.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
+from itertools import islice
+from typing import Any, Final
+
+import msgspec
+
+from relight.engine.library import Relight
+from relight.errors import NotFound, RelightError
+from relight.model.policy import Retry
+from relight.ports.clock import Clock
+from relight.server.logs import LOG
+from relight.server.pinned import Unreachable, checked, post
+from relight.server.settings import ServerSettings
+from relight.server.state import ServerState
+from relight.server.tokens import made_once
+
+FIRES: Final = frozenset({"completed", "failed", "halted", "waiting"})
+LAST: Final = frozenset({"completed", "failed", "halted"})
+SECRET_FILE: Final = "callback-secret"
+_AT_ONCE: Final = 4
+_PAGE: Final = 1000
+_MOST_WANTED: Final = 10_000
+_KEPT_DELIVERIES: Final = 10_000
+
+
+class Callbacks:
+    """Who wants to be told, and what was sent."""
+
+    def __init__(self, rl: Relight, state: ServerState, settings: ServerSettings, clock: Clock) -> None:
+        self._rl, self._state, self._settings, self._clock = rl, state, settings, clock
+        self._retry = Retry(
+            attempts=settings.callback_tries, first_seconds=settings.callback_first_seconds, max_seconds=3600.0
+        )
+        self._secret: bytes | None = None
+        self._token: object = object()
+
+    def check(self, url: str) -> None:
+        """UsageError for an address that would never be called."""
+        checked(url, self._settings.callback_allow)
+
+    def add(self, session: str, url: str, *, after_seq: int) -> None:
+        """Tell this address what becomes of a session after a seq. Durable on return."""
+        now = self._clock.now_us()
+        self._state.rows(
+            "INSERT INTO callbacks (session, url, after_seq, made_us) VALUES (?, ?, ?, ?)",
+            (session, url, after_seq, now),
+        )
+        self._token = object()  # it may have happened already
+
+    def secret(self) -> bytes:
+        """What deliveries are signed with; made at first use, for the user's eyes alone."""
+        if self._secret is None:
+            self._secret = made_once(self._state.directory / SECRET_FILE, secrets.token_hex(32)).encode()
+        return self._secret
+
+    # -- what happened ------------------------------------------------------------------------------------------------
+
+    def watch(self) -> None:
+        """Turn what the journal says about wanted sessions into deliveries."""
+        wanted = self._state.rows("SELECT id, session, url, after_seq FROM callbacks LIMIT ?", (_MOST_WANTED,))
+        token = self._rl.store.changed() if wanted else None
+        if not wanted or token == self._token:
+            return
+        for row in wanted:
+            try:
+                self._look(*row)
+            except NotFound:
+                self._state.rows("DELETE FROM callbacks WHERE id = ?", (row[0],))
+        self._token = token
+
+    def _look(self, number: int, session: str, url: str, after: int) -> None:
+        found, newest, over = [], after, False
+        for event in islice(self._rl.steps(session, after=after), _PAGE):
+            newest = event.seq
+            change = event.status
+            if change is None or change["status"] not in FIRES:
+                continue
+            found.append(
+                {
+                    "session": session,
+                    "status": change["status"],
+                    "reason": change["reason"],
+                    "seq": event.seq,
+                    "attempt": event.attempt,
+                    "at": event.at,
+                }
+            )
+            if change["status"] in LAST:
+                over = True
+                break
+        if newest == after:
+            return
+        with self._state.together():
+            moved = (newest, number, after)
+            if not self._state.run("UPDATE callbacks SET after_seq = ? WHERE id = ? AND after_seq = ?", moved):
+                return  # another server of this store saw it first
+            for payload in found:
+                self._queue(session, url, payload)
+            if over:
+                self._state.rows("DELETE FROM callbacks WHERE id = ?", (number,))
+
+    def _queue(self, session: str, url: str, payload: dict[str, Any]) -> None:
+        now = self._clock.now_us()
+        self._state.rows(
+            "INSERT INTO deliveries (session, url, body, tries, next_us, made_us, state)"
+            " VALUES (?, ?, ?, 0, ?, ?, 'due')",
+            (session, url, msgspec.json.encode(payload), now, now),
+        )
+
+    # -- telling ------------------------------------------------------------------------------------------------------
+
+    def deliver(self) -> int:
+        """Try what is due; how many were tried."""
+        due = self._state.rows(
+            "SELECT id, session, url, body, tries FROM deliveries WHERE next_us <= ? ORDER BY next_us LIMIT 64",
+            (self._clock.now_us(),),
+        )
+        if not due:
+            return 0
+        with ThreadPoolExecutor(_AT_ONCE, thread_name_prefix="relight-callback") as pool:
+            list(pool.map(self._try, due))
+        self._state.rows(
+            "DELETE FROM deliveries WHERE next_us IS NULL AND id <= (SELECT max(id) FROM deliveries) - ?",
+            (_KEPT_DELIVERIES,),
+        )
+        return len(due)
+
+    def _try(self, row: Sequence[Any]) -> None:
+        number, session, url, body, tries = row
+        said, fine = "", False
+        try:
+            status = post(
+                url,
+                body,
+                self._headers(number, body),
+                allow=self._settings.callback_allow,
+                seconds=self._settings.callback_seconds,
+            )
+            said, fine = f"answered {status}", 200 <= status < 300
+        except (Unreachable, RelightError) as error:
+            said = str(error)
+        state, again = "delivered" if fine else "due", None
+        if not fine and tries + 1 >= self._retry.attempts:
+            state = "given up"
+        elif not fine:
+            seconds = self._retry.delay_seconds(tries + 1, secrets.randbelow(1000) / 1000)
+            again = self._clock.now_us() + round(seconds * 1e6)
+        self._state.rows(
+            "UPDATE deliveries SET tries = ?, next_us = ?, state = ?, said = ? WHERE id = ?",
+            (tries + 1, again, state, said[:300], number),
+        )
+        told = {"session": session, "delivery": number, "state": state, "said": said[:100], "tries": tries + 1}
+        LOG.log(20 if fine else 30, "callback", extra=told)
+
+    def _headers(self, number: int, body: bytes) -> dict[str, str]:
+        at = str(self._clock.now_us() // 1_000_000)
+        return {
+            "Content-Type": "application/json",
+            "User-Agent": "relight",
+            "Relight-Delivery": str(number),
+            "Relight-Signature": f"t={at},v1={signature(self.secret(), at, body)}",
+        }
+
+    def deliveries(self, session: str, *, most: int = 100) -> list[dict[str, Any]]:
+        """What was sent for a session, the newest first."""
+        rows = self._state.rows(
+            "SELECT id, url, tries, state, said, body FROM deliveries WHERE session = ? ORDER BY id DESC LIMIT ?",
+            (session, most),
+        )
+        return [
+            {
+                "id": one[0],
+                "url": one[1],
+                "tries": one[2],
+                "state": one[3],
+                "said": one[4],
+                "body": msgspec.json.decode(one[5]),
+            }
+            for one in rows
+        ]
+
+
+def signature(secret: bytes, at: str, body: bytes) -> str:
+    """Over the time and the body, so that neither can be changed nor an old one sent again unnoticed."""
+    return hmac.new(secret, at.encode() + b"." + body, sha256).hexdigest()

@@ -1,0 +1,246 @@
+"""The guard: who may do what, from where. It stands before every route, so a route that forgot it is closed anyway.
+
+    Host  ->  rate  ->  token or cookie  ->  Origin and Sec-Fetch-Site  ->  JSON  ->  size  ->  the route's own scope
+
+Open are /healthz and /login alone. A web page cannot drive the server: the cookie is SameSite=Strict, a mutating or
+streaming request of another site is refused by its own headers, a form cannot send JSON, there is no CORS, and a host
+name that was bound to this address afterwards is not in the list.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Annotated, Final
+from urllib.parse import urlsplit
+
+from fastapi import Depends, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from relight.errors import RelightError
+from relight.ports.clock import Clock
+from relight.refusals import Forbidden, NotJson, NotSameSite, TooLarge, TooMany, Unauthorised
+from relight.server import tokens
+from relight.server.logs import LOG
+from relight.server.problems import Problem, answer_problem, path_of, problem_of
+from relight.server.settings import ServerSettings
+from relight.server.tokens import Principal, Tokens
+
+OPEN: Final = frozenset({"/healthz", "/login"})
+_READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
+_HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
+_STREAMS: Final = "/events"
+_MOST_BUCKETS: Final = 10_000
+_NEW_LINK: Final = "a new link: relight serve --link"
+
+
+class Guard:
+    """What a request is measured by."""
+
+    def __init__(self, tokens: Tokens, settings: ServerSettings, clock: Clock) -> None:
+        self.tokens = tokens
+        self.settings = settings
+        self.cookie_name = f"relight-{settings.port}"
+        self._rates = Rates(settings.rate_per_second, settings.rate_burst, clock)
+        self._failures = Rates(settings.failures_per_second, settings.failures_burst, clock)
+
+    def check_host(self, request: Request) -> None:
+        """Addressed by a name that is ours."""
+        given = request.headers.get("host", "")
+        name = _host_name(given) if _HOST.fullmatch(given) else given
+        if name not in self.settings.hosts and not (self.settings.any_address and _is_address(name)):
+            raise NotSameSite(f"this server does not answer to the host name {name[:100]!a}")
+
+    def admit(self, request: Request) -> Principal | None:
+        """Whoever stands behind the request; None on an open path. Unauthorised, TooMany."""
+        address = request.client.host if request.client is not None else ""
+        open_path = path_of(request) in OPEN
+        principal = None if open_path else self._known(request)
+        if principal is None and not open_path:
+            if not self._failures.take(address):
+                raise TooMany("too many attempts without a valid token")
+            raise Unauthorised("a token or a login is needed", hints=[_NEW_LINK])
+        if path_of(request).endswith(_STREAMS) and not open_path:
+            return principal  # bounded by their number: after a restart all of them come back at once
+        if not self._rates.take(f"{principal.name}" if principal is not None else f"@{address}"):
+            raise TooMany("too many requests", hints=["wait a second, then go on more slowly"])
+        return principal
+
+    def attempt(self, request: Request) -> None:
+        """Before a launch code is looked at."""
+        if not self._failures.take(request.client.host if request.client is not None else ""):
+            raise TooMany("too many attempts to log in")
+
+    def check_site(self, request: Request, principal: Principal | None) -> None:
+        """Not from a page of another site."""
+        mutating = request.method not in _READING
+        if not mutating and not path_of(request).endswith(_STREAMS):
+            return
+        site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+        if site is not None and site not in ("same-origin", "none"):
+            raise NotSameSite("a page of another site sent this request")
+        if origin is not None and not _same_origin(origin, request):
+            raise NotSameSite("the request comes from another origin")
+        if mutating and principal is not None and principal.by_cookie and origin is None and site is None:
+            raise NotSameSite("a browser would have said where this comes from")
+
+    def check_form(self, request: Request) -> None:
+        """A call that changes something is JSON: no form of a web page can send that."""
+        if request.method not in _WITH_BODY or not path_of(request).startswith("/api/"):
+            return
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            raise NotJson("send JSON", hints=["add the header Content-Type: application/json"])
+
+    def still(self, request: Request) -> bool:
+        """May whoever opened a stream look any longer?"""
+        return self._known(request) is not None
+
+    def _known(self, request: Request) -> Principal | None:
+        given = request.headers.get("authorization")
+        if given is not None:
+            kind, _, token = given.partition(" ")
+            return self.tokens.bearer(token.strip()) if kind.lower() == "bearer" else None
+        cookie = request.cookies.get(self.cookie_name)
+        return self.tokens.cookie(cookie) if cookie else None
+
+
+class Gate:
+    """The guard as the outermost layer: what it refuses never reaches a route."""
+
+    def __init__(self, app: ASGIApp, guard: Guard) -> None:
+        self._app, self._guard = app, guard
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """One request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request, guard = Request(scope, receive), self._guard
+        try:
+            guard.check_host(request)
+            principal = await asyncio.to_thread(guard.admit, request)
+            guard.check_site(request, principal)
+            guard.check_form(request)
+            body = await self._body(request, receive)
+        except RelightError as refused:
+            LOG.info("refused", extra={"code": refused.code, "method": request.method, "path": path_of(request)[:200]})
+            await answer_problem(request, problem_of(refused))(scope, receive, send)
+            return
+        except TimeoutError:
+            late = Problem(status=408, code="RL-6000", detail="the request did not arrive in time")
+            await answer_problem(request, late)(scope, receive, send)
+            return
+        scope.setdefault("state", {})["principal"] = principal
+        await self._app(scope, _replayed(body, receive), send)
+
+    async def _body(self, request: Request, receive: Receive) -> bytes:
+        """All of it, within a bound, before anybody acts on the beginning."""
+        most = self._guard.settings.body_bytes
+        if request.method in _READING:
+            return b""
+        declared = request.headers.get("content-length", "0")
+        if not declared.isdigit() or int(declared) > most:
+            raise TooLarge(f"more than {most:,} bytes", hints=["send less"])
+        parts, size = [], 0
+        async with asyncio.timeout(self._guard.settings.body_seconds):
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    break
+                part = message.get("body", b"")
+                size += len(part)
+                if size > most:
+                    raise TooLarge(f"more than {most:,} bytes", hints=["send less"])
+                parts.append(part)
+                if not message.get("more_body"):
+                    break
+        return b"".join(parts)
+
+
+def _replayed(body: bytes, receive: Receive) -> Receive:
+    sent = False
+
+    async def again() -> Message:
+        nonlocal sent
+        if not sent:
+            sent = True
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await receive()
+
+    return again
+
+
+def principal_of(request: Request) -> Principal:
+    """Who stands behind a request that passed the gate."""
+    found = getattr(request.state, "principal", None)
+    if found is None:
+        raise Unauthorised("a token or a login is needed", hints=[_NEW_LINK])
+    assert isinstance(found, Principal)
+    return found
+
+
+Who = Annotated[Principal, Depends(principal_of)]
+
+
+def needs(scope: tokens.Scope) -> Callable[[Request], Principal]:
+    """A dependency: at least this scope."""
+
+    def check(request: Request) -> Principal:
+        principal = principal_of(request)
+        if not principal.may(scope):
+            hints = [f"relight token add NAME --scope {scope}"]
+            raise Forbidden(f"this needs the scope {scope}; {principal.name} has {principal.scope}", hints=hints)
+        return principal
+
+    return check
+
+
+class Rates:
+    """Token buckets, one a caller; bounded, the one unused longest goes."""
+
+    def __init__(self, per_second: float, burst: int, clock: Clock) -> None:
+        self._per_us, self._burst, self._clock = per_second / 1e6, burst, clock
+        self._buckets: OrderedDict[str, tuple[float, int]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def take(self, who: str) -> bool:
+        """Is there one left?"""
+        now = self._clock.instant().us
+        with self._lock:
+            left, since = self._buckets.pop(who, (float(self._burst), now))
+            left = min(self._burst, left + (now - since) * self._per_us)
+            allowed = left >= 1.0
+            self._buckets[who] = (left - 1.0 if allowed else left, now)
+            if len(self._buckets) > _MOST_BUCKETS:
+                self._buckets.popitem(last=False)
+        return allowed
+
+
+def _host_name(header: str) -> str:
+    """Without the port; an address of version 6 without its brackets."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0].lower()
+    return header.partition(":")[0].lower()
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ipaddress.ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _same_origin(origin: str, request: Request) -> bool:
+    """The page's own address is the one it talks to."""
+    try:
+        parts = urlsplit(origin)
+    except ValueError:
+        return False
+    return parts.scheme in ("http", "https") and parts.netloc.lower() == request.headers.get("host", "").lower()

@@ -1,0 +1,177 @@
+"""`/checkpoints/{id}`: what would happen if one went on or back here, and what that could not take back."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+import msgspec
+
+from relight.errors import Corrupt, RelightError
+from relight.model.call import Call
+from relight.model.checkpoint import Checkpoint
+from relight.model.info import ResumePlan, SessionInfo
+from relight.model.status import LIVE
+from relight.server.pages import words
+from relight.server.pages.files import Files, files_of
+from relight.server.pages.session import Action, plan_lines
+from relight.server.pages.window import position
+
+if TYPE_CHECKING:
+    from relight.engine.comparing import FileDiff
+    from relight.engine.library import Relight
+
+Compare = Literal["disk", "previous", "head", "other"]
+COMPARES: Final[tuple[Compare, ...]] = ("disk", "previous", "head", "other")
+_EFFECTS: Final = 20
+
+
+class Sheet(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything the page shows above the files."""
+
+    id: str
+    session: str
+    title: str
+    ref: str
+    seq: int
+    label: str | None
+    at: datetime | None
+    age: str
+    kind: str
+    parent: int | None
+    behind: int
+    messages: int
+    turns: int
+    ok: bool
+    verdict: str
+    lines: list[tuple[str, str, str]]
+    reasons: list[tuple[str, str, bool]]
+    """text, cure, whether it blocks"""
+    plan: str
+    previous: int | None
+    next: int | None
+    head: int
+    live: bool
+    archived: bool
+    left: bool
+    """not in the model's view now"""
+    has_files: bool
+
+
+def sheet_of(rl: Relight, ref: str, now: datetime) -> tuple[Sheet, SessionInfo, ResumePlan]:
+    """Read what returning to a checkpoint would mean. NotFound where there is none."""
+    plan = rl.can_resume(ref)
+    info = rl.get(plan.session)
+    seq = position(plan.checkpoint.rpartition("@")[2]) or info.head
+    rows = rl.checkpoints(info.id)
+    mine = next((one for one in rows if one.seq == seq), None)
+    effects = effects_since(rl, info, seq)
+    lines = plan_lines(plan)
+    behind = max(0, info.head - seq)
+    if behind:
+        lines.insert(1, ("", f"{words.count(behind, 'step')} would leave the model's view, and are kept", ""))
+    lines.append(("effects since", *effects))
+    if mine is not None and mine.snapshot is None and plan.files is not None and plan.files.captured_at is None:
+        lines.append(("", "no files were captured up to here: only the conversation can go back", "dim"))
+    before, after = _neighbours(rows, seq)
+    sheet = Sheet(
+        id=f"{info.id}@{seq}",
+        session=info.id,
+        title=words.title(info),
+        ref=f"{words.ref(info)}@{seq}",
+        seq=seq,
+        label=mine.label if mine is not None else None,
+        at=mine.created_at if mine is not None else None,
+        age=words.lasting(words.seconds_between(mine.created_at, now) or 0) if mine is not None else "",
+        kind=mine.kind if mine is not None else "",
+        parent=before,
+        behind=behind,
+        messages=plan.message_count,
+        turns=mine.turns if mine is not None else 0,
+        ok=plan.ok,
+        verdict="Can resume." if plan.ok else "Cannot resume now.",
+        lines=lines,
+        reasons=[(reason.text, reason.cure or "", reason.blocks) for reason in plan.reasons],
+        plan=plan.plan,
+        previous=before,
+        next=after,
+        head=info.head,
+        live=info.status in LIVE,
+        archived=info.status == "archived",
+        left=False,
+        has_files=plan.files is not None and plan.files.captured_at is not None,
+    )
+    return sheet, info, plan
+
+
+def _neighbours(rows: list[Checkpoint], seq: int) -> tuple[int | None, int | None]:
+    seqs = [one.seq for one in rows]
+    before = max((one for one in seqs if one < seq), default=None)
+    return before, min((one for one in seqs if one > seq), default=None)
+
+
+def effects_since(rl: Relight, info: SessionInfo, seq: int) -> tuple[str, str]:
+    """What going back cannot take back, in words and with a role."""
+    if seq >= info.head:
+        return "none", ""
+    try:
+        calls = rl.load(info.id).calls
+    except Corrupt:
+        return "unknown: a newer step is damaged", "warn"
+    lasting = lasting_calls(calls, seq)
+    if not lasting:
+        return "none that would last", ""
+    told = ", ".join(f"{call.name} (once) at @{call.intent_seq}" for call in lasting[:_EFFECTS])
+    more = f" and {len(lasting) - _EFFECTS} more" if len(lasting) > _EFFECTS else ""
+    return f"{told}{more} ran, and is NOT undone by a rewind", "warn"
+
+
+def lasting_calls(calls: list[Call], seq: int) -> list[Call]:
+    """Calls of the effect `once` that began after a checkpoint."""
+    return [call for call in calls if (call.intent_seq or 0) > seq and call.effect == "once"]
+
+
+def actions_of(sheet: Sheet, plan: ResumePlan) -> list[Action]:
+    """What can be done from here."""
+    at = f"/checkpoints/{sheet.id}/do"
+    over = "the session is archived: only a fork is left" if sheet.archived else ""
+    running = "the session runs: stop it first" if sheet.live else ""
+    no_files = "" if sheet.has_files else "no files are captured at this checkpoint"
+    why_resume = next((reason.text for reason in plan.reasons if reason.blocks), "")
+    why_resume = why_resume or ("" if plan.command else "relight does not know how to start it: run your program again")
+    here = "" if sheet.seq < sheet.head else "it is the head already"
+    return [
+        Action(verb="fork", label="Fork here…", href=f"{at}/fork", primary=not sheet.live),
+        Action(verb="resume", label="Resume from here…", href=f"{at}/resume", why_not=over or why_resume),
+        Action(
+            verb="rewind",
+            label="Rewind to here…",
+            href=f"{at}/rewind",
+            why_not=over or running or (here if not sheet.has_files else ""),
+        ),
+        Action(verb="restore", label="Restore files…", href=f"{at}/restore", why_not=over or running or no_files),
+        Action(verb="label", label="Label…", href=f"{at}/label", why_not=over),
+    ]
+
+
+def compared(rl: Relight, sheet: Sheet, plan: ResumePlan, compare: Compare, other: int | None) -> Files:
+    """The files that differ, or why that cannot be said."""
+    try:
+        later = frozenset(
+            (one.root, one.path) for one in (plan.files.differ if plan.files else None) or () if one.later
+        )
+        return files_of(differences(rl, sheet, compare, other), later=later if compare == "disk" else frozenset())
+    except RelightError as error:
+        return Files(lines=[], left_out=[], total=0, added=0, removed=0, trouble=error.message)
+
+
+def differences(rl: Relight, sheet: Sheet, compare: Compare, other: int | None) -> list[FileDiff]:
+    """From the checkpoint to the disk or the head; from the other one to it."""
+    if compare == "disk":
+        return rl.diff(sheet.id)
+    if compare == "head":
+        return rl.diff(sheet.id, sheet.session)
+    from_seq = sheet.previous if compare == "previous" else other
+    if from_seq is None:
+        return []
+    return rl.diff(f"{sheet.session}@{from_seq}", sheet.id)

@@ -1,0 +1,138 @@
+"""The conversation as a reader sees it, from a window of the journal: messages with their blocks, and where it was cut.
+
+Long values come as their beginning with their size; a picture is its type and size until somebody asks for it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from relight.engine.tailing import Event
+from relight.journal.formats.registry import detect
+from relight.model.view import Call, Image, Reason, Result, Text
+from relight.server.pages import words
+from relight.server.pages.inert import preview
+
+_BASE64: Final = 4 / 3
+
+
+class Part(msgspec.Struct, kw_only=True):
+    """One block of a message."""
+
+    kind: Literal["text", "reason", "call", "result", "image"]
+    text: str = ""
+    title: str = ""
+    mark: str = ""
+    role: str = ""
+    cut: bool = False
+    """there is more of it"""
+    size: str = ""
+    index: int = 0
+    """its place in the step, for the address of the whole of it"""
+    synthetic: bool = False
+
+
+class Said(msgspec.Struct, kw_only=True):
+    """One speaker's turn, or a place where the conversation was cut."""
+
+    seq: int
+    at: datetime
+    speaker: str
+    parts: list[Part] = []
+    cut: str = ""
+    """a compaction or a rewind: what happened here"""
+    left: bool = False
+    """not in the model's view now"""
+
+
+def conversation(events: Iterable[Event], provider: str | None, view: frozenset[int] | None) -> list[Said]:
+    """The messages of these events, in order."""
+    said: list[Said] = []
+    for event in events:
+        left = view is not None and event.seq not in view
+        if event.kind == "rewind":
+            text = f"rewound to @{event.base}: what stands between it and here left the model's view, and is kept"
+            said.append(Said(seq=event.seq, at=event.at, speaker="", cut=text))
+        if event.kind == "reset":
+            text = f"compacted: from here the model sees these {len(event.messages)} messages instead of all before"
+            said.append(Said(seq=event.seq, at=event.at, speaker="", cut=text))
+        said += _messages(event, provider, left)
+        said += _outcomes(event, left)
+    return said
+
+
+def _messages(event: Event, provider: str | None, left: bool) -> list[Said]:
+    if not event.messages:
+        return []
+    found: list[Said] = []
+    index = 0
+    for message in detect(event.messages, provider).read(event.messages):
+        one = Said(seq=event.seq, at=event.at, speaker=message.role, left=left)
+        for block in message.blocks:
+            part = part_of(block)
+            part.index, index = index, index + 1
+            one.parts = [*one.parts, part]
+        if one.parts:
+            found.append(one)
+    return found
+
+
+def _outcomes(event: Event, left: bool) -> list[Said]:
+    """Results that the journal holds beside the messages."""
+    ended = [one for one in event.outcomes if one["status"] != "void"]
+    results = [Result(call=str(one["id"]), status=one["status"], text=as_text(one["content"])) for one in ended]
+    parts = [part_of(one) for one in results]
+    for place, part in enumerate(parts):
+        part.index = 1000 + place
+    return [Said(seq=event.seq, at=event.at, speaker="tool", parts=parts, left=left)] if parts else []
+
+
+def part_of(block: Any, *, whole: bool = False) -> Part:
+    """A block as it is shown."""
+    if isinstance(block, Text):
+        return _long("text", block.text, whole=whole)
+    if isinstance(block, Reason):
+        part = _long("reason", block.text, whole=whole)
+        part.title = "reasoning" if block.text else "reasoning, kept by the provider"
+        return part
+    if isinstance(block, Call):
+        part = _long("call", as_text(block.arguments), whole=whole)
+        part.title = block.name
+        return part
+    if isinstance(block, Result):
+        part = _long("result", block.text, whole=whole)
+        part.mark, part.role = {"ok": ("✓", "ok"), "error": ("✗", "bad")}.get(block.status, ("!", "warn"))
+        part.title, part.synthetic = f"result of {block.call}", block.synthetic
+        return part
+    assert isinstance(block, Image)
+    size = words.size(int(len(block.data) / _BASE64)) if block.data else ""
+    return Part(kind="image", title=block.media or "image", size=size, text=block.url)
+
+
+def _long(kind: Literal["text", "reason", "call", "result"], text: str, *, whole: bool) -> Part:
+    shown, is_cut = (text, False) if whole else preview(text)
+    return Part(kind=kind, text=shown, cut=is_cut, size=words.size(len(text.encode("utf-8", "replace"))))
+
+
+def as_text(value: Any) -> str:
+    """A value as a person reads it: text as it is, data with its lines."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
+
+
+def whole_part(event: Event, provider: str | None, index: int) -> Part | None:
+    """One block of a step, all of it."""
+    if index >= 1000:
+        outcomes = [one for one in event.outcomes if one["status"] != "void"]
+        if index - 1000 >= len(outcomes):
+            return None
+        one = outcomes[index - 1000]
+        return part_of(Result(call=str(one["id"]), status=one["status"], text=as_text(one["content"])), whole=True)
+    if not event.messages:
+        return None
+    blocks = [block for message in detect(event.messages, provider).read(event.messages) for block in message.blocks]
+    return part_of(blocks[index], whole=True) if index < len(blocks) else None

@@ -1,0 +1,47 @@
+"""`/sessions/{id}/do/{verb}` and `/checkpoints/{id}/do/{verb}`: what would happen. Doing it is the API's."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
+
+from relight.model.ref import parse_ref
+from relight.server.pages.dialogs import Dialog, dialog, sweep_dialog
+from relight.server.pages.rendering import answer
+from relight.server.pages.session_routes import found
+from relight.server.pages.site import Site
+
+
+def add(router: APIRouter, site: Site) -> None:
+    """The routes."""
+
+    @router.get("/sessions/{ref}/do/{verb}", response_class=HTMLResponse)
+    def of_session(request: Request, ref: str, verb: str) -> Response:
+        info = found(site, ref)
+        made = dialog(site.rl, info, verb, seq=None, given=request.query_params)
+        return _shown(site, request, made, home=f"/sessions/{info.id}")
+
+    @router.get("/checkpoints/{ref}/do/{verb}", response_class=HTMLResponse)
+    def of_checkpoint(request: Request, ref: str, verb: str) -> Response:
+        info = found(site, ref)
+        seq = parse_ref(ref).seq
+        seq = seq if seq is not None else site.rl.checkpoint(ref).seq
+        made = dialog(site.rl, info, verb, seq=seq, given=request.query_params)
+        return _shown(site, request, made, home=f"/checkpoints/{info.id}@{seq}")
+
+    @router.get("/operations/do/sweep", response_class=HTMLResponse)
+    def sweep(request: Request) -> Response:
+        return _shown(site, request, sweep_dialog(site.rl), home="/operations")
+
+
+def _shown(site: Site, request: Request, made: Dialog, *, home: str) -> Response:
+    """For a script the form alone; for a reader a page."""
+    query = f"?{request.url.query}" if request.url.query else ""
+    again = request.url.path + query
+    values: dict[str, Any] = {"d": made, "body": json.dumps(made.body), "again": again}
+    if request.headers.get("x-relight-part"):
+        return answer("dialog.html", **values)
+    return site.page(request, "dialog_page.html", nav="sessions", home=home, **values)

@@ -1,0 +1,537 @@
+"""What is asked before something is done: what happens, what is kept, how to go back, and the same as a command.
+
+A dialog is a value: the API's address it would call, what it would send, and the hash of the plan it shows, so that
+nothing is done when the state has moved meanwhile. Without scripts it is a page that teaches the command.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import msgspec
+
+from relight.errors import NotFound, RelightError
+from relight.journal.undoing import next_undo
+from relight.model.info import ResumePlan, SessionInfo
+from relight.model.status import LIVE
+from relight.server.pages import words
+from relight.server.pages.checkpoint import effects_since
+from relight.server.pages.inert import cut
+from relight.server.pages.session import plan_lines
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+_BOXES: Final = 500
+_SEPARATE: Final = "a new directory"
+
+
+class Option(msgspec.Struct, frozen=True, kw_only=True):
+    """A choice, or a box."""
+
+    value: str
+    label: str
+    note: str = ""
+    on: bool = False
+    risky: bool = False
+    """taking it in overrules somebody"""
+
+
+class Field(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person fills in; its name is the key in what is sent."""
+
+    kind: Literal["line", "text", "radio", "box", "boxes"]
+    name: str
+    label: str
+    options: list[Option] = []
+    required: bool = False
+    hint: str = ""
+    value: str = ""
+
+
+class Dialog(msgspec.Struct, frozen=True, kw_only=True):
+    """One question before one action."""
+
+    verb: str
+    title: str
+    confirm: str
+    happens: str
+    kept: str
+    back: str
+    command: str
+    path: str
+    """of the API; empty: there is nothing to send, the command does it"""
+    method: Literal["POST", "DELETE"] = "POST"
+    plan: str = ""
+    """the hash of what is shown here"""
+    body: dict[str, Any] = {}
+    fields: list[Field] = []
+    lines: list[tuple[str, str, str]] = []
+    evidence: list[str] = []
+    exact: str = ""
+    """shown whole, unwrapped"""
+    typed: str = ""
+    """to be typed before it can be done"""
+    danger: bool = False
+    why_not: str = ""
+    undo: str = ""
+    """the address that takes it back, for the word after it"""
+    done: str = ""
+    """what is said afterwards"""
+    goes: str = ""
+    """where to go afterwards; `{id}` is the session in the answer"""
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True):
+    """Whose dialog it is."""
+
+    rl: Any
+    info: SessionInfo
+    seq: int | None
+    """of a checkpoint; None for the session"""
+    given: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """As people call it."""
+        return words.title(self.info)
+
+    @property
+    def ref(self) -> str:
+        """What one types for it."""
+        at = f"@{self.seq}" if self.seq is not None else ""
+        return f"{words.ref(self.info)}{at}"
+
+    @property
+    def api(self) -> str:
+        """Its address in the API, by the full id."""
+        at = f"@{self.seq}" if self.seq is not None else ""
+        return f"/api/sessions/{self.info.id}{at}"
+
+    @property
+    def plan(self) -> str:
+        """The hash of its state now."""
+        at = f"@{self.seq}" if self.seq is not None else ""
+        hashed: str = self.rl.plan_hash(f"{self.info.id}{at}")
+        return hashed
+
+
+def dialog(rl: Relight, info: SessionInfo, verb: str, *, seq: int | None, given: Mapping[str, str]) -> Dialog:
+    """The dialog of a verb. NotFound for one that there is not."""
+    make = _VERBS.get(verb)
+    if make is None:
+        raise NotFound(verb[:50], what="action")
+    return make(Asked(rl=rl, info=info, seq=seq, given=given))
+
+
+def _resume(asked: Asked) -> Dialog:
+    good = asked.given.get("from") == "good"
+    plan: ResumePlan = asked.rl.can_resume(asked.info.id if asked.seq is None else f"{asked.info.id}@{asked.seq}")
+    agent = plan.agent.agent if plan.agent is not None else "its program"
+    rung = f" with {agent}'s own resume" if plan.agent is not None and plan.agent.rung == "native" else ""
+    blocking = [reason for reason in plan.reasons if reason.blocks and not (good and reason.code == "corrupt")]
+    missing = any(reason.code == "workspace_missing" for reason in blocking)
+    blocking = [reason for reason in blocking if reason.code != "workspace_missing"]
+    start = f"Start attempt {asked.info.attempt + 1} of {asked.name} from @{plan.checkpoint.rpartition('@')[2]}{rung}."
+    if plan.forks:
+        start = f"Make a new session from {asked.ref} and start it{rung}; {asked.name} stays as it is."
+    flags = [*(["--from-last-good"] if good else []), *(["--restore"] if missing else [])]
+    no_command = "" if plan.command else "relight does not know how to start it: run your program again"
+    lines = plan_lines(plan) + [("", reason.text, "warn") for reason in plan.reasons if not reason.blocks]
+    return Dialog(
+        verb="resume",
+        title=f"Resume {asked.ref}",
+        confirm="Resume",
+        happens=start,
+        kept="Nothing that is finished runs again; everything recorded stays.",
+        back="Stop it at any time; it can be resumed again.",
+        command=shlex.join(["relight", "resume", asked.ref, *flags]),
+        path=f"{asked.api}/resume",
+        plan=asked.plan,
+        body={**({"from_last_good": True} if good else {}), **({"restore": True} if missing else {})},
+        fields=[Field(kind="text", name="prompt", label="A prompt to go on with (optional)")],
+        lines=lines,
+        why_not=blocking[0].text if blocking else no_command,
+        done=f"{asked.name} runs",
+        goes="/sessions/{id}" if plan.forks else "",
+    )
+
+
+def _fork(asked: Asked) -> Dialog:
+    at = asked.seq if asked.seq is not None else asked.info.head
+    fields = [
+        Field(kind="line", name="name", label="Its name (optional)"),
+        Field(kind="text", name="prompt", label="What to tell it (optional)"),
+    ]
+    command = ["relight", "fork", f"{words.ref(asked.info)}@{at}"]
+    if asked.info.workspace:
+        hint = "a directory that does not exist yet; empty: the same directory, as it is now"
+        beside = f"{next(iter(asked.info.workspace.values())).rstrip('/')}-fork-{at}"
+        fields.insert(
+            1, Field(kind="line", name="workspace", label="Files go to a new directory", hint=hint, value=beside)
+        )
+        command += ["--workspace", beside]
+    return Dialog(
+        verb="fork",
+        title=f"Fork {words.ref(asked.info)}@{at}",
+        confirm="Fork",
+        happens=f"Make a new session from @{at}. It does not start by itself.",
+        kept=f"{asked.name} stays as it is.",
+        back="Remove the fork; nothing else knows of it.",
+        command=shlex.join(command),
+        path=f"/api/sessions/{asked.info.id}@{at}/fork",
+        fields=fields,
+        done=f"forked from {asked.name}@{at}",
+        goes="/sessions/{id}",
+    )
+
+
+def _rewind(asked: Asked) -> Dialog:
+    info = asked.info
+    if asked.seq is None:
+        return _choose_checkpoint(asked)
+    gone = max(0, info.head - asked.seq)
+    lines = [("conversation", f"{words.count(gone, 'step')} leave the model's view (kept)" if gone else "as it is", "")]
+    if info.workspace:
+        lines.append(("files", *_restore_summary(asked)))
+    lines.append(("not undone", *effects_since(asked.rl, info, asked.seq)))
+    options = [
+        Option(value="conversation", label="the conversation"),
+        *([Option(value="files", label="the files")] if info.workspace else []),
+        *([Option(value="both", label="both")] if info.workspace else []),
+    ]
+    flag = "--conversation|--files|--both" if info.workspace else "--conversation"
+    between = f"@{asked.seq + 1} to @{info.head} stay in the journal" if gone else "the journal stays as it is"
+    return Dialog(
+        verb="rewind",
+        title=f"Rewind to {asked.ref}",
+        confirm="Rewind",
+        happens=f"Move {asked.name} back from @{info.head} to @{asked.seq}.",
+        kept=f"Nothing is deleted: {between}.",
+        back="Undo takes it back, files and conversation.",
+        command=f"relight rewind {shlex.quote(asked.ref)} {flag}",
+        path=f"{asked.api}/rewind",
+        plan=asked.plan,
+        fields=[Field(kind="radio", name="scope", label="What goes back?", options=options, required=True)],
+        lines=lines,
+        why_not="it runs: stop it first" if info.status in LIVE else "",
+        undo=f"/api/sessions/{info.id}/undo",
+        done=f"{asked.name} is back at @{asked.seq}",
+    )
+
+
+def _choose_checkpoint(asked: Asked) -> Dialog:
+    """From the session's own page it is not said to where; labelled checkpoints are offered."""
+    named = [one for one in asked.rl.checkpoints(asked.info.id) if one.label][-20:]
+    options = [Option(value=f"/checkpoints/{one.id}/do/rewind", label=f"@{one.seq} “{one.label}”") for one in named]
+    hint = "open a step in the history and rewind from its page" if not options else "or from any step in the history"
+    return Dialog(
+        verb="rewind",
+        title=f"Rewind {asked.name}",
+        confirm="",
+        happens="A rewind needs a checkpoint: choose where to go back to.",
+        kept="Nothing happens yet.",
+        back=hint,
+        command=f"relight checkpoints {shlex.quote(asked.ref)}",
+        path="",
+        fields=[Field(kind="boxes", name="go", label="Checkpoints with a label", options=options)] if options else [],
+    )
+
+
+def _restore_summary(asked: Asked) -> tuple[str, str]:
+    try:
+        report = asked.rl.restore(f"{asked.info.id}@{asked.seq}", dry_run=True)
+    except RelightError as error:
+        return error.message, "warn"
+    decisions = [plan.decision for plan in report.plans.values()]
+    writes, deletes = sum(len(one.writes) for one in decisions), sum(len(one.deletes) for one in decisions)
+    conflicts = sum(len(one.conflicts) for one in decisions)
+    text = f"{writes} written, {deletes} deleted; a safety snapshot comes first"
+    return text + (f"; {conflicts} changed by somebody else" if conflicts else ""), "warn" if conflicts else ""
+
+
+def _restore(asked: Asked) -> Dialog:
+    plan: ResumePlan = asked.rl.can_resume(f"{asked.info.id}@{asked.seq}" if asked.seq is not None else asked.info.id)
+    differ = (plan.files.differ if plan.files is not None else None) or []
+    what = {"added": "deleted: it is not in the checkpoint", "changed": "written over", "deleted": "comes back"}
+    roots = asked.info.workspace
+    boxes = [
+        Option(
+            value=os.path.join(roots.get(one.root, ""), one.path),
+            label=one.path if len(roots) == 1 else f"{one.root}:{one.path}",
+            note=what[one.what] + (", but somebody changed it after the last step" if one.later else ""),
+            on=not one.later,
+            risky=one.later,
+        )
+        for one in differ[:_BOXES]
+    ]
+    none = "no file differs from this checkpoint" if plan.files is not None and plan.files.differ is not None else ""
+    trouble = (plan.files.trouble or "") if plan.files is not None else "the session has no workspace"
+    live = "it runs: stop it first" if asked.info.status in LIVE else ""
+    return Dialog(
+        verb="restore",
+        title=f"Restore files of {asked.ref}",
+        confirm="Restore files",
+        happens=f"Put the chosen files back to what they were at {asked.ref}. The conversation stays where it is.",
+        kept="A safety snapshot of what is on disk now is taken first; what no snapshot holds is never destroyed.",
+        back="Undo puts them back as they are now, byte for byte.",
+        command=shlex.join(["relight", "restore", asked.ref]),
+        path=f"{asked.api}/restore",
+        plan=asked.plan,
+        fields=[Field(kind="boxes", name="paths", label="Files", options=boxes, required=True)] if boxes else [],
+        why_not=live or ("" if boxes else trouble or none or "the directory is not there"),
+        undo=f"/api/sessions/{asked.info.id}/undo",
+        done=f"files of {asked.ref} restored",
+    )
+
+
+def _undo(asked: Asked) -> Dialog:
+    standing = next_undo(asked.rl.operations(asked.info.id))
+    told = "Nothing is left to undo."
+    if standing is not None:
+        heads = f", head @{standing.heads[1]} → @{standing.heads[0]}" if standing.heads is not None else ""
+        told = f"Undo the {standing.verb} of @{standing.id}{heads}{', files too' if standing.files else ''}."
+    return Dialog(
+        verb="undo",
+        title=f"Undo in {asked.name}",
+        confirm="Undo",
+        happens=told,
+        kept="The journal only grows: the operation and its undoing both stay in it.",
+        back="`relight undo --redo` goes forward again.",
+        command=shlex.join(["relight", "undo", words.ref(asked.info)]),
+        path=f"/api/sessions/{asked.info.id}/undo",
+        plan=asked.rl.plan_hash(asked.info.id),
+        why_not="" if standing is not None else "there is no rewind or restore to undo",
+        done=f"undone in {asked.name}",
+    )
+
+
+def _decide(allow: bool) -> Callable[[Asked], Dialog]:
+    verb = "approve" if allow else "deny"
+
+    def make(asked: Asked) -> Dialog:
+        return Dialog(
+            verb=verb,
+            title=f"{'Approve' if allow else 'Refuse'} in {asked.name}",
+            confirm="Approve" if allow else "Refuse",
+            happens="The call below runs once, on approve."
+            if allow
+            else "The call below does not run; the agent is told.",
+            kept="The decision is recorded in the journal, with who took it.",
+            back="It cannot be taken back once it ran." if allow else "The agent may ask again.",
+            command=shlex.join(["relight", verb, words.ref(asked.info)]),
+            path=f"/api/sessions/{asked.info.id}/{verb}",
+            plan=asked.rl.plan_hash(asked.info.id),
+            exact=asked.info.question or "",
+            why_not="" if asked.info.status == "waiting" else "it does not wait for a decision any more",
+            done=f"{'approved' if allow else 'refused'} in {asked.name}",
+        )
+
+    return make
+
+
+def _send(asked: Asked) -> Dialog:
+    waiting = asked.info.status == "waiting"
+    return Dialog(
+        verb="send",
+        title=f"{'Answer' if waiting else 'Send to'} {asked.name}",
+        confirm="Answer" if waiting else "Send",
+        happens="It is told what you write here." if waiting else "It is its next prompt, or typed to the live agent.",
+        kept="What it asked and what you answer are both in the journal.",
+        back="A later rewind can take it out of the model's view.",
+        command=f"relight send {shlex.quote(words.ref(asked.info))} TEXT",
+        path=f"/api/sessions/{asked.info.id}/send",
+        exact=asked.info.question or "" if waiting else "",
+        fields=[Field(kind="text", name="text", label="Answer" if waiting else "Text", required=True)],
+        why_not="it is archived" if asked.info.status == "archived" else "",
+        done=f"sent to {asked.name}",
+    )
+
+
+def _stop(asked: Asked) -> Dialog:
+    agent = asked.info.agent or "its program"
+    return Dialog(
+        verb="stop",
+        title=f"Stop {asked.name}",
+        confirm="Stop",
+        happens=f"Ask {agent} to end (SIGTERM), then kill it if it does not listen.",
+        kept=f"Saved up to @{asked.info.head}.",
+        back="Resume any time.",
+        command=shlex.join(["relight", "stop", words.ref(asked.info)]),
+        path=f"/api/sessions/{asked.info.id}/stop",
+        evidence=list(asked.info.evidence),
+        why_not="" if asked.info.status in LIVE else "it does not run",
+        done=f"{asked.name} is stopped",
+    )
+
+
+def _clear(asked: Asked) -> Dialog:
+    info = asked.info
+    owner = info.evidence[0] if info.evidence else "nobody"
+    alive = info.status in LIVE and bool(info.evidence)
+    return Dialog(
+        verb="clear",
+        title=f"Clear {asked.name}",
+        confirm="Clear",
+        happens=f"Take the lease from its owner ({owner}). If that one lives its next write is refused and it stops.",
+        kept=f"Saved up to @{info.head}; the session becomes terminated, and can be resumed.",
+        back="Resume it. Who cleared it, when and why stays in the journal and the audit log.",
+        command=shlex.join(["relight", "clear", words.ref(info)]),
+        path=f"/api/sessions/{info.id}/clear",
+        evidence=list(info.evidence),
+        fields=[
+            Field(kind="line", name="why", label="Why (kept in the audit log)"),
+            Field(
+                kind="box",
+                name="forget_native",
+                label="also forget the agent's own session",
+                options=[Option(value="true", label="also forget the agent's own session")],
+            ),
+        ],
+        typed=words.ref(info) if alive else "",
+        danger=True,
+        why_not="" if info.evidence else "nobody holds it",
+        done=f"{asked.name} is cleared",
+    )
+
+
+def _archive(asked: Asked) -> Dialog:
+    return Dialog(
+        verb="archive",
+        title=f"Archive {asked.name}",
+        confirm="Archive",
+        happens="Finished for good: it can be read, forked and exported, and is never resumed.",
+        kept="All of it, until a sweep's time is over.",
+        back="Fork its head to go on.",
+        command=shlex.join(["relight", "archive", words.ref(asked.info)]),
+        path=f"/api/sessions/{asked.info.id}/archive",
+        plan=asked.rl.plan_hash(asked.info.id),
+        done=f"{asked.name} is archived",
+    )
+
+
+def _remove(asked: Asked) -> Dialog:
+    info = asked.info
+    trouble, forks, going = "", 0, None
+    try:
+        going = asked.rl.drop(info.id, with_forks=True, dry_run=True)
+        forks = len(going.sessions) - 1
+    except RelightError as error:
+        trouble = error.message
+    size = words.size(going.size_bytes + going.file_bytes) if going is not None else ""
+    with_them = f" and {words.count(forks, 'fork')} that read from it" if forks else ""
+    steps = f", {words.count(going.steps, 'step')}, {size} only it uses" if going is not None else ""
+    return Dialog(
+        verb="remove",
+        title=f"Remove {asked.name}",
+        confirm="Remove for ever",
+        happens=f"Delete {asked.name}{with_them}{steps}.",
+        kept="Nothing of it. Export it first if you may want it again.",
+        back="This cannot be undone.",
+        command=shlex.join(["relight", "rm", words.ref(info), *(["--with-forks"] if forks else [])]),
+        path=f"/api/sessions/{info.id}" + ("?with_forks=true" if forks else ""),
+        method="DELETE",
+        plan=asked.rl.plan_hash(info.id),
+        typed=words.ref(info),
+        danger=True,
+        why_not=trouble,
+        done=f"{asked.name} is removed",
+        goes="/",
+    )
+
+
+def _export(asked: Asked) -> Dialog:
+    name = words.ref(asked.info)
+    return Dialog(
+        verb="export",
+        title=f"Export {asked.name}",
+        confirm="",
+        happens="One file with the session, its ancestors and its captured files, without secrets.",
+        kept="The session stays as it is.",
+        back="`relight import FILE` takes it in, here or elsewhere.",
+        command=shlex.join(["relight", "export", name, f"{name}.relight"]),
+        path="",
+    )
+
+
+def _label(asked: Asked) -> Dialog:
+    hint = "letters, digits, . _ - and not all digits"
+    return Dialog(
+        verb="label",
+        title=f"Label {asked.ref}",
+        confirm="Label",
+        happens="Give this checkpoint a name, by which it can be found and returned to.",
+        kept="The checkpoint itself stays as it is.",
+        back="The newest use of a label wins: give it to another checkpoint.",
+        command=f"relight label {shlex.quote(asked.ref)} NAME",
+        path=f"/api/checkpoints/{asked.info.id}@{asked.seq if asked.seq is not None else asked.info.head}/label",
+        fields=[Field(kind="line", name="label", label="Name", required=True, hint=hint)],
+        done=f"{asked.ref} has a name",
+    )
+
+
+def _settle(asked: Asked) -> Dialog:
+    wanted = asked.given.get("call", "")
+    call = next((one for one in asked.rl.load(asked.info.id).calls if one.id == wanted and one.in_doubt), None)
+    told = f"{call.name} began at @{call.intent_seq} and is not known to have ended." if call is not None else ""
+    return Dialog(
+        verb="settle",
+        title=f"Settle a call of {asked.name}",
+        confirm="Settle",
+        happens=f"{told} Say what became of it; it is not run by this.",
+        kept="What you say is its result, marked as written by a person.",
+        back="A rewind to before the call.",
+        command=f"relight settle {shlex.quote(words.ref(asked.info))} {shlex.quote(wanted)} --result TEXT",
+        path=f"/api/sessions/{asked.info.id}/settle",
+        plan=asked.rl.plan_hash(asked.info.id),
+        body={"call": wanted},
+        fields=[Field(kind="text", name="result", label="Its result, as the model will read it", required=True)],
+        exact=cut(repr(call.arguments), 4000) if call is not None else "",
+        why_not="" if call is not None else "this call is not in doubt any more",
+        done=f"settled in {asked.name}",
+    )
+
+
+_VERBS: Final[dict[str, Callable[[Asked], Dialog]]] = {
+    "resume": _resume,
+    "fork": _fork,
+    "rewind": _rewind,
+    "restore": _restore,
+    "undo": _undo,
+    "approve": _decide(True),
+    "deny": _decide(False),
+    "send": _send,
+    "stop": _stop,
+    "clear": _clear,
+    "archive": _archive,
+    "remove": _remove,
+    "export": _export,
+    "label": _label,
+    "settle": _settle,
+}
+VERBS: Final = tuple(_VERBS)
+
+
+def sweep_dialog(rl: Relight) -> Dialog:
+    """What a sweep would remove, always shown first."""
+    going = rl.sweep(dry_run=True)
+    names = going.names[:50]
+    more = f" and {len(going) - len(names)} more" if len(going) > len(names) else ""
+    freed = words.size(going.size_bytes + going.file_bytes)
+    return Dialog(
+        verb="sweep",
+        title="Sweep",
+        confirm="Sweep",
+        happens=f"Remove {words.count(len(going), 'session')} that finished longer ago than is kept; {freed} freed.",
+        kept="Unfinished sessions: none of them goes, nor one that a kept fork reads from.",
+        back="This cannot be undone.",
+        command="relight sweep",
+        path="/api/sweep",
+        lines=[("goes", ", ".join(names) + more, "")] if names else [],
+        danger=True,
+        why_not="" if len(going) else "nothing is due",
+        done="swept",
+    )

@@ -1,0 +1,99 @@
+"""While you were away: counted from the journal since a moment, never written by a model. Bounded, and it says so."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from relight.errors import Corrupt
+from relight.model.info import SessionInfo
+from relight.server.pages import words
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+SESSIONS: Final = 1000
+STEPS: Final = 20_000
+
+
+class Digest(msgspec.Struct, frozen=True, kw_only=True):
+    """What happened since."""
+
+    lasted: str
+    parts: list[str]
+
+    @property
+    def anything(self) -> bool:
+        """Is there something to tell?"""
+        return bool(self.parts)
+
+
+class Tally(msgspec.Struct, kw_only=True):
+    """Counted while reading."""
+
+    finished: int = 0
+    failed: int = 0
+    waiting: int = 0
+    limits: int = 0
+    steps: int = 0
+    crashes: int = 0
+    captures: int = 0
+    cost: float | None = None
+    cut: bool = False
+
+
+def digest(rl: Relight, since: datetime, now: datetime) -> Digest:
+    """Of the newest sessions that moved since."""
+    tally = Tally()
+    for info in islice(rl.sessions(), SESSIONS):
+        if info.updated_at <= since:
+            continue
+        _status(tally, info)
+        _steps(rl, tally, info, since)
+    return Digest(lasted=words.lasting((now - since).total_seconds()), parts=parts_of(tally))
+
+
+def _status(tally: Tally, info: SessionInfo) -> None:
+    tally.finished += info.status == "completed"
+    tally.failed += info.status in ("failed", "terminated", "halted")
+    tally.waiting += info.status == "waiting"
+
+
+def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> None:
+    if tally.steps >= STEPS:
+        tally.cut = True
+        return
+    try:
+        rows = [row for row in rl.store.checkpoints(info.id) if row.at_us > since.timestamp() * 1e6]
+        if not rows:
+            return
+        tally.steps += len(rows)
+        tally.captures += sum(1 for row in rows if row.snapshots)
+        for event in rl.steps(info.id, after=rows[0].seq - 1, upto=rows[-1].seq):
+            if event.started is not None and event.started["number"] > 1 and event.started.get("reason"):
+                tally.crashes += 1
+            if (event.status or {}).get("status") == "queued":
+                tally.limits += 1
+            cost = (event.usage or {}).get("cost")
+            if cost is not None:
+                tally.cost = (tally.cost or 0.0) + cost
+    except Corrupt:
+        return  # its own page says so
+
+
+def parts_of(tally: Tally) -> list[str]:
+    """In words; what did not happen is not told."""
+    told = [
+        (tally.finished, f"{tally.finished} finished"),
+        (tally.failed, f"{tally.failed} failed or stopped"),
+        (tally.waiting, f"{tally.waiting} waits for you" if tally.waiting == 1 else f"{tally.waiting} wait for you"),
+        (tally.limits, f"{words.count(tally.limits, 'limit')} waited out"),
+        (tally.steps, f"{words.count(tally.steps, 'step')} saved" + (" and more" if tally.cut else "")),
+        (tally.crashes, f"{words.count(tally.crashes, 'crash', 'crashes')} survived"),
+        (tally.captures, f"files captured {words.count(tally.captures, 'time')}"),
+        (tally.cost is not None, words.money(tally.cost)),
+    ]
+    return [text for number, text in told if number]

@@ -1,0 +1,93 @@
+"""What stands around every page: what needs a person, the store's promise, and who one is."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from relight.model.info import SessionInfo
+from relight.server.pages import words
+from relight.server.pages.inert import cut, one_line
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+STRIP: Final = 5
+_NEEDS: Final = 70
+DURABILITY: Final = {
+    "power-loss": "an acknowledged step survives a crash and a power cut",
+    "process-crash": "an acknowledged step survives a crash of the program, not of the machine",
+    "none": "nothing survives the end of the program",
+}
+
+
+class Need(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing that wants a person."""
+
+    id: str
+    href: str
+    name: str
+    glyph: str
+    role: str
+    kind: str
+    text: str
+    since: str
+    cure: str
+    held: bool
+    """somebody has its lease"""
+
+
+class Frame(msgspec.Struct, frozen=True, kw_only=True):
+    """The strip above and the line below."""
+
+    needs: list[Need]
+    more: int
+    total: int
+    store: str
+    durability: str
+    durable: bool
+    why_not: str
+    cures: list[str]
+
+    @property
+    def needing(self) -> int:
+        """How many there are in all."""
+        return len(self.needs) + self.more
+
+
+def need_of(info: SessionInfo, now: datetime) -> Need:
+    """A session of the strip."""
+    assert info.attention is not None
+    glyph, role = words.ATTENTION[info.attention.kind]
+    return Need(
+        id=info.id,
+        href=f"/sessions/{info.id}",
+        name=cut(words.title(info), 32),
+        glyph=glyph,
+        role=role,
+        kind=info.attention.kind.replace("_", " "),
+        text=cut(one_line(info.attention.text), _NEEDS),
+        since=words.age(words.seconds_between(info.attention.since, now)),
+        cure=info.attention.cure,
+        held=bool(info.evidence),
+    )
+
+
+def frame_of(rl: Relight, now: datetime) -> Frame:
+    """For one answer."""
+    needing = rl.attention()
+    store = rl.store
+    url = store.url
+    kind = url.partition(":")[0]
+    return Frame(
+        needs=[need_of(info, now) for info in needing[:STRIP]],
+        more=max(0, len(needing) - STRIP),
+        total=sum(rl.counts().values()),
+        store=kind,
+        durability=store.durability,
+        durable=store.durability == "power-loss",
+        why_not=getattr(store, "durability_reason", "") or DURABILITY.get(store.durability, store.durability),
+        cures=list(getattr(store, "durability_cures", ()) or ()),
+    )

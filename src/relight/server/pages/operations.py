@@ -1,0 +1,307 @@
+"""`/operations`: is anything wrong, can the store be trusted, what did people do. In this order."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from relight.model.info import SessionInfo
+from relight.server.pages import words
+from relight.server.pages.frame import DURABILITY, Need, need_of
+from relight.server.pages.inert import cut, one_line
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+    from relight.engine.overseeing import Held
+    from relight.engine.queueing import QueueInfo, WorkerInfo
+    from relight.server.stories import Resumed
+
+LEASES: Final = 1000
+QUARANTINE: Final = "Quarantine"
+_SHOWN: Final = 100
+_QUIET_SECONDS: Final = 300.0
+BAR_WIDTH: Final = 900
+BAR_HEIGHT: Final = 100
+_VERDICTS: Final = ("progressed", "stranded", "looped")
+
+
+class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
+    """Who owns a session."""
+
+    id: str
+    title: str
+    owner: str
+    epoch: int
+    attempt: int
+    expires: str
+    evidence: str
+    role: str
+    abnormal: bool
+
+
+class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A process that takes sessions from queues."""
+
+    name: str
+    place: str
+    queues: str
+    labels: str
+    busy: str
+    """running of so many at once"""
+    finished: int
+    seen: str
+    role: str
+
+
+class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A line of sessions."""
+
+    name: str
+    queued: int
+    running: str
+    rate: str
+    oldest: str
+
+
+class ActionRow(msgspec.Struct, frozen=True, kw_only=True):
+    """What somebody did."""
+
+    id: int
+    at: datetime
+    verb: str
+    session: str | None
+    name: str
+    text: str
+    why: str
+    who: str
+    outcome: str
+    role: str
+    undo: str
+    """an address, where it can be taken back from here"""
+    command: str
+
+
+class Bar(msgspec.Struct, frozen=True, kw_only=True):
+    """A rectangle of the resume plot."""
+
+    kind: str
+    x: float
+    y: float
+    width: float
+    height: float
+    title: str
+
+
+class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
+    """How resumes went, by day."""
+
+    bars: list[Bar]
+    rows: list[tuple[str, int, int, int]]
+    caption: str
+    width: int = BAR_WIDTH
+    height: int = BAR_HEIGHT
+
+
+def lease_rows(held: list[Held], now: datetime) -> list[LeaseRow]:
+    """All leases; what is not as it should be first."""
+    rows = [_lease_row(one, now) for one in held]
+    return [row for row in rows if row.abnormal] + [row for row in rows if not row.abnormal]
+
+
+def _lease_row(one: Held, now: datetime) -> LeaseRow:
+    silent = words.seconds_between(one.last_step_at, now) or 0.0
+    gone = one.owner_gone is True
+    over = one.expires_at is None
+    quiet = silent > _QUIET_SECONDS
+    seen = {True: "process gone", False: "process alive", None: "process not visible from here"}[one.owner_gone]
+    return LeaseRow(
+        id=one.session,
+        title=one.name or one.session[:8],
+        owner=one.owner,
+        epoch=one.epoch,
+        attempt=one.attempt,
+        expires="ended" if over else f"in {one.remaining_seconds:.0f} s",
+        evidence=f"{seen}, step {words.lasting(silent)} ago",
+        role="bad" if gone or over else "warn" if quiet else "",
+        abnormal=gone or over or quiet,
+    )
+
+
+def worker_rows(workers: list[WorkerInfo]) -> list[WorkerRow]:
+    """As they last said of themselves; who is silent for too long stands out."""
+    return [
+        WorkerRow(
+            name=one.worker.name,
+            place=f"pid {one.worker.pid} on {one.worker.host}",
+            queues=", ".join(one.worker.queues),
+            labels=", ".join(one.worker.labels) or "-",
+            busy=f"{len(one.worker.running)} of {one.worker.concurrency}" + (", drains" if one.worker.draining else ""),
+            finished=one.worker.finished,
+            seen=_seen(one),
+            role="" if one.alive else "bad",
+        )
+        for one in workers
+    ]
+
+
+def _seen(one: WorkerInfo) -> str:
+    if one.silent_seconds == float("inf"):
+        return "before the last restart of its machine, gone"
+    return f"{words.lasting(one.silent_seconds)} ago" + ("" if one.alive else ", gone")
+
+
+def queue_rows(queues: list[QueueInfo], now: datetime) -> list[QueueRow]:
+    """Each with what it allows."""
+    return [
+        QueueRow(
+            name=one.name,
+            queued=one.queued,
+            running=f"{one.running} of {one.concurrency}" if one.concurrency is not None else str(one.running),
+            rate=f"{one.rate.starts} in {words.lasting(one.rate.seconds)}" if one.rate is not None else "-",
+            oldest=words.age(words.seconds_between(one.oldest, now)),
+        )
+        for one in queues
+    ]
+
+
+def shown_leases(rows: list[LeaseRow]) -> tuple[list[LeaseRow], list[tuple[str, int]]]:
+    """All of a few; of many only the abnormal ones, the rest counted by owner."""
+    if len(rows) <= _SHOWN:
+        return rows, []
+    abnormal = [row for row in rows if row.abnormal]
+    rest = Counter(row.owner for row in rows if not row.abnormal)
+    return abnormal[:_SHOWN], rest.most_common(20)
+
+
+def needs_by_kind(infos: list[SessionInfo], now: datetime) -> dict[str, list[Need]]:
+    """What wants somebody, under the operator's headings."""
+    heads = {
+        "stuck": "Stuck or lost",
+        "terminated": "Stuck or lost",
+        "in_doubt": "In doubt",
+        "waiting": "Waiting",
+        "corrupt": "Damaged",
+        "failed": "Failed",
+        "halted": "Halted",
+        "quiet": "Quiet",
+    }
+    found: dict[str, list[Need]] = {}
+    for info in infos:
+        if info.attention is not None:
+            kept = info.attention.kind == "halted" and info.failure is not None  # the same failure again and again
+            head = QUARANTINE if kept else heads[info.attention.kind]
+            found.setdefault(head, []).append(need_of(info, now))
+    return found
+
+
+def summary(
+    counts: dict[Any, int], needs: dict[str, list[Need]], workers: int, oldest: float | None
+) -> tuple[str, bool]:
+    """One sentence, and whether all is well."""
+    stuck = len(needs.get("Stuck or lost", ())) + len(needs.get("Damaged", ()))
+    well = not stuck
+    told = "Nothing stuck." if well else f"{stuck} stuck, lost or damaged."
+    parts = [words.count(workers, "worker")] if workers else []
+    parts.append(f"{counts.get('working', 0) + counts.get('spawning', 0)} working")
+    queued = counts.get("queued", 0)
+    parts.append(f"{queued} queued" + (f", oldest {words.lasting(oldest)}" if queued and oldest is not None else ""))
+    parts.append(f"{len(needs.get('In doubt', ()))} in doubt")
+    return f"{told} {' · '.join(parts)}", well
+
+
+def store_facts(rl: Relight) -> list[tuple[str, str, str]]:
+    """(what, text, role) of the store."""
+    store = rl.store
+    reason = getattr(store, "durability_reason", "") or DURABILITY.get(store.durability, store.durability)
+    fine = store.durability == "power-loss"
+    facts = [
+        ("store", store.url.partition(":")[0], ""),
+        ("durable", f"{'yes' if fine else store.durability}: {reason}", "" if fine else "warn"),
+    ]
+    schema = getattr(store, "schema_version", None)
+    facts += [("schema", f"version {schema}", "")] if schema is not None else []
+    journal, files = store.size_bytes(), rl.file_bytes()
+    facts.append(
+        ("size", f"{words.size(journal + files)} (journal {words.size(journal)}, files {words.size(files)})", "")
+    )
+    return facts
+
+
+def save_fact(saves: Any) -> tuple[str, str, str] | None:
+    """p50 and p99 of this process's saves, from the buckets of its own histogram."""
+    found = [(sample.labels["le"], sample.value) for metric in saves.collect() for sample in metric.samples
+             if sample.name.endswith("_bucket")]  # fmt: skip
+    bounds = sorted((float(bound), count) for bound, count in found)
+    total = bounds[-1][1] if bounds else 0
+    if not total:
+        return None
+
+    def quantile(share: float) -> str:
+        bound = next(bound for bound, count in bounds if count >= share * total)
+        return f"over {words.lasting(bounds[-2][0])}" if bound == float("inf") else f"under {bound * 1000:.3g} ms"
+
+    return "saves", f"p50 {quantile(0.5)}, p99 {quantile(0.99)} ({int(total):,} by this server since it started)", ""
+
+
+def action_rows(documents: list[dict[str, Any]]) -> list[ActionRow]:
+    """The audit log as a person reads it."""
+    return [_action_row(one) for one in documents]
+
+
+def _action_row(one: dict[str, Any]) -> ActionRow:
+    before, after = one["before"] or {}, one["after"] or {}
+    moved = ""
+    if before.get("head") is not None and after.get("head") is not None and before["head"] != after["head"]:
+        moved = f"@{before['head']} → @{after['head']}"
+    elif before.get("status") and after.get("status") and before["status"] != after["status"]:
+        moved = f"{before['status']} → {after['status']}"
+    asked = ", ".join(f"{name}: {one_line(str(value))}" for name, value in one["asked"].items() if name != "why")
+    undoable = one["verb"] in ("rewind", "restore", "undo") and one["outcome"] == "done" and one["session"]
+    refused = one["outcome"].startswith("refused")
+    return ActionRow(
+        id=one["id"],
+        at=datetime.fromisoformat(one["at"]),
+        verb=one["verb"],
+        session=one["session"],
+        name=one["name"] or (one["session"] or "")[:8],
+        text=cut("; ".join(filter(None, (moved, asked))), 160),
+        why=cut(one_line(one["why"] or ""), 120),
+        who=one["who"],
+        outcome=one["outcome"],
+        role="bad" if refused else "warn" if one["outcome"] == "begun" else "ok",
+        undo=f"/sessions/{one['session']}/do/undo" if undoable and one["verb"] != "undo" else "",
+        command=one["undo"] or "",
+    )
+
+
+def outcomes_of(stories: list[Resumed], *, tokens: int, minutes: float) -> Outcomes:
+    """Bars a day, and what resuming saved, as text."""
+    days: dict[str, Counter[str]] = {}
+    for one in stories:
+        day = datetime.fromisoformat(one.at).astimezone().date().isoformat()
+        days.setdefault(day, Counter())[one.verdict] += 1
+    shown = sorted(days)[-30:]
+    most = max((sum(days[day][verdict] for verdict in _VERDICTS) for day in shown), default=1) or 1
+    step = BAR_WIDTH / max(len(shown), 10)
+    bars: list[Bar] = []
+    for place, day in enumerate(shown):
+        floor = float(BAR_HEIGHT)
+        for verdict in _VERDICTS:
+            number = days[day][verdict]
+            height = round((BAR_HEIGHT - 4) * number / most, 1)
+            floor -= height
+            if number:
+                title = f"{day}: {number} {verdict}"
+                x, width = round(place * step + step * 0.15, 1), round(step * 0.7, 1)
+                bars.append(Bar(kind=verdict, x=x, y=round(floor, 1), width=width, height=height, title=title))
+    rows = [(day, days[day]["progressed"], days[day]["stranded"], days[day]["looped"]) for day in shown]
+    whole = len(stories)
+    good = sum(one.verdict == "progressed" for one in stories)
+    caption = "No resume in this time."
+    if whole:
+        saved = f"; saved {words.tokens(tokens)} tokens and {words.lasting(minutes * 60)}" if tokens or minutes else ""
+        caption = f"{good} of {words.count(whole, 'resume')} progressed{saved}."
+    return Outcomes(bars=bars, rows=rows, caption=caption)

@@ -1,0 +1,224 @@
+"""The three plots, as numbers and as shapes: burn, lanes, resume outcomes. Pure: events in, geometry and words out.
+
+Each has a caption that states its answer and a table with its data, so nobody needs to see it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import msgspec
+
+from relight.engine.tailing import Event
+from relight.server.pages import words
+
+Lane = Literal["model", "tools", "person", "limit", "dead"]
+LANES: Final[tuple[tuple[Lane, str], ...]] = (
+    ("model", "model"),
+    ("tools", "tools"),
+    ("person", "waits for a person"),
+    ("limit", "waits for a limit"),
+    ("dead", "nobody works"),
+)
+WIDTH: Final = 960
+_ROW: Final = 18
+_POINTS: Final = 400
+_SPARK: Final = 24
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True):
+    """A stretch of time in one lane, with the step it ends at."""
+
+    lane: Lane
+    seq: int
+    begins: float
+    ends: float
+
+
+class Shape(msgspec.Struct, frozen=True, kw_only=True):
+    """A rectangle of the lanes plot."""
+
+    lane: Lane
+    seq: int
+    x: float
+    y: int
+    width: float
+    title: str
+
+
+class Lanes(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the time went."""
+
+    shapes: list[Shape]
+    rules: list[tuple[float, str]]
+    """attempts: place and word"""
+    rows: list[tuple[str, str, str]]
+    """lane, time, share"""
+    caption: str
+    height: int = _ROW * len(LANES) + 16
+    width: int = WIDTH
+
+
+class Burn(msgspec.Struct, frozen=True, kw_only=True):
+    """Cumulative cost over time."""
+
+    times: list[float]
+    costs: list[float]
+    tokens: list[int]
+    attempts: list[float]
+    budget: float | None
+    caption: str
+    rows: list[tuple[str, str, str]]
+
+
+def lanes_of(spans: Sequence[Span], attempts: Sequence[tuple[float, int]]) -> Lanes:
+    """Rectangles and totals."""
+    if not spans:
+        return Lanes(shapes=[], rules=[], rows=[], caption="No time has passed yet.")
+    begins, ends = spans[0].begins, max(spans[-1].ends, spans[0].begins + 0.001)
+    scale = WIDTH / (ends - begins)
+    order = {lane: place for place, (lane, _) in enumerate(LANES)}
+    shapes = [
+        Shape(
+            lane=span.lane,
+            seq=span.seq,
+            x=round((span.begins - begins) * scale, 1),
+            y=order[span.lane] * _ROW + 12,
+            width=round(max(1.0, (span.ends - span.begins) * scale), 1),
+            title=f"@{span.seq} {span.lane}, {words.lasting(span.ends - span.begins)}",
+        )
+        for span in _merged(spans, 1 / scale)
+    ]
+    sums = {lane: sum(span.ends - span.begins for span in spans if span.lane == lane) for lane, _ in LANES}
+    whole = max(sum(sums.values()), 0.001)
+    rows = [(name, words.lasting(sums[lane]), f"{100 * sums[lane] / whole:.0f} %") for lane, name in LANES]
+    working = sums["model"] + sums["tools"]
+    caption = f"Of {words.lasting(whole)}, {words.lasting(working)} were work"
+    if sums["dead"] >= 1:
+        caption += f", {words.lasting(sums['dead'])} nobody worked"
+    if sums["person"] + sums["limit"] >= 1:
+        caption += f", {words.lasting(sums['person'] + sums['limit'])} it waited"
+    rules = [(round((at - begins) * scale, 1), str(number)) for at, number in attempts]
+    return Lanes(shapes=shapes, rules=rules, rows=rows, caption=caption + ".")
+
+
+def _merged(spans: Sequence[Span], pixel: float) -> list[Span]:
+    """Neighbours in one lane that lie closer than a pixel are one rectangle, so that a page stays small."""
+    kept: list[Span] = []
+    last: dict[Lane, int] = {}
+    for span in spans:
+        place = last.get(span.lane)
+        if place is not None and span.begins - kept[place].ends < 2 * pixel:
+            kept[place] = msgspec.structs.replace(kept[place], ends=span.ends)
+        elif span.ends - span.begins > pixel / 4 or place is None:
+            last[span.lane] = len(kept)
+            kept.append(span)
+    return kept
+
+
+class Measure:
+    """Reads a journal once, for both plots of a session."""
+
+    def __init__(self) -> None:
+        self.spans: list[Span] = []
+        self.attempts: list[tuple[float, int]] = []
+        self.points: list[tuple[float, float, int]] = []
+        self._last: float | None = None
+        self._cost, self._tokens, self._open = 0.0, 0, 0
+        self._state: Lane | None = None
+        self._known = False
+        self._begins: float | None = None
+
+    def read(self, events: Iterable[Event]) -> Measure:
+        """All events, in order."""
+        for event in events:
+            self._event(event)
+        return self
+
+    def _event(self, event: Event) -> None:
+        now = event.at.timestamp()
+        self._begins = now if self._begins is None else self._begins
+        if self._last is not None and now > self._last:
+            self.spans.append(Span(lane=self._lane(event), seq=event.seq, begins=self._last, ends=now))
+        self._last = now
+        if event.started is not None and (not self.attempts or self.attempts[-1][1] != event.started["number"]):
+            self.attempts.append((now, event.started["number"]))
+            self._state, self._open = None, 0
+        self._open = max(0, self._open + len(event.intents) - len(event.outcomes))
+        self._usage(event, now)
+        status = (event.status or {}).get("status")
+        if status in ("waiting", "queued", "failed", "terminated", "halted", "completed", "archived"):
+            self._state = {"waiting": "person", "queued": "limit"}.get(status, "dead")  # type: ignore[assignment]
+        elif status in ("working", "spawning"):
+            self._state = None
+
+    def _lane(self, event: Event) -> Lane:
+        if self._state is not None:
+            return self._state
+        if event.started is not None and self.attempts:
+            return "dead"
+        return "tools" if self._open or event.outcomes else "model"
+
+    def _usage(self, event: Event, now: float) -> None:
+        usage = event.usage or {}
+        self._tokens += sum(usage.get(name) or 0 for name in ("input_tokens", "output_tokens"))
+        if usage.get("cost") is not None:
+            self._known = True
+            self._cost += usage["cost"]
+            self.points.append((now, self._cost, self._tokens))
+
+    def lanes(self) -> Lanes:
+        """Where the time went."""
+        return lanes_of(self.spans, self.attempts)
+
+    def burn(self, budget: float | None = None) -> Burn | None:
+        """What it cost over time; None where nobody said."""
+        if not self._known:
+            return None
+        assert self._begins is not None and self._last is not None
+        begins, ends = self._begins, max(self._last, self._begins + 1.0)
+        last_cost, last_tokens = self.points[-1][1:]
+        points = [(begins, 0.0, 0), *thinned(self.points, _POINTS), (ends, last_cost, last_tokens)]
+        hours = max((ends - begins) / 3600, 1e-9)
+        total = self.points[-1][1]
+        caption = f"{words.money(total)} so far"
+        if ends - begins > 60:
+            caption += f", {words.money(total / hours)} an hour on average"
+        last = next((at for at, number in reversed(self.attempts) if number > 1), None)
+        if last is not None:
+            before = max((cost for at, cost, _ in self.points if at <= last), default=0.0)
+            caption += f"; {words.money(total - before)} since the last resume"
+        rows = [(_clock(at), words.money(cost), words.tokens(tokens)) for at, cost, tokens in thinned(self.points, 24)]
+        return Burn(
+            times=[round(at, 3) for at, _, _ in points],
+            costs=[round(cost, 6) for _, cost, _ in points],
+            tokens=[tokens for _, _, tokens in points],
+            attempts=[round(at, 3) for at, number in self.attempts if number > 1],
+            budget=budget,
+            caption=caption + ".",
+            rows=rows,
+        )
+
+
+def _clock(at: float) -> str:
+    return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
+
+
+def thinned(points: Sequence[Any], most: int) -> list[Any]:
+    """At most so many, the first and the last among them."""
+    if len(points) <= most:
+        return list(points)
+    step = (len(points) - 1) / (most - 1)
+    return [points[round(place * step)] for place in range(most)]
+
+
+def spark(points: Sequence[tuple[float, float, int]]) -> str:
+    """24 points of a burn as the `points` of a polyline, 72 by 16."""
+    if len(points) < 2:
+        return ""
+    begins, ends = points[0][0], max(points[-1][0], points[0][0] + 0.001)
+    top = max(points[-1][1], 1e-9)
+    chosen = thinned(points, _SPARK)
+    return " ".join(f"{72 * (at - begins) / (ends - begins):.1f},{15 - 14 * cost / top:.1f}" for at, cost, _ in chosen)

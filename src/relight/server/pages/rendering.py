@@ -1,0 +1,131 @@
+"""Templates and assets: how a value becomes a page. Everything printed is escaped and inert; nothing is evaluated.
+
+Assets are read once and named by their content, so a browser may keep them. Those of others (assets/vendor) come with a
+wheel or by `tools/assets.py`; where they are missing a page reads and acts without them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mimetypes
+import re
+from collections.abc import Callable
+from datetime import datetime
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import jinja2
+from starlette.responses import HTMLResponse, Response
+
+from relight.server.pages import words
+from relight.server.pages.files import diff_lines
+from relight.server.pages.inert import finalize
+
+HERE: Final = Path(__file__).resolve().parent.parent
+ASSETS: Final = HERE / "assets"
+VENDOR_JS: Final = ("vendor/htmx.js", "vendor/uplot.js", "vendor/diff2html.js")
+VENDOR_CSS: Final = ("vendor/uplot.css", "vendor/diff2html.css")
+SCRIPTS: Final = ("relight.js", "dialogs.js", "live.js")
+KEPT: Final = "private, max-age=31536000, immutable"
+_MARK_WORDS: Final = {"✓": "ok", "✗": "failed", "!": "in doubt", "…": "open", "?": "waits"}
+_TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+
+
+@cache
+def assets() -> dict[str, tuple[bytes, str, str]]:
+    """Name to content, type and digest; only what lies there when the server starts can ever be served."""
+    found: dict[str, tuple[bytes, str, str]] = {}
+    for path in sorted(ASSETS.rglob("*")):
+        if path.is_file() and path.suffix in _TYPES and not path.name.startswith("."):
+            body = path.read_bytes()
+            digest = hashlib.sha256(body).hexdigest()[:12]
+            found[path.relative_to(ASSETS).as_posix()] = (body, _TYPES[path.suffix], digest)
+    return found
+
+
+def asset_address(name: str) -> str:
+    """With its digest, so that a new version is a new address."""
+    known = assets().get(name)
+    return f"/assets/{name}?v={known[2]}" if known is not None else f"/assets/{name}"
+
+
+def asset_response(name: str) -> Response | None:
+    """None where there is no such file."""
+    known = assets().get(name)
+    if known is None:
+        return None
+    body, kind, digest = known
+    headers = {"Cache-Control": KEPT, "ETag": f'"{digest}"'}
+    return Response(body, media_type=kind or mimetypes.guess_type(name)[0], headers=headers)
+
+
+def _local_clock(at: datetime) -> str:
+    return f"{at.astimezone():%H:%M:%S}"
+
+
+def _local_long(at: datetime) -> str:
+    return f"{at.astimezone():%Y-%m-%d %H:%M:%S %Z}"
+
+
+def _short_ref(ref: str) -> str:
+    session, at, seq = ref.partition("@")
+    return f"{session[:8]}{at}{seq}"
+
+
+def _slug(text: str) -> str:
+    """For an element's id: letters and digits, and the rest as one hash, so that two calls do not share it."""
+    plain = re.sub(r"[^A-Za-z0-9_-]", "", text)[:40]
+    return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
+
+
+@cache
+def environment() -> jinja2.Environment:
+    """Strict: what a template names must be there."""
+    made = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(HERE / "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+        cache_size=200,
+    )
+    filters: dict[str, Callable[..., Any]] = {
+        "money": words.money,
+        "lasting": words.lasting,
+        "count": words.count,
+        "place": words.place,
+        "size": words.size,
+        "local_clock": _local_clock,
+        "local_long": _local_long,
+        "short_ref": _short_ref,
+        "slug": _slug,
+        "mark_word": lambda mark: _MARK_WORDS.get(mark, ""),
+        "thousands": lambda number: f"{number:,}",
+        "diff_lines": diff_lines,
+    }
+    made.filters.update(filters)
+    made.globals.update(asset=asset_address, q="", nav="", frame=None)
+    return made
+
+
+def render(template: str, **values: Any) -> str:
+    """A page or a fragment as text."""
+    present = assets()
+    return (
+        environment()
+        .get_template(template)
+        .render(
+            vendor_js=[name for name in VENDOR_JS if name in present],
+            vendor_css=[name for name in VENDOR_CSS if name in present],
+            scripts=SCRIPTS,
+            **values,
+        )
+    )
+
+
+def answer(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
+    """What a route returns."""
+    return HTMLResponse(render(template, **values), status_code=status)

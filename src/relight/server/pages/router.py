@@ -1,0 +1,93 @@
+"""The pages' routes: each reads, makes view values, and shows a template. None of them changes anything.
+
+What a person does on a page goes to the API, by the same addresses that programs use (assets/dialogs.js). A page that
+is asked for with `part` answers with a fragment of itself; that is how live updates arrive.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import APIRouter, Depends, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
+
+from relight.model.checkpoint import at
+from relight.server.guard import needs
+from relight.server.pages import checkpoint_routes, dialog_routes, operations_routes, session_routes
+from relight.server.pages.digest import digest
+from relight.server.pages.rendering import answer, asset_response, render
+from relight.server.pages.sessions import filters_of, listing
+from relight.server.pages.site import Site
+from relight.server.problems import Problem
+from relight.server.service import Service, service_of
+
+
+def pages(service: Service) -> APIRouter:
+    """All routes of the pages, behind the guard's `read`."""
+    site = Site(service)
+    router = APIRouter(dependencies=[Depends(needs("read"))], include_in_schema=False)
+    _first(router, site)
+    for noun in (session_routes, checkpoint_routes, operations_routes, dialog_routes):
+        noun.add(router, site)
+    return router
+
+
+def _first(router: APIRouter, site: Site) -> None:
+    @router.get("/", response_class=HTMLResponse)
+    def sessions(request: Request) -> Response:
+        filters = filters_of(request.query_params)
+        found = listing(site.rl, filters, site.now())
+        if request.query_params.get("part") == "list":
+            return HTMLResponse(render("list.html", listing=found) + site.strip())
+        return site.page(request, "sessions.html", nav="sessions", q=filters.q, listing=found)
+
+    @router.get("/strip", response_class=HTMLResponse)
+    def strip() -> Response:
+        return HTMLResponse(site.strip())
+
+    @router.get("/digest", response_class=HTMLResponse)
+    def away(since: int = 0) -> Response:
+        now = site.now()
+        begins = at(min(max(since, 0), int(now.timestamp())) * 1_000_000)
+        return answer("digest.html", digest=digest(site.rl, begins, now))
+
+    @router.get("/assets/{name:path}")
+    def asset(name: str) -> Response:
+        found = asset_response(name)
+        if found is None:
+            raise HTTPException(404)
+        return found
+
+
+def error_page(request: Request, problem: Problem) -> Response | None:
+    """A problem for a person who looks at a page. Who is not let in gets no style: assets are guarded too."""
+    inside = getattr(request.state, "principal", None) is not None
+    if inside and problem.status == 404:
+        problem = _removed(request) or problem
+    return answer("error.html", status=problem.status, problem=problem, inside=inside)
+
+
+def _removed(request: Request) -> Problem | None:
+    """What is not there any more because somebody removed it through this server: when, by whom, what was freed."""
+    parts = request.url.path.split("/")
+    if len(parts) < 3 or parts[1] not in ("sessions", "checkpoints"):
+        return None
+    ref = parts[2].partition("@")[0]
+    rows = service_of(request).state.rows(
+        "SELECT at_us, who, name, session, why, before FROM actions"
+        " WHERE verb = 'remove' AND outcome = 'done' AND (session = ?1 OR name = ?1) ORDER BY id DESC LIMIT 1",
+        (ref[:200],),
+    )
+    if not rows:
+        return None
+    at_us, who, name, session, why, before = rows[0]
+    known = json.loads(before or "{}")
+    when = f"{at(at_us).astimezone():%Y-%m-%d %H:%M:%S}"
+    evidence = [f"removed {when} by {who}", f"it had {known.get('seq', 0)} steps, and was {known.get('status', '?')}"]
+    return Problem(
+        status=410,
+        code="RL-2001",
+        detail=f"{name or session} was removed, with every byte of it",
+        evidence=(*evidence, *([f"because {why}"] if why else [])),
+    )

@@ -1,0 +1,330 @@
+"""`/sessions/{id}`: what it is doing or why it stopped, the one sensible next action, and everything below it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from relight.journal.approving import QUESTION
+from relight.model.call import Call
+from relight.model.info import ResumePlan, SessionInfo
+from relight.model.status import LIVE, allowed
+from relight.ports.store import Query
+from relight.server.pages import words
+from relight.server.pages.conversation import as_text
+from relight.server.pages.inert import cut, one_line, preview
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+    from relight.engine.overseeing import Branch
+
+TABS: Final = ("history", "conversation", "calls", "files", "forks", "raw")
+_FORKS: Final = 200
+_DEPTH: Final = 8
+
+
+class Action(msgspec.Struct, frozen=True, kw_only=True):
+    """Something a person may do here. One that is impossible stays, with the reason beside it."""
+
+    verb: str
+    label: str
+    href: str
+    why_not: str = ""
+    primary: bool = False
+
+    @property
+    def possible(self) -> bool:
+        return not self.why_not
+
+
+class Header(msgspec.Struct, frozen=True, kw_only=True):
+    """The top of a session's page."""
+
+    id: str
+    short: str
+    title: str
+    named: bool
+    ref: str
+    status: str
+    glyph: str
+    role: str
+    quiet: bool
+    now: str
+    asks: str
+    approves: bool
+    why: str
+    stderr: list[str]
+    cure: str
+    agent: str
+    model: str
+    where: str
+    where_full: str
+    started_at: datetime
+    lasted: str
+    head: int
+    seq: int
+    saved_at: datetime | None
+    saved_age: str
+    step_age: str
+    attempt: int
+    messages: int
+    turns: int
+    in_doubt: int
+    cost: str
+    cost_tree: str
+    rate: str
+    tokens: str
+    evidence: list[str]
+    parent: str | None
+    labels: list[str]
+    runtime: str
+    wakes_at: datetime | None
+    task: str
+    live: bool
+    said: str
+
+
+class CallRow(msgspec.Struct, frozen=True, kw_only=True):
+    """One tool call."""
+
+    id: str
+    name: str
+    effect: str
+    mark: str
+    role: str
+    state: str
+    seq: int
+    result_seq: int | None
+    seconds: str
+    arguments: str
+    result: str
+    cut: bool
+    in_doubt: bool
+
+
+class Fork(msgspec.Struct, frozen=True, kw_only=True):
+    """A session of the family."""
+
+    depth: int
+    id: str
+    here: bool
+    """the one whose page it is"""
+    title: str
+    status: str
+    glyph: str
+    role: str
+    head: int
+    made_from: str
+    cost: str
+    age: str
+
+
+def header_of(info: SessionInfo, now: datetime) -> Header:
+    """From the one value every door shows."""
+    glyph, role = words.GLYPHS[info.status]
+    usage = info.usage
+    total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    ends = now if info.status in LIVE else info.updated_at
+    with_forks = info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost
+    stopped = info.status in ("failed", "terminated", "halted", "queued", "archived")
+    attention = info.attention
+    return Header(
+        id=info.id,
+        short=info.id[:8],
+        title=words.title(info),
+        named=info.name is not None,
+        ref=words.ref(info),
+        status=info.status,
+        glyph=glyph,
+        role=role,
+        quiet=attention is not None and attention.kind == "quiet",
+        now=cut(words.now_text(info, now), 400),
+        asks=cut(info.question or "", 2000) if info.status == "waiting" else "",
+        approves=info.status == "waiting" and (info.question or "").startswith(QUESTION),
+        why=one_line(info.reason or "") if stopped else "",
+        stderr=[cut(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
+        cure=attention.cure if attention is not None else "",
+        agent=info.agent or "",
+        model=info.model or "",
+        where=words.short_place(words.where(info)),
+        where_full=words.place(words.where(info)),
+        started_at=info.created_at,
+        lasted=words.lasting(words.seconds_between(info.created_at, ends) or 0.0),
+        head=info.head,
+        seq=info.seq,
+        saved_at=info.saved_at,
+        saved_age=words.age(words.seconds_between(info.saved_at, now)),
+        step_age=words.age(words.seconds_between(info.last_step_at, now)),
+        attempt=info.attempt,
+        messages=info.message_count,
+        turns=info.turns,
+        in_doubt=info.in_doubt,
+        cost=words.money(info.cost),
+        cost_tree=words.money(info.cost_tree) if with_forks else "",
+        rate=words.money(info.cost_rate) if info.cost_rate is not None else "",
+        tokens=words.tokens(total) if total else "",
+        evidence=[one_line(line) for line in info.evidence],
+        parent=info.parent,
+        labels=[f"{key}={value}" for key, value in sorted(info.labels.items())],
+        runtime=" ".join(filter(None, (info.runtime, info.handle))),
+        wakes_at=info.wake_at if info.status == "queued" else None,
+        task=cut(info.task or "", 600),
+        live=info.status in LIVE,
+        said=info.said or "",
+    )
+
+
+def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
+    """All that can be done with a session, in the order a person looks for it."""
+    at = f"/sessions/{info.id}/do"
+    live, archived = info.status in LIVE, info.status == "archived"
+    running = "it is running; stop it first" if live else ""
+    over = "it is archived: only fork and export are left" if archived else ""
+    waiting = info.status == "waiting"
+    approves = waiting and (info.question or "").startswith(QUESTION)
+    no_step = "" if info.seq else "it has no step yet"
+    resume = over or (f"it is running: {info.evidence[0]}" if live and info.evidence else running)
+    resume = resume or ("" if info.command else "relight does not know how to start it: run your program again")
+    return [
+        Action(verb="approve", label="Approve…", href=f"{at}/approve", primary=approves)
+        if approves
+        else Action(
+            verb="send",
+            label="Answer…" if waiting else "Send…",
+            href=f"{at}/send",
+            why_not=over,
+            primary=waiting,
+        ),
+        *([Action(verb="deny", label="Refuse…", href=f"{at}/deny")] if approves else []),
+        Action(
+            verb="resume",
+            label="Resume…",
+            href=f"{at}/resume",
+            why_not=resume,
+            primary=info.status in ("failed", "terminated", "halted") and not resume,
+        ),
+        Action(verb="stop", label="Stop…", href=f"{at}/stop", why_not="" if live else "it does not run"),
+        Action(verb="fork", label="Fork from head…", href=f"{at}/fork", why_not=no_step),
+        Action(verb="rewind", label="Rewind…", href=f"{at}/rewind", why_not=over or running or no_step),
+        Action(
+            verb="undo", label="Undo…", href=f"{at}/undo", why_not="" if undoable else "no rewind or restore to undo"
+        ),
+        Action(verb="clear", label="Clear…", href=f"{at}/clear", why_not="" if info.evidence else "nobody holds it"),
+        Action(
+            verb="archive",
+            label="Archive…",
+            href=f"{at}/archive",
+            why_not=over or running or ("" if allowed(info.status, "archived") else f"it is {info.status}"),
+        ),
+        Action(verb="export", label="Export…", href=f"{at}/export", why_not=no_step),
+        Action(verb="remove", label="Remove…", href=f"{at}/remove", why_not=running),
+    ]
+
+
+def call_rows(calls: list[Call]) -> list[CallRow]:
+    """Those in doubt first, then as they were asked."""
+    rows = [_call_row(call) for call in calls]
+    return [row for row in rows if row.in_doubt] + [row for row in rows if not row.in_doubt]
+
+
+def _call_row(call: Call) -> CallRow:
+    state, mark, role = "open", "…", "dim"
+    if call.in_doubt:
+        state, mark, role = "in doubt", "!", "warn"
+    elif call.success is not None:
+        state, mark, role = ("ok", "✓", "ok") if call.success else ("failed", "✗", "bad")
+    elif call.intent_seq is None:
+        state = "not started"
+    seconds = ""
+    if call.started_at is not None and call.ended_at is not None:
+        seconds = words.lasting(max(0.0, (call.ended_at - call.started_at).total_seconds()))
+    arguments, one = preview(as_text(call.arguments))
+    result, two = preview(as_text(call.result)) if call.result is not None else ("", False)
+    return CallRow(
+        id=call.id,
+        name=call.name,
+        effect=call.effect or "-",
+        mark=mark,
+        role=role,
+        state=state,
+        seq=call.intent_seq or call.asked_seq,
+        result_seq=call.result_seq,
+        seconds=seconds,
+        arguments=arguments,
+        result=result,
+        cut=one or two,
+        in_doubt=call.in_doubt,
+    )
+
+
+def forks_of(rl: Relight, info: SessionInfo, now: datetime) -> tuple[list[Fork], bool]:
+    """The family of a session as lines, each below what it comes from; True where it is larger than a page."""
+    family = rl.tree(info.id)
+    return [_fork(branch, now, here=info.id) for branch in family[:_FORKS]], len(family) > _FORKS
+
+
+def _fork(branch: Branch, now: datetime, *, here: str) -> Fork:
+    one = branch.session
+    glyph, role = words.GLYPHS[one.status]
+    return Fork(
+        depth=min(branch.depth, _DEPTH),
+        id=one.id,
+        here=one.id == here,
+        title=words.title(one),
+        status=one.status,
+        glyph=glyph,
+        role=role,
+        head=one.head,
+        made_from=one.parent or "",
+        cost=words.money(one.cost),
+        age=words.age(words.seconds_between(one.updated_at, now)),
+    )
+
+
+def count_forks(rl: Relight, session: str) -> int:
+    """Direct ones, up to a page of them."""
+    return len(rl.store.list_sessions(Query(parent=session, limit=_FORKS)))
+
+
+def plan_lines(plan: ResumePlan) -> list[tuple[str, str, str]]:
+    """A resume plan as (name, text, role): what `can-resume` says, on a page."""
+    lines = [("conversation", _conversation(plan), "")]
+    files = plan.files
+    if files is not None:
+        lines.append(("files", *_files(plan)))
+    doubtful = [f"{call.name} ({call.effect or 'once'})" for call in plan.in_doubt]
+    doubt = f"{len(doubtful)} in doubt: {', '.join(doubtful)}" if doubtful else "none in doubt"
+    lines.append(("calls", doubt, "warn" if doubtful else ""))
+    if plan.told:
+        lines.append(("told", f"the model will be told: {plan.told}", "warn"))
+    return lines
+
+
+def _conversation(plan: ResumePlan) -> str:
+    text = words.count(plan.message_count, "message")
+    agent = plan.agent
+    if agent is not None and agent.living is not None:
+        text += f"; {agent.agent} still lives (pid {agent.living}) and is taken up as it is"
+    elif agent is not None and agent.rung == "native":
+        text += f", {agent.agent}'s own resume (native)" + (", written from the journal" if agent.written else "")
+    elif agent is not None:
+        text += f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it begins anew")
+    return text + ("; below the head, so a new session is forked and this one stays" if plan.forks else "")
+
+
+def _files(plan: ResumePlan) -> tuple[str, str]:
+    files = plan.files
+    assert files is not None
+    if files.missing:
+        return f"missing: {', '.join(files.missing)}", "bad"
+    if files.captured_at is None:
+        return files.trouble or "nothing was captured yet", "dim"
+    if files.differ is None:
+        return f"as captured at @{files.captured_at}", ""
+    if not files.differ:
+        return f"as at @{files.captured_at}; nothing to restore", ""
+    later = sum(one.later for one in files.differ)
+    text = f"{words.count(len(files.differ), 'file')} differ from disk now"
+    return text + (f"; {later} changed after the last step, by somebody else" if later else ""), "warn"

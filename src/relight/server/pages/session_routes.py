@@ -1,0 +1,336 @@
+"""`/sessions/{id}` and its parts: tabs, rows that come later, peeks, plots, whole values."""
+
+from __future__ import annotations
+
+import json
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
+
+from relight.engine.documents import session_document
+from relight.errors import Corrupt, RelightError
+from relight.model.info import SessionInfo
+from relight.model.ref import parse_ref
+from relight.model.status import LIVE
+from relight.server.pages import conversation, plots, words
+from relight.server.pages.files import Files, body_of, files_of
+from relight.server.pages.history import DENSITIES, FILTERS
+from relight.server.pages.rendering import answer, render
+from relight.server.pages.session import TABS, actions_of, call_rows, count_forks, forks_of, header_of
+from relight.server.pages.site import Site, address
+from relight.server.pages.window import (
+    STEPS,
+    Window,
+    checkpoint_rows,
+    events_of,
+    opens_at,
+    position,
+    told,
+    view_of,
+    window_of,
+)
+
+PLOT_STEPS: Final = 5000
+_CALLS: Final = 200
+_PEEK: Final = 5
+_FOUND: Final = 5000
+_BEHIND: Final = 40
+_SLEPT: Final = 500
+"""more steps than this while nobody looked: the page is read anew"""
+_SINCES: Final = (("start", "since the start"), ("attempt", "since this attempt"), ("disk", "head to disk now"))
+
+
+def add(router: APIRouter, site: Site) -> None:
+    """The routes."""
+
+    @router.get("/sessions/{ref}", response_class=HTMLResponse)
+    def session(request: Request, ref: str) -> Response:
+        info = found(site, ref)
+        tab = request.query_params.get("tab", TABS[0])
+        tab = tab if tab in TABS else TABS[0]
+        values = header_values(site, info) | {"tab": tab, "tabs": _tabs(site, info), "at_end": False, "plots": False}
+        keep = ("tab", "density", "show", "since", "find")
+        values["here"] = address(f"/sessions/{info.id}", request.query_params, *keep)
+        values |= _TAB[tab](site, info, request)
+        if request.query_params.get("plots") and tab == "history":
+            values |= _plots(site, info) | {"plots": True}
+        return site.page(request, "session.html", nav="sessions", **values)
+
+    @router.get("/sessions/{ref}/rows", response_class=HTMLResponse)
+    def rows(request: Request, ref: str) -> Response:
+        info = found(site, ref)
+        asked = request.query_params
+        window = window_of(info.seq, at=None, upto=position(asked.get("upto")), after=position(asked.get("after")))
+        return HTMLResponse(_list(site, info, window, request))
+
+    @router.get("/sessions/{ref}/news", response_class=HTMLResponse)
+    def news(request: Request, ref: str) -> Response:
+        info = found(site, ref)
+        seen = position(request.query_params.get("after")) or 0
+        skipped = max(0, info.seq - seen) if info.seq - seen > _SLEPT else 0
+        after = max(0, min(seen, info.seq) - _BEHIND)
+        window = Window(after=after, upto=min(info.seq, after + STEPS + _SLEPT), newest=info.seq)
+        rows = "" if skipped or "density" not in request.query_params else _list(site, info, window, request)
+        if skipped:
+            rows = f'<ol data-upto="{info.seq}" data-after="{after}" data-skipped="{skipped}"></ol>'
+        return HTMLResponse(render("head.html", **header_values(site, info)) + rows + site.strip())
+
+    _add_parts(router, site)
+
+
+def _add_parts(router: APIRouter, site: Site) -> None:
+    """What a page asks for when somebody looks at it."""
+
+    @router.get("/sessions/{ref}/peek", response_class=HTMLResponse)
+    def peek(ref: str) -> Response:
+        info = found(site, ref)
+        window = Window(after=max(0, info.seq - 40), upto=info.seq, newest=info.seq)
+        shown = told(site.rl, info, window, density="steps", kind="all").rows[-_PEEK:]
+        files = site.rl.files_at(info.id, start=True) if info.workspace else None
+        changed = files.changed if files is not None else None
+        return answer("peek.html", head=header_of(info, site.now()), rows=shown, files=changed)
+
+    @router.get("/sessions/{ref}/spark", response_class=HTMLResponse)
+    def spark(ref: str) -> Response:
+        info = found(site, ref)
+        measure = plots.Measure()
+        try:
+            measure.read(events_of(site.rl, info.id, max(0, info.seq - 240), info.seq))
+        except Corrupt:
+            return HTMLResponse("")
+        points = plots.spark(measure.points)
+        return answer("spark.html", points=points) if points else HTMLResponse("")
+
+    @router.get("/sessions/{ref}/plots", response_class=HTMLResponse)
+    def drawn(ref: str) -> Response:
+        return answer("plots.html", **_plots(site, found(site, ref)))
+
+    @router.get("/sessions/{ref}/difference", response_class=HTMLResponse)
+    def difference(ref: str, root: str, path: str, since: str = "start") -> Response:
+        text = body_of(_differences(site, found(site, ref), since), root, path)
+        if text is None:
+            raise HTTPException(404)
+        return answer("difference.html", text=text)
+
+    @router.get("/sessions/{ref}/value")
+    def value(request: Request, ref: str, seq: int, part: int, download: bool = False) -> Response:
+        info = found(site, ref)
+        events = events_of(site.rl, info.id, seq - 1, seq) if 0 < seq <= info.seq and part >= 0 else []
+        one = conversation.whole_part(events[0], info.provider, part) if events else None
+        if one is None:
+            raise HTTPException(404)
+        if download:
+            name = f"{info.id[:8]}-{seq}-{part}.txt"
+            headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+            return PlainTextResponse(one.text.encode("utf-8", "replace"), headers=headers)
+        title = words.title(info)
+        return site.page(request, "value.html", nav="sessions", part=one, seq=seq, session=info.id, title=title)
+
+
+def found(site: Site, ref: str) -> SessionInfo:
+    """A session by its ref; a checkpoint's ref leads to its session. NotFound and Ambiguous become pages."""
+    return site.rl.get(parse_ref(ref).session)
+
+
+def header_values(site: Site, info: SessionInfo) -> dict[str, Any]:
+    """The top of the page."""
+    try:
+        rows = checkpoint_rows(site.rl, info)
+    except RelightError:
+        rows = []
+    marked = any(row.kind == "mark" for row in rows)  # perhaps a restore; its own dialog looks into the log
+    undoable = any(row.kind == "rewind" for row in rows) or (bool(info.workspace) and marked)
+    captured = max((row.seq for row in rows if row.snapshots), default=0)
+    return {
+        "head": header_of(info, site.now()),
+        "actions": actions_of(info, undoable=undoable),
+        "changed": site.remembered(("changed", info.id, captured), lambda: _changed(site, info)),
+        "damage": _damage(site, info),
+    }
+
+
+def _changed(site: Site, info: SessionInfo) -> dict[str, Any] | None:
+    """How many files and lines differ from the first capture; another answer only with another capture."""
+    if not info.workspace:
+        return None
+    files = site.rl.files_at(info.id, start=True)
+    if files is None or files.changed is None:
+        return None
+    return {"count": files.changed, "added": files.lines_added, "removed": files.lines_removed}
+
+
+def _damage(site: Site, info: SessionInfo) -> dict[str, Any] | None:
+    """The newest step is broken: what is whole, and how to go on."""
+    if info.seq == 0 and info.attention is None:
+        return None
+    if info.attention is not None and info.attention.kind == "corrupt":
+        return {"seq": info.seq, "what": info.attention.text, "whole": None, "cure": info.attention.cure}
+    if info.status in LIVE:
+        return None  # whoever writes it has just read it
+    try:
+        site.remembered(("whole", info.id, info.seq), lambda: site.rl.load(info.id).seq)
+    except Corrupt as error:
+        cure = f"relight resume {words.ref(info)} --from-last-good"
+        whole = (error.offered or "").rpartition("@")[2]
+        return {"seq": error.seq or info.seq, "what": error.what, "whole": whole, "cure": cure}
+    except RelightError:
+        return None
+    return None
+
+
+def _tabs(site: Site, info: SessionInfo) -> list[tuple[str, str]]:
+    doubt = f" ({info.in_doubt} in doubt)" if info.in_doubt else ""
+    forks = count_forks(site.rl, info.id)
+    names = ("History", "Conversation", f"Tool calls{doubt}", "Files", f"Forks {forks}" if forks else "Forks", "Raw")
+    return list(zip(TABS, names, strict=True))
+
+
+def _list(site: Site, info: SessionInfo, window: Window, request: Request) -> str:
+    density, show = _asked(request)
+    shown = told(site.rl, info, window, density=density, kind=show)
+    inner = render("rows.html", rows=shown.rows, session=info.id, at=None)
+    edges = f'data-after="{window.after}" data-upto="{window.upto}" data-newest="{window.newest}"'
+    return f"<ol {edges}>{inner}</ol>"
+
+
+def _asked(request: Request) -> tuple[Any, Any]:
+    density = request.query_params.get("density", DENSITIES[0])
+    show = request.query_params.get("show", FILTERS[0])
+    return density if density in DENSITIES else DENSITIES[0], show if show in FILTERS else FILTERS[0]
+
+
+# -- tabs -------------------------------------------------------------------------------------------------------------
+
+
+def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
+    asked = request.query_params
+    density, show = _asked(request)
+    upto, after = position(asked.get("upto")), position(asked.get("after"))
+    at = position(asked.get("at"))
+    find = _find(site, info, asked.get("find", ""), at) if asked.get("find", "").strip() else None
+    if find is not None and find["at"] is not None:
+        at = find["at"]
+    elif at is None and upto is None and after is None:
+        at = opens_at(site.rl, info)
+    window = window_of(info.seq, at=at, upto=upto, after=after, whole=bool(asked.get("all")))
+    shown = told(site.rl, info, window, density=density, kind=show)
+    return {
+        "told": shown,
+        "density": density,
+        "show": show,
+        "at": at,
+        "find": find,
+        "at_end": window.later is None and at is None,
+    }
+
+
+def _find(site: Site, info: SessionInfo, q: str, at: int | None) -> dict[str, Any]:
+    """Steps that say it, all of them counted; the one to show, and its neighbours."""
+    q = q.replace("\0", "")[:200].strip()
+    hits = site.rl.search(info.id, q, most=_FOUND)
+    seqs = [hit.seq for hit in hits.hits]
+    place = next((place for place, seq in enumerate(seqs) if at is None or seq >= at), max(0, len(seqs) - 1))
+    here = address(f"/sessions/{info.id}", {"find": q}, "find")
+    return {
+        "q": q,
+        "total": hits.count,
+        "place": place + 1 if seqs else 0,
+        "at": seqs[place] if seqs else None,
+        "previous": here(at=seqs[place - 1]) if place > 0 else "",
+        "next": here(at=seqs[place + 1]) if place + 1 < len(seqs) else "",
+    }
+
+
+def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
+    asked = request.query_params
+    window = window_of(
+        info.seq, at=position(asked.get("at")), upto=position(asked.get("upto")), after=position(asked.get("after"))
+    )
+    view, _ = view_of(site.rl, info)
+    events, damage = [], ""
+    try:
+        for event in site.rl.steps(info.id, after=window.after, upto=window.upto):
+            events.append(event)
+    except Corrupt as error:
+        damage = error.message
+    return {"window": window, "said": conversation.conversation(events, info.provider, view), "damage_here": damage}
+
+
+def _calls(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
+    rows = call_rows(site.rl.load(info.id).calls)
+    first = min(max(0, position(request.query_params.get("first")) or 0), max(0, len(rows) - 1))
+    part = rows[first : first + _CALLS]
+    return {"calls": part, "total": len(rows), "first": first, "last": first + len(part)}
+
+
+def _files(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
+    values: dict[str, Any] = {"head_has_workspace": bool(info.workspace), "captured": False, "trouble": ""}
+    if not info.workspace:
+        return values
+    state = site.rl.files_at(info.id)
+    values["trouble"] = (state.trouble if state is not None else "") or ""
+    record = site.rl.store.find(info.id)
+    values["policy"] = record.identity.snapshot if record is not None else "step"
+    if state is None or state.captured_at is None:
+        return values
+    since = request.query_params.get("since", "start")
+    since = since if since in dict(_SINCES) else "start"
+    try:
+        files = files_of(_differences(site, info, since))
+    except RelightError as error:
+        files = Files(lines=[], left_out=[], total=0, added=0, removed=0, trouble=error.message)
+    return values | {"captured": True, "files": files, "since": since, "sinces": _SINCES}
+
+
+def _differences(site: Site, info: SessionInfo, since: str) -> Any:
+    if since == "disk":
+        return site.rl.diff(info.id)
+    rows = checkpoint_rows(site.rl, info)
+    captured = [row.seq for row in rows if row.snapshots]
+    begins = captured[0] if captured else 1
+    if since == "attempt":
+        attempt = max((row.seq for row in rows if row.kind == "attempt"), default=begins)
+        begins = max((seq for seq in captured if seq <= attempt), default=begins)
+    return site.rl.diff(f"{info.id}@{begins}", info.id)
+
+
+def _forks(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
+    forks, more = forks_of(site.rl, info, site.now())
+    return {"forks": forks, "more": more}
+
+
+def _raw(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
+    document = msgspec.to_builtins(session_document(info))
+    return {"raw": json.dumps(document, indent=2, ensure_ascii=False, default=str)}
+
+
+_TAB: Final[dict[str, Any]] = {
+    "history": _history,
+    "conversation": _conversation,
+    "calls": _calls,
+    "files": _files,
+    "forks": _forks,
+    "raw": _raw,
+}
+
+
+def _plots(site: Site, info: SessionInfo) -> dict[str, Any]:
+    after = max(0, info.seq - PLOT_STEPS)
+    measure = plots.Measure()
+    with suppress(Corrupt):  # what could be read is drawn; the page says what could not
+        measure.read(site.rl.steps(info.id, after=after, upto=info.seq))
+    record = site.rl.store.find(info.id)
+    burn = measure.burn(record.identity.policy.budget if record is not None else None)
+    drawn = {"times": burn.times, "costs": burn.costs, "tokens": burn.tokens, "attempts": burn.attempts} if burn else {}
+    return {
+        "lanes": measure.lanes(),
+        "lane_names": plots.LANES,
+        "burn": burn,
+        "burn_json": json.dumps(drawn | {"budget": burn.budget if burn else None}),
+        "session": info.id,
+        "partly": PLOT_STEPS if after else 0,
+    }

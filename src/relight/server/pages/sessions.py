@@ -1,0 +1,238 @@
+"""`/`: which sessions there are. Filters come from the address, rows keep their place, what is hidden is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlencode
+
+import msgspec
+
+from relight.model.info import SessionInfo
+from relight.model.status import STATUSES, Status
+from relight.server.pages import words
+from relight.server.pages.inert import cut
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+PAGE: Final = 100
+SEARCH_PAGE: Final = 50
+SCANNED: Final = 1000
+"""sessions looked at for an order or a directory, which no index knows"""
+SINCE: Final = {"1h": 1, "8h": 8, "1d": 24, "7d": 168, "30d": 720}
+SORTS: Final = ("created", "name", "step", "cost")
+_NOW: Final = 160
+_CURSOR: Final = re.compile(r"(\d{1,20})-([0-9A-Za-z-]{1,64})")
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """What the address asks for; anything it cannot mean is left out, so a wrong address shows everything."""
+
+    status: Status | None = None
+    agent: str = ""
+    provider: str = ""
+    directory: str = ""
+    since: str = ""
+    q: str = ""
+    label: str = ""
+    sort: str = "created"
+    archived: bool = False
+    before: str = ""
+
+    @property
+    def any(self) -> bool:
+        """Is anything hidden by a person's choice?"""
+        return bool(self.status or self.agent or self.provider or self.directory or self.since or self.q or self.label)
+
+    def query(self, **changes: str) -> str:
+        """The address of the same list with something changed; the cursor goes unless it is given."""
+        known = {
+            "status": self.status or "",
+            "agent": self.agent,
+            "provider": self.provider,
+            "directory": self.directory,
+            "since": self.since,
+            "q": self.q,
+            "label": self.label,
+            "sort": self.sort if self.sort != "created" else "",
+            "archived": "1" if self.archived else "",
+        }
+        given = {name: value for name, value in (known | changes).items() if value}
+        return "/" + (f"?{urlencode(given)}" if given else "")
+
+    def words(self) -> str:
+        """What is asked for, in words."""
+        parts = {name: getattr(self, name) for name in ("status", "agent", "provider", "directory", "since", "label")}
+        told = [f"{name}={value}" for name, value in parts.items() if value]
+        return ", ".join([*told, *([f"“{self.q}”"] if self.q else [])])
+
+
+class Line(msgspec.Struct, frozen=True, kw_only=True):
+    """One session in the list."""
+
+    id: str
+    href: str
+    title: str
+    named: bool
+    ref: str
+    status: Status
+    glyph: str
+    role: str
+    quiet: bool
+    attempt: int
+    agent: str
+    where: str
+    where_full: str
+    now: str
+    cure: str
+    asks: bool
+    step_at: datetime | None
+    step_age: str
+    saved_at: datetime | None
+    saved_age: str
+    cost: str
+    cost_tree: str
+    rate: str
+    live: bool
+    parent: str | None
+    seq: int
+
+
+class Listing(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole list."""
+
+    filters: Filters
+    lines: list[Line]
+    total: int
+    archived: int
+    older: str | None
+    """the address of the next page"""
+    newer: str | None
+    scanned: int | None = None
+    """so many were looked at, because no index knows what was asked"""
+    agents: list[str] = []
+    directories: list[str] = []
+    counts: dict[str, int] = {}
+
+
+def filters_of(given: Mapping[str, str]) -> Filters:
+    """From the address."""
+
+    def text(name: str) -> str:
+        return given.get(name, "").replace("\0", "")[:200].strip()
+
+    status = next((one for one in STATUSES if one == text("status")), None)
+    return Filters(
+        status=status,
+        agent=text("agent"),
+        provider=text("provider"),
+        directory=text("directory"),
+        since=text("since") if text("since") in SINCE else "",
+        q=text("q"),
+        label=text("label") if "=" in text("label") else "",
+        sort=text("sort") if text("sort") in SORTS else "created",
+        archived=bool(text("archived")),
+        before=text("before") if _CURSOR.fullmatch(text("before")) else "",
+    )
+
+
+def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
+    """One page of sessions."""
+    counts = rl.counts()
+    size = SEARCH_PAGE if filters.q else PAGE
+    found = _found(rl, filters, now)
+    scanned: int | None = None
+    if filters.sort == "created" and not filters.directory:
+        infos = list(islice(found, size + 1))
+        rest = infos[size:]
+    else:
+        looked = list(islice(found, SCANNED + 1))
+        scanned = min(len(looked), SCANNED) if len(looked) > SCANNED else None
+        infos = [info for info in looked[:SCANNED] if not filters.directory or words.where(info) == filters.directory]
+        infos, rest = _sorted(infos, filters.sort)[:size], []
+    shown = infos[:size]
+    older = filters.query(before=_cursor(shown[-1])) if rest and shown else None
+    return Listing(
+        filters=filters,
+        lines=[line_of(info, now) for info in shown],
+        total=sum(counts.values()),
+        archived=counts.get("archived", 0),
+        older=older,
+        newer=filters.query() if filters.before else None,
+        scanned=scanned,
+        agents=sorted({info.agent for info in shown if info.agent} | ({filters.agent} - {""})),
+        directories=sorted(filter(None, {words.where(info) for info in shown} | {filters.directory})),
+        counts={status: number for status, number in counts.items() if number},
+    )
+
+
+def _found(rl: Relight, filters: Filters, now: datetime) -> Iterator[SessionInfo]:
+    cursor = _CURSOR.fullmatch(filters.before)
+    since = now - timedelta(hours=SINCE[filters.since]) if filters.since else None
+    key, _, value = filters.label.partition("=")
+    infos = rl.sessions(
+        status=filters.status,
+        agent=filters.agent or None,
+        provider=filters.provider or None,
+        search=filters.q or None,
+        labels={key: value} if key else None,
+        since_us=round(since.timestamp() * 1e6) if since is not None else None,
+        before=(int(cursor[1]), cursor[2]) if cursor else None,
+    )
+    hides = not filters.archived and filters.status is None
+    return (info for info in infos if not hides or info.status != "archived")
+
+
+def _sorted(infos: list[SessionInfo], sort: str) -> list[SessionInfo]:
+    if sort == "name":
+        return sorted(infos, key=lambda info: words.title(info).casefold())
+    if sort == "cost":
+        return sorted(infos, key=lambda info: -1.0 if info.cost is None else info.cost, reverse=True)
+    if sort == "step":
+        return sorted(infos, key=lambda info: info.updated_at, reverse=True)
+    return infos
+
+
+def _cursor(info: SessionInfo) -> str:
+    return f"{round(info.created_at.timestamp() * 1e6)}-{info.id}"
+
+
+def line_of(info: SessionInfo, now: datetime) -> Line:
+    """A session as its row shows it."""
+    glyph, role = words.GLYPHS[info.status]
+    attention = info.attention
+    cure = attention.cure if attention is not None and attention.kind not in ("waiting", "quiet") else ""
+    with_forks = info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost
+    step_age = words.age(words.seconds_between(info.last_step_at, now))
+    return Line(
+        id=info.id,
+        href=f"/sessions/{info.id}",
+        title=words.title(info),
+        named=info.name is not None,
+        ref=words.ref(info),
+        status=info.status,
+        glyph=glyph,
+        role=role,
+        quiet=attention is not None and attention.kind == "quiet",
+        attempt=info.attempt,
+        agent=info.agent or "",
+        where=words.short_place(words.where(info)),
+        where_full=words.place(words.where(info)),
+        now=cut(words.now_text(info, now), _NOW),
+        cure=cure,
+        asks=info.status == "waiting",
+        step_at=info.last_step_at,
+        step_age=step_age,
+        saved_at=info.saved_at,
+        saved_age=words.age(words.seconds_between(info.saved_at, now)),
+        cost=words.money(info.cost),
+        cost_tree=words.money(info.cost_tree) if with_forks else "",
+        rate=words.money(info.cost_rate),
+        live=info.status in ("working", "spawning"),
+        parent=info.parent,
+        seq=info.seq,
+    )

@@ -1,0 +1,149 @@
+"""Words and numbers as a page shows them: the same words and glyphs as the command line."""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime
+from typing import Final
+
+from relight.model.info import AttentionKind, SessionInfo
+from relight.model.status import LIVE, Status
+from relight.server.pages.inert import cut, one_line
+
+GLYPHS: Final[dict[Status, tuple[str, str]]] = {
+    "queued": ("…", "dim"),
+    "spawning": ("~", "dim"),
+    "working": ("●", "ref"),
+    "waiting": ("?", "waiting"),
+    "completed": ("✓", "ok"),
+    "failed": ("✗", "bad"),
+    "halted": ("=", "warn"),
+    "terminated": ("†", "warn"),
+    "archived": ("-", "dim"),
+}
+"""a status to its glyph and the role its colour comes from; the command line's, and a test says so"""
+ATTENTION: Final[dict[AttentionKind, tuple[str, str]]] = {
+    "waiting": ("?", "waiting"),
+    "in_doubt": ("!", "warn"),
+    "stuck": ("!", "warn"),
+    "corrupt": ("✗", "bad"),
+    "failed": ("✗", "bad"),
+    "terminated": ("†", "warn"),
+    "quiet": ("!", "warn"),
+    "halted": ("=", "warn"),
+}
+_TITLE: Final = 60
+
+
+def seconds_between(earlier: datetime | None, later: datetime) -> float | None:
+    """None stays None; a clock that went back is no negative age."""
+    return None if earlier is None else max(0.0, (later - earlier).total_seconds())
+
+
+def age(seconds: float | None) -> str:
+    """Short, for a column: 38s, 4m, 3h, 2d."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds:.1f}s"
+    for bound, unit, size in ((100, "s", 1), (3600, "m", 60), (172_800, "h", 3600)):
+        if seconds < bound:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds / 86_400:.0f}d"
+
+
+def lasting(seconds: float) -> str:
+    """In a sentence: 9.0 s, 4 min, 2 h 51 min, 3 days."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 172_800:
+        hours, minutes = divmod(round(seconds / 60), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{seconds / 86_400:.0f} days"
+
+
+def money(cost: float | None) -> str:
+    """`-` where nobody said what it cost: unknown is not free."""
+    return "-" if cost is None else f"${cost:,.2f}"
+
+
+def size(size_bytes: int) -> str:
+    """1.2 GB, 38 MB, 4.0 kB, 812 B."""
+    amount = float(size_bytes)
+    for unit in ("B", "kB", "MB"):
+        if amount < 1000:
+            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    return f"{amount:.0f} GB" if amount >= 10 else f"{amount:.1f} GB"
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def tokens(number: int) -> str:
+    """1.3 M, 184 k, 812."""
+    if number >= 1_000_000:
+        return f"{number / 1e6:.1f} M"
+    return f"{number / 1000:.0f} k" if number >= 1000 else str(number)
+
+
+def place(directory: str | None) -> str:
+    """A directory with the home shortened to ~."""
+    if not directory:
+        return ""
+    home = os.path.expanduser("~").rstrip("/")
+    return "~" + directory[len(home) :] if home and (directory + "/").startswith(home + "/") else directory
+
+
+def short_place(directory: str | None) -> str:
+    """Its last two parts, which tell most directories apart."""
+    whole = place(directory)
+    parts = [part for part in whole.split("/") if part]
+    return whole if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
+
+
+def where(info: SessionInfo) -> str | None:
+    """The directory a session works in, as far as it is known."""
+    return info.directory or next(iter(info.workspace.values()), None)
+
+
+def title(info: SessionInfo) -> str:
+    """Its name; else the beginning of what it was asked; else of its id."""
+    if info.name:
+        return info.name
+    return cut(one_line(info.task), _TITLE) if info.task else info.id[:8]
+
+
+def ref(info: SessionInfo) -> str:
+    """What a person types for it."""
+    return info.name or info.id[:12]
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """Local time, with the date where it was another day."""
+    local = at.astimezone()
+    return f"{local:%H:%M}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def now_text(info: SessionInfo, now: datetime) -> str:
+    """What it is doing, or asks, or died of, or said last; word for word what `relight list` says."""
+    said = f'"{one_line(info.said)}"' if info.said else one_line(info.task or "")
+    if info.status == "waiting":
+        return one_line(info.attention.text if info.attention is not None else info.reason or "")
+    if info.status in LIVE:
+        since = seconds_between(info.doing.since, now) if info.doing is not None else None
+        doing = f"{info.doing.tool} ({lasting(since or 0)})" if info.doing is not None else said
+        quiet = info.attention is not None and info.attention.kind == "quiet"
+        return one_line(f"quiet; {doing}" if quiet else doing)
+    if info.status == "queued" and info.wake_at is not None:
+        return f"{info.reason or 'limit'}, wakes {moment(info.wake_at, now)}"
+    if info.status == "completed":
+        return said
+    doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
+    return doubt + one_line(info.reason or said)

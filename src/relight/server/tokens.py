@@ -1,0 +1,166 @@
+"""Who may come in: the server's own token, API tokens with scopes, launch links and the logins they become.
+
+Secrets are 32 random bytes and are kept as their SHA-256 only; the server's own token stands in a file of the user's.
+Every comparison takes the same time for every value.
+"""
+
+from __future__ import annotations
+
+import hmac
+import os
+import secrets
+from collections.abc import Mapping
+from datetime import datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Final, Literal, get_args
+
+import msgspec
+
+from relight.errors import Conflict, NotFound, UsageError
+from relight.model.checkpoint import at
+from relight.model.ref import check_name
+from relight.ports.clock import Clock
+from relight.server.state import ServerState
+
+Scope = Literal["read", "operate", "admin"]
+SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
+FILE: Final = "token"
+OWN: Final = "owner"
+"""how whoever has the server's own token is called"""
+_PREFIX: Final = "rl_"
+_BYTES: Final = 32
+
+
+class Principal(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody the server knows."""
+
+    name: str
+    scope: Scope
+    by_cookie: bool = False
+
+    def may(self, scope: Scope) -> bool:
+        """Is the scope large enough?"""
+        return SCOPES.index(self.scope) >= SCOPES.index(scope)
+
+
+class Token(msgspec.Struct, frozen=True, kw_only=True):
+    """An API token as it is listed: never its value."""
+
+    name: str
+    scope: Scope
+    created_at: datetime
+    revoked_at: datetime | None = None
+
+
+class Tokens:
+    """The tokens of one server."""
+
+    def __init__(self, state: ServerState, clock: Clock, *, environment: Mapping[str, str] = os.environ) -> None:
+        self.state, self._clock = state, clock
+        self.file = state.directory / FILE
+        self._own = sha256(_own_token(self.file, environment).encode()).hexdigest()
+
+    # -- bearer ---------------------------------------------------------------------------------------------------
+
+    def bearer(self, token: str) -> Principal | None:
+        """Whose token it is; None for one that nobody has."""
+        given = _hashed(token)
+        found = Principal(name=OWN, scope="admin") if hmac.compare_digest(given, self._own) else None
+        for name, scope, stored in self.state.rows("SELECT name, scope, hash FROM tokens WHERE revoked_us IS NULL"):
+            if hmac.compare_digest(given, stored):
+                found = Principal(name=name, scope=scope)
+        return found
+
+    def add(self, name: str, scope: Scope) -> str:
+        """A new token; its value is told once and never again."""
+        check_name(name)
+        if scope not in SCOPES:
+            raise UsageError(f"no scope called {scope!a}", hints=["there are: read, operate, admin"])
+        value = _PREFIX + secrets.token_urlsafe(_BYTES)
+        with self.state.together():
+            if name == OWN or self.state.rows("SELECT 1 FROM tokens WHERE name = ? AND revoked_us IS NULL", (name,)):
+                raise Conflict(f"{name}: there is a token of this name", hints=[f"relight token revoke {name}"])
+            self.state.rows(
+                "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, NULL)",
+                (name, scope, _hashed(value), self._clock.now_us()),
+            )
+        return value
+
+    def listed(self) -> list[Token]:
+        """All of them, revoked ones too."""
+        rows = self.state.rows("SELECT name, scope, created_us, revoked_us FROM tokens ORDER BY created_us, name")
+        return [
+            Token(name=name, scope=scope, created_at=at(made), revoked_at=at(gone) if gone is not None else None)
+            for name, scope, made, gone in rows
+        ]
+
+    def revoke(self, name: str) -> None:
+        """From now on it opens nothing."""
+        now = self._clock.now_us()
+        if not self.state.run("UPDATE tokens SET revoked_us = ? WHERE name = ? AND revoked_us IS NULL", (now, name)):
+            raise NotFound(name, what="token", hints=["relight token list"])
+
+    # -- browser --------------------------------------------------------------------------------------------------
+
+    def new_code(self, seconds: float) -> str:
+        """For a launch link: one use, and only for so long."""
+        code, now = secrets.token_urlsafe(_BYTES), self._clock.now_us()
+        self.state.rows("DELETE FROM codes WHERE expires_us < ?", (now,))
+        self.state.rows("INSERT INTO codes VALUES (?, ?)", (_hashed(code), now + round(seconds * 1e6)))
+        return code
+
+    def take_code(self, code: str, days: float) -> str | None:
+        """The login that a code becomes; None where it was used, is over or never was."""
+        now = self._clock.now_us()
+        if not self.state.run("DELETE FROM codes WHERE hash = ? AND expires_us >= ?", (_hashed(code), now)):
+            return None
+        login = secrets.token_urlsafe(_BYTES)
+        self.state.rows("DELETE FROM logins WHERE expires_us < ?", (now,))
+        expires = now + round(days * 86_400e6)
+        self.state.rows("INSERT INTO logins VALUES (?, ?, ?)", (_hashed(login), now, expires))
+        return login
+
+    def cookie(self, login: str) -> Principal | None:
+        """Whoever came by a launch link of this server is its owner."""
+        given, now = _hashed(login), self._clock.now_us()
+        known = self.state.rows("SELECT hash FROM logins WHERE hash = ? AND expires_us >= ?", (given, now))
+        if known and hmac.compare_digest(given, known[0][0]):
+            return Principal(name=OWN, scope="admin", by_cookie=True)
+        return None
+
+    def forget(self, login: str) -> None:
+        """Log out."""
+        self.state.rows("DELETE FROM logins WHERE hash = ?", (_hashed(login),))
+
+
+def _hashed(secret: str) -> str:
+    return sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _own_token(file: Path, environment: Mapping[str, str]) -> str:
+    """RELIGHT_TOKEN, or the file, which is made at first start. Of two that start at once one makes it."""
+    given = environment.get("RELIGHT_TOKEN")
+    if given:
+        if len(given) < 16:
+            raise UsageError("RELIGHT_TOKEN is too short to keep anybody out", hints=["use 32 random characters"])
+        return given
+    return made_once(file, _PREFIX + secrets.token_urlsafe(_BYTES))
+
+
+def made_once(file: Path, content: str) -> str:
+    """What a private file says; where there is none it is made, whole. Of two that make it at once one does."""
+    if not file.exists():
+        whole = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
+        descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as made:
+            made.write(content + "\n")
+            made.flush()
+            os.fsync(made.fileno())
+        try:
+            os.link(whole, file)
+        except FileExistsError:
+            pass  # it stays what it is
+        finally:
+            whole.unlink()
+    return file.read_text(encoding="ascii").strip()

@@ -1,0 +1,147 @@
+"""A change over HTTP: done once under its key, refused when the plan moved, always in the audit log."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import pytest
+from starlette.testclient import TestClient
+
+from relight.refusals import KeyBusy
+from relight.server.acting import Acting, Done
+from relight.server.tokens import Principal
+from tests.server.desk import Answer, Desk
+
+pytestmark = pytest.mark.usefixtures("some")
+WHO = Principal(name="somebody", scope="admin")
+
+
+def test_the_same_request_under_the_same_key_is_done_once(desk: Desk, client: TestClient) -> None:
+    headers = {"Idempotency-Key": "fork-1"}
+    first = client.post("/api/sessions/changelog/fork", json={"name": "copy"}, headers=headers)
+    again = client.post("/api/sessions/changelog/fork", json={"name": "copy"}, headers=headers)
+    assert first.status_code == again.status_code == 201 and first.json() == again.json()
+    assert again.headers["idempotent-replayed"] == "true" and "idempotent-replayed" not in first.headers
+    assert len([one for one in desk.rl.sessions() if one.name == "copy"]) == 1
+    other = client.post("/api/sessions/changelog/fork", json={"name": "copy-2"}, headers=headers)
+    assert Answer(other).code == "RL-6007" and other.status_code == 422
+    elsewhere = client.post("/api/sessions/fix-login/fork", json={"name": "copy"}, headers=headers)
+    assert elsewhere.status_code == 422
+    mine = desk.client("operate").post("/api/sessions/changelog/fork", json={"name": "mine"}, headers=headers)
+    assert mine.status_code == 201  # a key belongs to who used it
+
+
+def test_a_refused_request_gives_its_key_back(desk: Desk, client: TestClient) -> None:
+    headers = {"Idempotency-Key": "k"}
+    assert client.post("/api/sessions/nobody/fork", json={}, headers=headers).status_code == 404
+    assert client.post("/api/sessions/changelog/fork", json={}, headers=headers).status_code == 201
+
+
+def test_two_at_once_under_one_key_are_one(desk: Desk) -> None:
+    acting, entered, leave = desk.service.acting, threading.Event(), threading.Event()
+    done: list[Done] = []
+
+    def slow() -> Done:
+        entered.set()
+        assert leave.wait(10)
+        return Done(document={"n": 1})
+
+    def first() -> None:
+        done.append(acting.act(WHO, "try", None, slow, asked={}, key="k"))
+
+    thread = threading.Thread(target=first)
+    thread.start()
+    assert entered.wait(10)
+    with pytest.raises(KeyBusy):
+        acting.act(WHO, "try", None, slow, asked={}, key="k")
+    leave.set()
+    thread.join()
+    assert acting.act(WHO, "try", None, slow, asked={}, key="k").replayed and len(done) == 1
+
+
+def test_a_key_whose_server_died_at_work_does_nothing_twice(desk: Desk) -> None:
+    def dies() -> Done:
+        raise KeyboardInterrupt
+
+    service, ran = desk.service, []
+    before = Acting(service.rl, service.state, service.settings, service.clock)
+    row = before._claim_key(WHO, "k", "", {})  # and then the power went
+    assert isinstance(row, str)
+    after = Acting(service.rl, service.state, service.settings, service.clock)
+    with pytest.raises(KeyBusy, match="nobody knows how far it came"):
+        after.act(WHO, "try", None, lambda: ran.append(1) or Done(document={}), asked={}, key="k")  # type: ignore[func-returns-value]
+    assert ran == []
+    with pytest.raises(KeyboardInterrupt):
+        after.act(WHO, "try", None, dies, asked={}, key="other")
+
+
+def test_only_so_many_changes_wait_at_once_and_looking_goes_on(desk: Desk, client: TestClient) -> None:
+    acting, leave, entered = desk.service.acting, threading.Event(), threading.Semaphore(0)
+
+    def slow() -> Done:
+        entered.release()
+        assert leave.wait(20)
+        return Done(document={})
+
+    threads = [
+        threading.Thread(target=acting.act, args=(WHO, "try", None, slow), kwargs={"asked": {}}) for _ in range(24)
+    ]
+    for thread in threads:
+        thread.start()
+    for _ in threads:
+        assert entered.acquire(timeout=20)
+    assert Answer(client.post("/api/sessions/changelog/fork", json={})).status == 429
+    assert client.get("/api/sessions").status_code == 200
+    leave.set()
+    for thread in threads:
+        thread.join()
+    assert client.post("/api/sessions/changelog/fork", json={}).status_code == 201
+
+
+@pytest.mark.parametrize("key", ["", "x" * 201, "a\tb"])
+def test_a_key_is_short_and_printable(client: TestClient, key: str) -> None:
+    answered = client.post("/api/sessions/changelog/fork", json={}, headers={"Idempotency-Key": key})
+    assert answered.status_code in (400, 201) and (answered.status_code == 400 or not key)
+
+
+def test_a_plan_that_moved_is_shown_again_and_nothing_is_done(desk: Desk, client: TestClient) -> None:
+    shown = client.get("/api/sessions/fix-login/can-resume").json()["plan"]
+    desk.rl.send("fix-login", "no")
+    moved = client.post("/api/sessions/fix-login/archive", json={}, headers={"If-Match": f'"{shown}"'})
+    problem = Answer(moved)
+    assert problem.status == 409 and problem.code == "RL-4010"
+    new: Any = problem.document["plan"]
+    assert new["plan"] == desk.rl.can_resume("fix-login").plan != shown
+    assert desk.rl.get("fix-login").status == "queued"
+    fits = client.post("/api/sessions/fix-login/archive", json={}, headers={"If-Match": new["plan"]})
+    assert fits.status_code == 200
+
+
+def test_who_did_what_is_written_down_before_and_after(desk: Desk, client: TestClient) -> None:
+    desk.client("operate").post("/api/sessions/fix-login/send", json={"text": "my secret word", "why": "asked"})
+    client.post("/api/sessions/fix-login/rewind", json={"scope": "conversation"})
+    items = client.get("/api/actions").json()["items"]
+    refused, sent = items[0], items[1]
+    assert sent["who"] == "operate" and sent["verb"] == "send" and sent["why"] == "asked"
+    assert sent["before"]["status"] == "waiting" and sent["after"]["status"] == "queued"
+    assert "my secret word" not in str(items) and sent["asked"]["text"] == "(14 characters)"
+    assert refused["outcome"].startswith("refused: RL-") and refused["after"] is None
+    only = client.get("/api/actions", params={"session": sent["session"]}).json()["items"]
+    assert [one["id"] for one in only] == [refused["id"], sent["id"]]
+
+
+def test_the_audit_log_cannot_be_rewritten_and_stays_bounded(desk: Desk, client: TestClient) -> None:
+    client.post("/api/sessions/changelog/fork", json={})
+    from relight.errors import StoreUnavailable
+
+    with pytest.raises(StoreUnavailable, match="append-only"):
+        desk.service.state.rows("UPDATE actions SET who = 'nobody'")
+    for number in range(30):
+        desk.service.acting.note(WHO, f"verb-{number}", None, asked={}, why=None)
+    import msgspec
+
+    small = msgspec.structs.replace(desk.settings, most_actions=10)
+    Acting(desk.rl, desk.service.state, small, desk.service.clock).prune()
+    kept = desk.service.state.rows("SELECT verb FROM actions ORDER BY id")
+    assert [row[0] for row in kept] == [f"verb-{number}" for number in range(20, 30)]

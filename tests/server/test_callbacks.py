@@ -1,0 +1,249 @@
+"""Callbacks: signed, retried, found again after a restart, and never to an address that only this machine reaches."""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+import json
+import socket
+import stat
+import threading
+import time
+from collections.abc import Callable, Iterator
+from hashlib import sha256
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import relight
+from relight.errors import UsageError
+from relight.server import pinned
+from relight.testing.clock import ManualClock
+from tests.figures import Figure
+from tests.server.desk import Answer, Desk
+
+
+class Receiver:
+    """A real server of somebody else, that answers as it is told."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[dict[str, str], bytes]] = []
+        self.answers: list[int] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                outer.heard.append((dict(self.headers), body))
+                self.send_response(outer.answers.pop(0) if outer.answers else 200)
+                self.send_header("Location", "http://127.0.0.1:1/elsewhere")
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        self.server = HTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/hook?a=b"
+        self._thread = threading.Thread(target=self.server.serve_forever, kwargs={"poll_interval": 0.02}, daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self._thread.join()
+        self.server.server_close()
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    made = Receiver()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    return ManualClock(now_us=time.time_ns() // 1000)
+
+
+@pytest.fixture
+def desk(tmp_path: Path, clock: ManualClock) -> Iterator[Desk]:
+    made = Desk(tmp_path / "p.db", clock=clock, callback_allow=("127.0.0.0/8",), callback_tries=3)
+    yield made
+    made.close()
+
+
+def work(rl: relight.Relight, name: str, *, asks: bool = False) -> str:
+    with rl.session(name) as s:
+        s.append({"role": "user", "content": "x"})
+        if asks:
+            s.wait("really?")
+        s.complete("done")
+    return rl.get(name).id
+
+
+@pytest.mark.guarantee("G24")
+def test_a_delivery_says_what_happened_and_proves_who_sent_it(desk: Desk, receiver: Receiver) -> None:
+    callbacks = desk.service.callbacks
+    session = work(desk.rl, "job", asks=True)
+    callbacks.add(session, receiver.url, after_seq=0)
+    callbacks.watch()
+    assert callbacks.deliver() == 1
+    desk.rl.send("job", "yes")
+    work(desk.rl, "job", asks=True)
+    callbacks.watch()
+    callbacks.deliver()
+    assert [json.loads(body)["status"] for _, body in receiver.heard] == ["waiting", "completed"]
+    headers, body = receiver.heard[-1]
+    told = json.loads(body)
+    assert told.keys() == {"session", "status", "reason", "seq", "attempt", "at"} and told["session"] == session
+    parts = dict(part.split("=") for part in headers["Relight-Signature"].split(","))
+    secret = (desk.settings.directory / "callback-secret").read_bytes().strip()
+    assert stat.S_IMODE((desk.settings.directory / "callback-secret").stat().st_mode) == 0o600
+    assert parts["v1"] == hmac.new(secret, f"{parts['t']}.".encode() + body, sha256).hexdigest()
+    assert headers["Relight-Delivery"] == "2"
+    callbacks.watch()
+    assert callbacks.deliver() == 0 and desk.service.state.rows("SELECT * FROM callbacks") == []
+    listed = desk.client("read").get("/api/sessions/job/callbacks").json()["items"]
+    assert [one["state"] for one in listed] == ["delivered", "delivered"]
+
+
+def test_a_failed_delivery_is_tried_again_later_and_given_up_in_the_end(
+    desk: Desk, receiver: Receiver, clock: ManualClock
+) -> None:
+    callbacks = desk.service.callbacks
+    callbacks.add(work(desk.rl, "job"), receiver.url, after_seq=0)
+    callbacks.watch()
+    receiver.answers = [500, 302, 500]  # a redirect is an answer like another, and is not followed
+    for tries in (1, 2, 3):
+        assert callbacks.deliver() == 1 and len(receiver.heard) == tries
+        assert callbacks.deliver() == 0  # not yet
+        clock.advance(10)
+    assert callbacks.deliver() == 0 and len(receiver.heard) == 3
+    (kept,) = callbacks.deliveries(desk.rl.get("job").id)
+    assert kept["state"] == "given up" and kept["tries"] == 3 and kept["said"] == "answered 500"
+
+
+def test_what_happened_while_no_server_ran_is_told_by_the_next(tmp_path: Path, receiver: Receiver) -> None:
+    store = tmp_path / "p.db"
+    first = Desk(store, callback_allow=("127.0.0.1",))
+    with first.rl.session("job") as s:
+        s.append({"role": "user", "content": "x"})
+    session = first.rl.get("job").id
+    first.service.callbacks.add(session, receiver.url, after_seq=first.rl.get("job").seq)
+    first.close()  # it is gone; the session goes on without it
+    with relight.open(store) as rl:
+        work(rl, "job")
+    second = Desk.again(store, callback_allow=("127.0.0.1",))
+    with second.client():  # its own loop does it
+        deadline = time.monotonic() + 20
+        while not receiver.heard and time.monotonic() < deadline:
+            time.sleep(0.02)
+    assert [json.loads(body)["status"] for _, body in receiver.heard] == ["completed"]
+    second.close()
+
+
+REFUSED = [
+    *("127.0.0.1", "127.1.2.3", "0.0.0.0", "10.0.0.1", "172.16.0.1", "192.168.1.1", "169.254.169.254", "100.64.0.1"),
+    *("192.0.2.1", "198.18.0.1", "224.0.0.1", "240.0.0.1", "255.255.255.255", "::1", "::", "fe80::1", "fc00::1"),
+    *("ff02::1", "::ffff:127.0.0.1", "::ffff:10.0.0.1", "64:ff9b::7f00:1", "2002:7f00:1::", "2001:db8::1"),
+]
+PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8"]
+
+
+@pytest.mark.guarantee("G24")
+def test_only_public_addresses_are_reached(figure: Figure) -> None:
+    for text in REFUSED:
+        assert not pinned.may_reach("x.example", ipaddress.ip_address(text), ()), text
+    for text in PUBLIC:
+        assert pinned.may_reach("x.example", ipaddress.ip_address(text), ()), text
+    assert pinned.may_reach("hook.lan", ipaddress.ip_address("10.1.2.3"), ("hook.lan",))
+    assert pinned.may_reach("x", ipaddress.ip_address("10.1.2.3"), ("10.0.0.0/8",))
+    assert not pinned.may_reach("x", ipaddress.ip_address("10.1.2.3"), ("hook.lan", "192.168.0.0/16"))
+    figure("G24", f"{len(REFUSED)} kinds of addresses that are not public: all refused")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "ftp://example.com/", "file:///etc/passwd", "http://", "https://user:pass@example.com/", "http://127.0.0.1/",
+        "http://[::1]/", "http://2130706433/", "http://169.254.169.254/latest", "example.com", "http://a b/",
+        "http://example.com:99999/", "http://exämple.com/", "http://x\r\nHost: y/",
+    ],
+)  # fmt: skip
+def test_an_address_that_would_never_be_called_is_refused_at_once(url: str) -> None:
+    if url == "http://2130706433/":  # a way to write 127.0.0.1 that only the resolver understands
+        with pytest.raises(pinned.Unreachable, match="not public"):
+            pinned.post(url, b"{}", {}, allow=(), seconds=2)
+        return
+    with pytest.raises(UsageError):
+        pinned.checked(url, ())
+
+
+@pytest.mark.guarantee("G24")
+def test_a_name_is_resolved_once_and_connected_as_it_was_checked(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A name that leads outside when it is looked at and inside when it is called."""
+    looked: list[str] = []
+    real = socket.getaddrinfo
+
+    def rebinding(host: Any, port: Any, *args: Any, **more: Any) -> Any:
+        if host != "rebind.example":
+            return real(host, port, *args, **more)
+        looked.append(host)
+        address = "93.184.216.34" if len(looked) == 1 else "127.0.0.1"
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, port))]
+
+    monkeypatch.setattr(socket, "getaddrinfo", rebinding)
+    connected: list[Any] = []
+
+    def connect(address: Any, *args: Any, **more: Any) -> Any:
+        connected.append(address)
+        raise ConnectionRefusedError("nobody is called in a test")
+
+    monkeypatch.setattr(socket, "create_connection", connect)
+    with pytest.raises(pinned.Unreachable):
+        pinned.post("http://rebind.example:8080/x", b"{}", {}, allow=(), seconds=2)
+    assert looked == ["rebind.example"] and connected == [("93.184.216.34", 8080)]
+    looked.append("again")
+    with pytest.raises(pinned.Unreachable, match="not public"):
+        pinned.post("http://rebind.example:8080/x", b"{}", {}, allow=(), seconds=2)
+
+
+@pytest.mark.guarantee("G27")
+def test_an_answer_that_drips_is_not_waited_for() -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+    ended = threading.Event()
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        connection.sendall(b"HTTP/1.1 200 OK\r\n")
+        try:
+            while not ended.wait(0.1):
+                connection.sendall(b"X-Drip: 1\r\n")
+        except OSError:
+            pass
+        finally:
+            connection.close()
+
+    thread = threading.Thread(target=drip, daemon=True)
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(pinned.Unreachable):
+        url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
+        pinned.post(url, b"{}", {}, allow=("127.0.0.1",), seconds=0.5)
+    assert time.monotonic() - began < 5
+    ended.set()
+    thread.join()
+    listener.close()
+
+
+def test_a_resume_with_a_bad_callback_starts_nothing(desk: Desk) -> None:
+    work(desk.rl, "job")
+    body = {"prompt": "x", "callback": {"url": "http://10.0.0.1/"}}
+    refused: Callable[..., Any] = desk.client().post
+    assert Answer(refused("/api/sessions/job/resume", json=body)).status == 400
+    assert desk.service.state.rows("SELECT * FROM callbacks") == []
