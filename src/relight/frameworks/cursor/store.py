@@ -1,0 +1,345 @@
+"""`RelightAgentStore`: the Cursor SDK's `LocalAgentStoreHandler` on a relight store.
+
+Every operation is one durable step before it is answered. Run events are numbered inside the commit that adds them,
+so that any number of threads and processes can append to one run without a gap and without a duplicate
+(`engine/joining.py`); an event with an idempotency key is taken once. Nothing that is stored is imported or run.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from functools import partial
+from hashlib import sha256
+from threading import Lock
+from typing import Any, Final, Literal
+
+from relight.engine.joining import Joint, Write
+from relight.engine.library import Relight
+from relight.errors import NotFound, UsageError
+from relight.frameworks.cursor import rows
+from relight.frameworks.cursor.rows import AGENT_ROW, Keys, Row
+from relight.journal.codec import isolated
+from relight.journal.fold import Fold
+
+AGENT: Final = "cursor"
+KIND_LABEL: Final = "cursor"
+MOST_OPEN: Final = 512
+"""sessions kept in memory between two operations"""
+_ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
+
+Kind = Literal["agent", "run", "checkpoints"]
+Payload = Mapping[str, Any]
+
+
+class RelightAgentStore:
+    """Give it to `Client.launch_bridge(store_handler=...)` with `local.store` of the type `custom`. Thread-safe."""
+
+    def __init__(
+        self, rl: Relight, *, labels: Mapping[str, str] | None = None, lease_seconds: float | None = None
+    ) -> None:
+        sessions = Sessions(_opened(rl), dict(labels or {}), lease_seconds)
+        self._sessions = sessions
+        self.agents = Agents(sessions)
+        self.runs = Runs(sessions)
+        self.run_events = RunEvents(sessions)
+        self.checkpoints = Checkpoints(sessions)
+
+    def ref(self, agent_id: str) -> str:
+        """The relight session of an agent: its row and its runs."""
+        return name_of("agent", agent_id)
+
+    def run_ref(self, run_id: str) -> str:
+        """The relight session of a run: its events, which `relight tail` follows."""
+        return name_of("run", run_id)
+
+    def close(self) -> None:
+        """Give back what this process owns; the store goes on being usable."""
+        self._sessions.close()
+
+
+class Sessions:
+    """The relight sessions behind the four substores, opened when they are asked for."""
+
+    def __init__(self, rl: Relight, labels: dict[str, str], lease_seconds: float | None) -> None:
+        self._rl = rl
+        self._labels = labels
+        self._lease_seconds = lease_seconds
+        self._open: OrderedDict[str, tuple[Joint, Keys]] = OrderedDict()
+        self._lock = Lock()
+
+    def of(self, kind: Kind, key: str) -> Joint:
+        return self.with_keys(kind, key)[0]
+
+    def with_keys(self, kind: Kind, key: str) -> tuple[Joint, Keys]:
+        name = name_of(kind, key)
+        with self._lock:
+            if name not in self._open:
+                self._make_room()
+                labels = {**self._labels, KIND_LABEL: kind}
+                joint = self._rl.join(name, agent=AGENT, key=key, labels=labels, lease_seconds=self._lease_seconds)
+                self._open[name] = joint, Keys()
+            self._open.move_to_end(name)
+            return self._open[name]
+
+    def all(self, kind: Kind) -> list[Joint]:
+        found = self._rl.sessions(agent=AGENT, labels={KIND_LABEL: kind})
+        return [self.of(kind, one.key) for one in found if one.key is not None and one.name == name_of(kind, one.key)]
+
+    def close(self) -> None:
+        with self._lock:
+            opened, self._open = list(self._open.values()), OrderedDict()
+        for joint, _ in opened:
+            joint.close()
+
+    def _make_room(self) -> None:
+        if len(self._open) < MOST_OPEN:
+            return
+        for name in [name for name, (joint, _) in self._open.items() if joint.is_resting][: MOST_OPEN // 4]:
+            self._open.pop(name)[0].forget()
+
+
+class Agents:
+    """Rows of agents."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def get(self, payload: Payload) -> Row | None:
+        return self._sessions.of("agent", _text(payload, "agentId")).look(_agent_row)
+
+    def create(self, payload: Payload) -> Row:
+        return self._put(payload, is_new=True)
+
+    def update(self, payload: Payload) -> Row:
+        return self._put(payload, is_new=False)
+
+    def _put(self, payload: Payload, *, is_new: bool) -> Row:
+        row = _document(payload, "agent")
+        joint = self._sessions.of("agent", _text(row, "agentId"))
+        if joint.look(_agent_row) is None and not is_new:
+            raise NotFound(row["agentId"], what="agent", hints=["create it first"])
+        joint.write(partial(rows.put_agent, row=row, is_new=is_new))
+        return row
+
+    def delete(self, payload: Payload) -> None:
+        given = _filter(payload)
+        ids, cwd = rows.wanted(given, "agentIds"), given.get("cwd")
+        removed = 0
+        for joint in self._matching(ids):
+            row = joint.look(_agent_row)
+            if row is not None and cwd in (None, row.get("cwd")):
+                joint.write(partial(rows.remove_rows, keys=[AGENT_ROW]))
+                _drop_if_empty(joint)
+                removed += 1
+        if not removed:
+            raise NotFound("the filter", what="agent", hints=["nothing was deleted"])
+
+    def list(self, payload: Payload) -> Row:
+        found = [row for joint in self._sessions.all("agent") if (row := joint.look(_agent_row)) is not None]
+        return rows.page_of_agents(found, _filter(payload))
+
+    def _matching(self, ids: set[str] | None) -> Sequence[Joint]:
+        return self._sessions.all("agent") if ids is None else [self._sessions.of("agent", one) for one in sorted(ids)]
+
+
+class Runs:
+    """Rows of runs, which stand with their agent."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def get(self, payload: Payload) -> Row | None:
+        key = rows.run_key(_text(payload, "runId"))
+        joint = self._sessions.of("agent", _text(payload, "agentId"))
+        return joint.look(lambda fold, _: isolated(fold.state.get(key)))
+
+    def create(self, payload: Payload) -> Row:
+        row = self._put(payload, is_new=True)
+        events = self._sessions.of("run", row["runId"])
+        events.look(lambda fold, _: None)  # one of this id that was deleted before is begun anew
+        return row
+
+    def update(self, payload: Payload) -> Row:
+        row = self._put(payload, is_new=False)
+        events = self._sessions.of("run", row["runId"])
+        if rows.verdict_of(row) is not None and events.look(lambda fold, _: True):
+            events.write(partial(rows.end_events, status=str(row["status"])))
+        return row
+
+    def _put(self, payload: Payload, *, is_new: bool) -> Row:
+        row = _document(payload, "run")
+        run, agent = _text(row, "runId"), _text(row, "agentId")
+        joint = self._sessions.of("agent", agent)
+        if joint.look(lambda fold, _: True) is None and not is_new:
+            raise NotFound(run, what="run", hints=["create it first"])
+        joint.write(partial(rows.put_run, row=row, is_new=is_new))
+        return row
+
+    def delete(self, payload: Payload) -> None:
+        """Runs with their events. The events go last: cut off between the two, they belong to no run and can be
+        deleted by the run's id."""
+        given = _filter(payload)
+        for joint, row in self._matching(given):
+            joint.write(partial(rows.remove_rows, keys=[rows.run_key(row["runId"])]))
+            _drop_if_empty(joint)
+            self._sessions.of("run", row["runId"]).drop()
+
+    def list(self, payload: Payload) -> Row:
+        given = _filter(payload)
+        return rows.page_of_runs([row for _, row in self._matching(given)], given)
+
+    def _matching(self, given: Payload) -> Sequence[tuple[Joint, Row]]:
+        agents, runs = rows.wanted(given, "agentIds"), rows.wanted(given, "runIds")
+        sessions = self._sessions
+        joints = sessions.all("agent") if agents is None else [sessions.of("agent", one) for one in sorted(agents)]
+        found = [(joint, row) for joint in joints for row in joint.look(_run_rows) or ()]
+        return [(joint, row) for joint, row in found if runs is None or row["runId"] in runs]
+
+
+class RunEvents:
+    """The events of a run, in the order of their commits."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def append(self, payload: Payload) -> Row:
+        run = _text(payload, "runId")
+        joint, keys = self._sessions.with_keys("run", run)
+        key = payload.get("idempotencyKey") or None
+        if key is not None and not isinstance(key, str):
+            raise UsageError(f"an idempotencyKey is text, not {key!a:.100}")
+        given: Row = isolated(
+            {
+                "runId": run,
+                "eventType": _text(payload, "eventType"),
+                "payload": payload.get("payload"),
+                "payloadRef": payload.get("payloadRef"),
+                "idempotencyKey": key,
+                "createdAt": time.time_ns() // 1_000_000,
+            }
+        )
+        told: list[Row] = []
+
+        def decide(fold: Fold) -> Write | None:
+            there = keys.find(fold, key)
+            told[:] = [there or rows.next_event(fold, given)]
+            return rows.put_event(fold, told[0]) if there is None else None
+
+        joint.write(decide)
+        return isolated(told[0])
+
+    def list(self, payload: Payload) -> Row:
+        def read(fold: Fold, _: object) -> Row:
+            page, following = rows.events_after(fold.messages, payload.get("afterOffset"), payload.get("limit"))
+            return {"items": isolated(page), **({"nextOffset": following} if following is not None else {})}
+
+        return self._sessions.of("run", _text(payload, "runId")).look(read) or {"items": []}
+
+    def delete(self, payload: Payload) -> None:
+        runs = rows.wanted(_filter(payload), "runIds")
+        sessions = self._sessions
+        for joint in sessions.all("run") if runs is None else [sessions.of("run", one) for one in sorted(runs)]:
+            joint.drop()
+
+
+class Checkpoints:
+    """Blobs of checkpoints, by agent; bytes are base64 on the wire and in the journal."""
+
+    def __init__(self, sessions: Sessions) -> None:
+        self._sessions = sessions
+
+    def get(self, payload: Payload) -> Row:
+        blob = _text(payload, "blobId")
+        joint = self._sessions.of("checkpoints", _text(payload, "agentId"))
+        data = joint.look(lambda fold, _: rows.blob_of(fold.state, blob))
+        return {"found": True, "data": data} if data is not None else {"found": False}
+
+    def create(self, payload: Payload) -> None:
+        self._put(payload, is_new=True)
+
+    def update(self, payload: Payload) -> None:
+        self._put(payload, is_new=False)
+
+    def _put(self, payload: Payload, *, is_new: bool) -> None:
+        blob, data = _text(payload, "blobId"), payload.get("data", "")
+        if not isinstance(data, str):
+            raise UsageError("the data of a checkpoint blob is base64 text")
+        joint = self._sessions.of("checkpoints", _text(payload, "agentId"))
+        if joint.look(lambda fold, _: True) is None and not is_new:
+            raise NotFound(blob, what="checkpoint blob", hints=["create it first"])
+        joint.write(partial(rows.put_blob, blob=blob, data=data, is_new=is_new))
+
+    def delete(self, payload: Payload) -> None:
+        given = _filter(payload)
+        blobs = rows.wanted(given, "blobIds")
+        for joint in self._matching(given):
+            if blobs is None:
+                joint.drop()
+            elif joint.look(lambda fold, _: True):
+                joint.write(partial(rows.remove_blobs, blobs=sorted(blobs)))
+
+    def list(self, payload: Payload) -> Row:
+        given = _filter(payload)
+        blobs = rows.wanted(given, "blobIds")
+        found = [blob for joint in self._matching(given) for blob in joint.look(_blobs) or ()]
+        return rows.page_of_blobs([one for one in found if blobs is None or one in blobs], given)
+
+    def _matching(self, given: Payload) -> Sequence[Joint]:
+        agents, sessions = rows.wanted(given, "agentIds"), self._sessions
+        if agents is None:
+            return sessions.all("checkpoints")
+        return [sessions.of("checkpoints", one) for one in sorted(agents)]
+
+
+def name_of(kind: Kind, key: str) -> str:
+    """The name of a session: the SDK's own id, so that it can be found by it, and what tells the kinds apart."""
+    told_apart = sha256(f"{kind}:{key}".encode("utf-8", "surrogatepass")).hexdigest()
+    readable = _ODD.sub("-", key)[:70].lstrip("._-") or kind
+    return f"{readable}.{kind}-{told_apart[:16]}"
+
+
+def _agent_row(fold: Fold, _: object) -> Row | None:
+    row: Row | None = isolated(fold.state.get(AGENT_ROW))
+    return row
+
+
+def _run_rows(fold: Fold, _: object) -> list[Row]:
+    return isolated(rows.runs_of(fold.state))
+
+
+def _blobs(fold: Fold, _: object) -> list[str]:
+    return rows.blobs_of(fold.state)
+
+
+def _drop_if_empty(joint: Joint) -> None:
+    """Of an agent without a row and without a run nothing is left to keep."""
+    joint.drop(only_if=lambda fold: AGENT_ROW not in fold.state and not rows.runs_of(fold.state))
+
+
+def _text(payload: Payload, field: str) -> str:
+    value = payload.get(field)
+    if not isinstance(value, str) or not value:
+        raise UsageError(f"{field} is required")
+    return value
+
+
+def _document(payload: Payload, field: str) -> Row:
+    value = payload.get(field)
+    if not isinstance(value, dict):
+        raise UsageError(f"{field} is required")
+    return isolated(value)
+
+
+def _filter(payload: Payload | None) -> Payload:
+    given = (payload or {}).get("filter")
+    return given if isinstance(given, Mapping) else {}
+
+
+def _opened(rl: object) -> Relight:
+    if isinstance(rl, Relight):
+        return rl
+    hints = ["with relight.open() as rl: RelightAgentStore(rl)"]
+    raise UsageError(f"a store stands on what relight.open() gives, not on a {type(rl).__name__}", hints=hints)

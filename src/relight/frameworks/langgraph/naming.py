@@ -1,0 +1,131 @@
+"""Threads are sessions: where a thread lies, how it is called, how another session takes its place.
+
+The key of the session is the thread id, whatever text that is. Its name is the thread id too where that can be a name
+and nobody else has it, else one derived from it; names are unique, so of two programs that begin a thread at once one
+wins. The session's own id is new with every beginning: a thread that was deleted and begun again is another session,
+and a writer of the former one cannot reach it.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import sha256
+from typing import Any, Final
+
+from relight.engine import ledger
+from relight.engine.context import Context
+from relight.engine.ledger import Ledger
+from relight.errors import Conflict, InvalidName
+from relight.model.ref import check_name
+from relight.model.session import Identity
+from relight.model.status import StatusChange
+from relight.model.step import StepKind
+
+AGENT: Final = "langgraph"
+_REPLACES: Final = "replaces"
+_SESSION: Final = re.compile(r"[0-9a-f]{32}\Z")
+
+
+def names_for(thread_id: str) -> list[str]:
+    """The names a thread may have, the readable one first."""
+    derived = f"thread-{sha256(thread_id.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
+    try:
+        return [check_name(thread_id), derived]
+    except InvalidName:
+        return [derived]
+
+
+def locate(context: Context, thread_id: str) -> Ledger | None:
+    """The session of a thread. A fork that `relight fork` made of one is a thread under its session's id."""
+    for name in names_for(thread_id):
+        found = ledger.find(context, name=name)
+        if found is not None and found.identity.agent == AGENT and found.identity.key == thread_id:
+            return found
+    held = [one for one in ledger.keyed(context, agent=AGENT, key=thread_id) if one.identity.parent is None]
+    held.sort(key=lambda one: _REPLACES not in one.identity.metadata)
+    if held:
+        return held[0]
+    if _SESSION.match(thread_id):
+        found = ledger.find(context, id=thread_id)
+        if found is not None and found.identity.agent == AGENT:
+            return found
+    return None
+
+
+def begin(context: Context, thread_id: str, fields: dict[str, Any] | None = None) -> Ledger:
+    """A new thread, or the one that somebody else just began."""
+    for name in names_for(thread_id):
+        try:
+            return ledger.begin(context, name, {"agent": AGENT, "key": thread_id, **(fields or {})})
+        except Conflict:
+            found = locate(context, thread_id)
+            if found is not None:
+                return found
+    raise Conflict(f"thread {thread_id!a}: both names it could have are taken by other sessions")
+
+
+def thread_of(identity: Identity) -> str:
+    """The thread id of a session."""
+    return identity.key if identity.key is not None and identity.parent is None else identity.id
+
+
+def write_new(
+    context: Context, thread_id: str, records: list[tuple[bytes, StepKind]], status: StatusChange
+) -> Identity:
+    """A whole thread, where there is none of this id."""
+    name = next((one for one in names_for(thread_id) if context.store.find_named(one) is None), None)
+    made = Identity(
+        id=context.entropy.session_id(),
+        name=name,
+        key=thread_id,
+        agent=AGENT,
+        created_us=context.clock.now_us(),
+    )
+    ledger.write_whole(context, made, records, status)
+    return made
+
+
+def replace(context: Context, old: Identity, records: list[tuple[bytes, StepKind]], status: StatusChange) -> Identity:
+    """Put another session in the place of a thread's, and remove the former with every byte of it.
+
+    Killed before the old one gives up its name: it is still the thread, and the new one is removed by the next
+    write. Killed later: the new one is found by its key, and the next write ends the exchange.
+    """
+    new = Identity(
+        id=context.entropy.session_id(),
+        key=old.key,
+        agent=AGENT,
+        labels=old.labels,
+        metadata={_REPLACES: old.id},
+        created_us=context.clock.now_us(),
+    )
+    ledger.write_whole(context, new, records, status)
+    return _exchange(context, old, new)
+
+
+def _exchange(context: Context, old: Identity, new: Identity) -> Identity:
+    name = old.name
+    ledger.rename(context, old, name=None, key=None)
+    return _finish(context, old, new, name)
+
+
+def _finish(context: Context, old: Identity | None, new: Identity, name: str | None) -> Identity:
+    if old is not None:
+        ledger.remove(context, [old])
+    if name is None:
+        name = next((one for one in names_for(new.key or "") if context.store.find_named(one) is None), None)
+    return ledger.rename(context, new, name=name, metadata={})
+
+
+def settle(context: Context, found: Ledger) -> Identity:
+    """Before a thread is written to: end an exchange that a kill left half done."""
+    identity = found.identity
+    former = identity.metadata.get(_REPLACES)
+    if former is not None:
+        record = context.store.find(str(former))
+        return _finish(context, record.identity if record is not None else None, identity, None)
+    if identity.key is not None and identity.parent is None:
+        for other in ledger.keyed(context, agent=AGENT, key=identity.key):
+            if other.identity.metadata.get(_REPLACES) == identity.id:
+                ledger.remove(context, [other.identity])
+    return identity

@@ -1,0 +1,158 @@
+"""Who writes to a thread: one run of a graph, or a program that calls the saver itself.
+
+A run begins by loading its thread, and LangGraph hands the saver its `Runtime` with every call of that run: one object
+for one invocation. The saver takes the lease when a run begins, so that a second one is refused before any of its
+nodes has run. The end of a run is not announced; it is seen where the last checkpoint has nothing left to do, where
+an interrupt or an error is written, and where nobody but us holds that object any more.
+"""
+
+from __future__ import annotations
+
+import gc
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
+
+from relight.engine.recorder import Recorder
+from relight.model.status import Status, StatusChange
+
+_RUNTIME: Final = "__pregel_runtime"
+_TASK: Final = "__pregel_task_id"
+_START: Final = "__start__"
+_OURS: Final = 2
+"""references to a run's object that are our own: the one held here, and the one being counted"""
+_REASON: Final = 300
+_LOOKS_APART: Final = 60.0
+"""seconds, at least, between two close looks at a run that is quiet"""
+
+
+class Run:
+    """One invocation of a graph."""
+
+    def __init__(self, token: object) -> None:
+        self._token = token
+
+    def is_of(self, token: object) -> bool:
+        """Is this the run that the object belongs to?"""
+        return self._token is token
+
+    @property
+    def token(self) -> object:
+        """The object itself."""
+        return self._token
+
+    @property
+    def is_alive(self) -> bool:
+        """Does anybody else still hold its object?"""
+        return sys.getrefcount(self._token) > _OURS
+
+    def is_surely_alive(self) -> bool:
+        """The same, after what holds only itself was cleared away: the traceback of a run that failed, mostly."""
+        if self.is_alive:
+            gc.collect()
+        return self.is_alive
+
+
+class Pulse:
+    """Keeps the lease of a living run while a node takes its time; what the heartbeat sees of it."""
+
+    def __init__(self, recorder: Recorder, run: Run, *, quiet_seconds: float) -> None:
+        self._recorder, self._run = recorder, run
+        self._quiet_seconds = quiet_seconds
+        self._seq, self._doubted_at = recorder.head.seq, time.monotonic()
+        self.store, self.identity = recorder.store, recorder.identity
+        self.owner, self.epoch = recorder.owner, recorder.epoch
+
+    @property
+    def head(self) -> Any:
+        """For the lease's length."""
+        return self._recorder.head
+
+    @property
+    def owns(self) -> bool:
+        """Is there a lease to keep, and a run that needs it? One that is quiet for long is looked at closely."""
+        recorder = self._recorder
+        if not (recorder.owns and recorder.epoch == self.epoch and self._run.is_alive):
+            return False
+        now = time.monotonic()
+        if recorder.head.seq != self._seq:
+            self._seq, self._doubted_at = recorder.head.seq, now
+        elif now - self._doubted_at >= self._quiet_seconds:
+            self._doubted_at = now + _LOOKS_APART
+            return self._run.is_surely_alive()
+        return True
+
+    @property
+    def lost(self) -> Any:
+        """What took it away."""
+        return self._recorder.lost
+
+    @lost.setter
+    def lost(self, error: Any) -> None:
+        self._recorder.lost = error
+
+
+def token_of(config: Mapping[str, Any]) -> object | None:
+    """The object of the run that calls; None where a program calls by itself."""
+    token: object | None = config["configurable"].get(_RUNTIME)
+    return token
+
+
+def is_nested(config: Mapping[str, Any]) -> bool:
+    """Does a graph inside a node call? It belongs to the run of its parent."""
+    configurable = config["configurable"]
+    return _TASK in configurable or bool(configurable.get("checkpoint_ns"))
+
+
+def is_last(checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
+    """Has the run nothing left to do? False where that cannot be seen."""
+    values = checkpoint["channel_values"]
+    if metadata.get("source") != "loop" or _START not in checkpoint["channel_versions"] or _START in values:
+        return False
+    return not values.get(TASKS) and not any(_starts_a_node(name, value) for name, value in values.items())
+
+
+def _starts_a_node(channel: str, value: Any) -> bool:
+    if channel.startswith("branch:to:"):
+        return True
+    if channel.startswith("join:"):
+        wanted = set(channel.removeprefix("join:").rpartition(":")[0].split("+"))
+        return not isinstance(value, set) or wanted <= value
+    return False
+
+
+def rest_after(writes: list[tuple[str, Any]]) -> StatusChange | None:
+    """How a run rests after these writes; None where it goes on."""
+    for channel, value in writes:
+        if channel == INTERRUPT:
+            return StatusChange(status="waiting", reason=_line(_asked(value)) or "asks")
+        if channel == ERROR:
+            return (
+                failed(value)
+                if isinstance(value, BaseException)
+                else StatusChange(status="failed", reason=_line(str(value)))
+            )
+    return None
+
+
+def failed(error: Any) -> StatusChange:
+    """How a run rests that an error ended: one of a node's, or that its own save was refused."""
+    return StatusChange(status="failed", reason=_line(f"{type(error).__name__}: {error}"))
+
+
+def finished(status: Status) -> StatusChange:
+    """How a thread rests when a run is over."""
+    return StatusChange(status=status, reason=None if status == "completed" else "the run is over")
+
+
+def _asked(value: Any) -> str:
+    first = value[0] if isinstance(value, list | tuple) and value else value
+    return str(getattr(first, "value", first))
+
+
+def _line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[0][:_REASON] if lines else ""

@@ -1,0 +1,343 @@
+"""One thread, as this program sees it: its session, its index, and who may write to it now.
+
+    look -> is the thread there? -> is another run of this program at it? -> is the lease ours? else claim it -> write
+
+A run that lost the thread once is refused for good: another writer went on from where it stood, and what it still
+has to say belongs to a history that is not the thread's any more. A thread that was deleted is remembered with the
+moment of its deletion: a write that names a checkpoint from before is a late one and is refused.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from relight.engine import ledger as ledgers
+from relight.engine.context import Context
+from relight.engine.ledger import Entry, Ledger
+from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, ThreadBusy, ThreadGone
+from relight.frameworks.langgraph import naming
+from relight.frameworks.langgraph.index import Index
+from relight.frameworks.langgraph.lists import Live
+from relight.frameworks.langgraph.runs import Pulse, Run
+from relight.journal.codec import Undecodable
+from relight.model.status import StatusChange
+from relight.model.step import StepKind
+
+_EPOCH_OF_UUIDS: Final = 0x01B21DD213814000
+"""1582-10-15 in 100 ns before 1970"""
+_RUNS_KEPT: Final = 32
+_BEGIN_TRIES: Final = 3
+
+
+def uuid_time(id: str | None) -> int | None:
+    """When an id of LangGraph's was made, in 100 ns since 1582; None where it is not one."""
+    plain = (id or "").replace("-", "")
+    if len(plain) != 32 or plain[12] != "6":
+        return None
+    try:
+        return int(plain[:12] + plain[13:16], 16)
+    except ValueError:
+        return None
+
+
+class Thread:
+    """Use it under its lock."""
+
+    def __init__(self, context: Context, thread_id: str, *, lease_seconds: float) -> None:
+        self.id = thread_id
+        self.lock = threading.RLock()
+        self.index = Index()
+        self.live: dict[tuple[str, str], Live] = {}
+        """namespace and channel to the list that was saved or loaded last"""
+        self.run: Run | None = None
+        self._context = context
+        self._seconds = lease_seconds
+        self._ledger: Ledger | None = None
+        self._settled = False
+        self._held_epoch: int | None = None
+        self._pulse: Pulse | None = None
+        self.rested: StatusChange | None = None
+        """how it rested before the lease was taken; None where it was new"""
+        self._rests: tuple[Run, StatusChange] | None = None
+        """the run that gave the lease back with an interrupt or an error, and how"""
+        self._deleted_at: int | None = None
+        self._barred: list[tuple[Run, bool]] = []
+        """runs that may not write any more, and whether the thread was deleted under them"""
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def look(self) -> bool:
+        """Bring the index up to date; False where there is no such thread."""
+        if self._ledger is None:
+            self._ledger = naming.locate(self._context, self.id)
+            if self._ledger is None:
+                return False
+        try:
+            self._absorb(self._ledger.look())
+        except NotFound:
+            self.forget()
+            return self.look()
+        except Corrupt as error:
+            raise self.helped(error) from None
+        return True
+
+    def _absorb(self, news: ledgers.News) -> None:
+        if news.anew:
+            self.index, self.live = Index(), {}
+        for entry in news.entries:
+            self._take(entry)
+
+    def _take(self, entry: Entry) -> None:
+        try:
+            self.index.add(entry)
+        except Undecodable as error:
+            assert self._ledger is not None
+            raise self._ledger.unreadable(entry.seq, f"its record cannot be read: {error}") from None
+
+    def helped(self, error: Corrupt) -> Corrupt:
+        """The same error, with what to do about it here."""
+        if error.offered is not None:
+            error.hints = (f"go on from it: saver.recover({self.id!r})", *error.hints)
+        return error
+
+    def damaged(self, seq: int, what: str) -> Corrupt:
+        """A value that cannot be put together: the step that names it is damaged."""
+        assert self._ledger is not None
+        return self.helped(self._ledger.unreadable(seq, what))
+
+    def forget(self) -> None:
+        """The session is gone: whoever worked on it may not bring it back."""
+        self._deleted_at = self._stamp(self._context.clock.now_us())
+        if self.run is not None:
+            self._bar(self.run, deleted=True)
+        self._stop_beating()
+        self._ledger, self._settled, self._held_epoch = None, False, None
+        self.index, self.live, self.run = Index(), {}, None
+
+    @property
+    def is_idle(self) -> bool:
+        """May it be dropped from memory without forgetting who writes, or that it was deleted?"""
+        return not self.is_deleted and (self.run is None or not self.run.is_alive)
+
+    @property
+    def is_deleted(self) -> bool:
+        """Was it deleted, as far as this program knows? It may have been begun anew since."""
+        return self._deleted_at is not None
+
+    @property
+    def name(self) -> str:
+        """What a person calls its session."""
+        return self._ledger.name if self._ledger is not None else self.id
+
+    @property
+    def identity(self) -> Any:
+        """Of its session; None where there is none."""
+        return self._ledger.identity if self._ledger is not None else None
+
+    @property
+    def status(self) -> StatusChange:
+        """How it rests, or would if its owner went away."""
+        assert self._ledger is not None
+        head = self._ledger.head
+        if head.status in ("waiting", "completed", "failed", "halted", "terminated"):
+            return StatusChange(status=head.status, reason=head.reason, failure=head.failure)
+        return StatusChange(status="terminated", reason="left")
+
+    @property
+    def holds(self) -> bool:
+        """Does this program hold its lease?"""
+        return self._ledger is not None and self._ledger.owns
+
+    # -- who may write ----------------------------------------------------------------------------------------
+
+    def enter(
+        self,
+        token: object | None,
+        *,
+        nested: bool,
+        begins: bool,
+        may_create: bool,
+        named: Sequence[str | None] = (),
+    ) -> None:
+        """Hold the lease for this caller, or raise: ThreadBusy, ThreadGone, Corrupt.
+
+        `begins`: a run starts here, so that it may take up what another one left. `named`: what a write builds on.
+        """
+        self._refuse_barred(token)
+        self._refuse_second(token, nested)
+        if self._ledger is None or not self._ledger.owns:
+            self._own(token, begins=begins, may_create=may_create, named=named)
+        assert self._ledger is not None
+        if token is not None and not nested and (self.run is None or not self.run.is_of(token)):
+            self.run = Run(token)
+        if self.run is not None and self._pulse is None:
+            self._pulse = Pulse(self._ledger.recorder, self.run, quiet_seconds=self._seconds)
+            self._context.heartbeat.keep(self._pulse)  # type: ignore[arg-type]
+
+    def _refuse_barred(self, token: object | None) -> None:
+        self._barred = [(run, deleted) for run, deleted in self._barred if run.is_alive][-_RUNS_KEPT:]
+        for run, deleted in self._barred:
+            if token is not None and run.is_of(token):
+                if deleted:
+                    raise ThreadGone(self.id)
+                raise ThreadBusy(self.id, "another one took it over while this run was silent, and went on")
+
+    def is_barred(self, token: object | None) -> bool:
+        """Is it of no use for this caller to wait?"""
+        return token is not None and any(run.is_of(token) for run, _ in self._barred)
+
+    def _refuse_second(self, token: object | None, nested: bool) -> None:
+        run = self.run
+        if run is None or nested or (token is not None and run.is_of(token)):
+            return
+        if self._ledger is not None and self._ledger.owns and run.is_surely_alive():
+            raise ThreadBusy(self.id, "a run of this same program is at it")
+        self._stop_beating()
+        self.run = None
+
+    def _own(self, token: object | None, *, begins: bool, may_create: bool, named: Sequence[str | None]) -> None:
+        is_same = token is not None and self.run is not None and self.run.is_of(token)
+        for _ in range(_BEGIN_TRIES):
+            if self._ledger is None and not self.look():
+                if not may_create:
+                    raise ThreadGone(self.id)
+                self._ledger = naming.begin(self._context, self.id)
+            assert self._ledger is not None
+            try:
+                self._claim(self._ledger, is_same and not begins)
+                return
+            except NotFound:
+                self.forget()
+                self._refuse_barred(token)
+                self.check_named(named)
+        raise Conflict(f"thread {self.id!a}: it kept being deleted and begun anew")
+
+    def _claim(self, ledger: Ledger, goes_on: bool) -> None:
+        """Take the lease on the newest state. Who goes on after a pause may find that nobody else was there."""
+        try:
+            for news in ledgers.claimed(ledger, self._seconds):
+                self._absorb(news)
+                if goes_on and ledger.head.epoch != self._held_epoch:
+                    assert self.run is not None
+                    self._bar(self.run, deleted=False)
+                    self._refuse_barred(self.run.token)
+                self.rested = self.status if ledger.head.seq else None
+                if not self._settled:
+                    ledger.identity = naming.settle(self._context, ledger)
+                    self._settled = True
+        except LeaseHeld as error:
+            raise ThreadBusy(self.id, f"{error.owner}, until {error.until}", evidence=error.evidence) from None
+        except Corrupt as error:
+            raise self.helped(error) from None
+        self._held_epoch = ledger.head.epoch
+
+    def _bar(self, run: Run, *, deleted: bool) -> None:
+        self._barred.append((run, deleted))
+
+    def check_named(self, ids: Sequence[str | None]) -> None:
+        """ThreadGone where one of these checkpoints is from before the thread was deleted. Look first."""
+        if self._deleted_at is None:
+            return
+        for id in ids:
+            if id is None or any(id in space for space in self.index.spaces.values()):
+                continue
+            made = uuid_time(id)
+            if made is None or made <= self._deleted_at:
+                raise ThreadGone(self.id)
+
+    def _stamp(self, at_us: int) -> int:
+        return at_us * 10 + _EPOCH_OF_UUIDS
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def append(self, data: bytes, kind: StepKind, *, rests: StatusChange | None = None) -> int:
+        """One durable record; its seq. With `rests` the lease is given back in the same commit."""
+        ledger = self._ledger
+        assert ledger is not None
+        try:
+            entry = ledger.append(data, kind, status=rests, release=rests is not None)
+        except LeaseLost:
+            if self.run is not None:
+                self._bar(self.run, deleted=False)
+            self._stop_beating()
+            raise ThreadBusy(self.id, "another one took it over while this one was silent") from None
+        except NotFound:
+            self.forget()
+            raise ThreadGone(self.id) from None
+        if ledger.is_current:
+            self._take(entry)
+        else:
+            self._absorb(ledger.look())
+        if rests is not None:
+            self._stop_beating()
+        return entry.seq
+
+    def rests_still(self, token: object | None) -> StatusChange | None:
+        """How it rests where this caller's run rests already: a branch beside the one that asked has ended too."""
+        if self._rests is None or token is None or not self._rests[0].is_of(token):
+            return None
+        return self._rests[1]
+
+    def has_rested(self, token: object | None, how: StatusChange) -> None:
+        """The run gave the lease back: it asks, or it failed."""
+        run = self.run if self.run is not None and self.run.is_of(token) else None
+        self._rests = (run, how) if run is not None else None
+
+    def _stop_beating(self) -> None:
+        if self._pulse is not None:
+            self._context.heartbeat.forget(self._pulse)  # type: ignore[arg-type]
+            self._pulse = None
+
+    def leave(self, how: StatusChange) -> None:
+        """Give the lease back, whatever the run behind it does."""
+        if self._ledger is not None and self._ledger.owns:
+            self._ledger.rest(how)
+        self._stop_beating()
+        self.run = None
+
+    # -- as a whole -------------------------------------------------------------------------------------------
+
+    def replace(self, records: Sequence[tuple[bytes, StepKind]], status: StatusChange) -> None:
+        """Put these records in the place of all others. The lease must be held."""
+        ledger = self._ledger
+        assert ledger is not None
+        naming.replace(self._context, ledger.identity, list(records), status)
+        self._stop_beating()
+        self._ledger, self._settled, self._held_epoch = None, False, None
+        self.index, self.live, self.run = Index(), {}, None
+
+    def delete(self) -> None:
+        """Remove it with every byte, whoever works on it."""
+        found = {one.identity.id: one.identity for one in ledgers.keyed(self._context, agent=naming.AGENT, key=self.id)}
+        going = [identity for identity in found.values() if identity.parent is None]
+        here = self._ledger or naming.locate(self._context, self.id)
+        if here is not None and here.identity.id not in found:
+            going.append(here.identity)
+        if going:
+            with suppress(NotFound):  # somebody else may be faster
+                ledgers.remove(self._context, going)
+        self.forget()
+
+    def recover(self) -> bool:
+        """Leave a damaged step behind; False where nothing is damaged."""
+        ledger = self._ledger or naming.locate(self._context, self.id)
+        if ledger is None:
+            raise ThreadGone(self.id)
+        went_back = ledger.go_back() is not None
+        self._stop_beating()
+        self._ledger, self._settled, self._held_epoch = None, False, None
+        self.index, self.live, self.run = Index(), {}, None
+        return went_back
+
+
+def named_by(config: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> list[str | None]:
+    """The checkpoints that a write says it builds on: its parent, and those of the graphs around it."""
+    configurable = config["configurable"]
+    ids: list[str | None] = [configurable.get("checkpoint_id")]
+    for held in (configurable.get("checkpoint_map"), (metadata or {}).get("parents")):
+        if isinstance(held, Mapping):
+            ids += [str(one) for one in held.values()]
+    return ids

@@ -1,0 +1,508 @@
+"""Values as data: what a channel may hold, to JSON and back. No stored byte names code that is then run.
+
+None, texts, numbers, booleans, lists and mappings with text keys are themselves. Everything else is a mapping with
+the key `$`, which says what it is; a user's own mapping that has this key is written as pairs, so that no data can be
+taken for a mark. The marks are a closed list: standard types, LangChain's messages, LangGraph's own small types, and
+the types that the program registered. A type that is on no list is refused on save, with the line that registers it;
+on load nothing is ever imported or called by its name.
+
+Registered models, dataclasses and messages are put back field by field, as unpickling would, but without running any
+code of theirs: what was valid when it was saved is restored as it was. Private attributes begin anew.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from base64 import b64decode, b64encode
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Callable, Mapping
+from datetime import date, datetime, time, timedelta, timezone
+from decimal import Decimal
+from enum import Enum
+from functools import cache
+from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any, Final
+from uuid import UUID
+from zoneinfo import ZoneInfo
+
+from relight.errors import InvalidMessage, UnknownType, UsageError
+from relight.journal.codec import decode_value, encoded
+from relight.model.policy import LIMITS
+
+MARK: Final = "$"
+_MARK_BYTES: Final = b"\xa1$"
+"""how the mark stands in MessagePack; where it does not occur there is nothing to translate"""
+_SELF: Final = frozenset({str, int, bool, type(None)})
+_ADDRESSES: Final = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)
+_MAPPINGS: Final = (defaultdict, OrderedDict, Counter)
+"""mappings that are kept as plain ones"""
+
+
+def type_name(kind: type) -> str:
+    """How a type is called in a record."""
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+class Values:
+    """The codec of one saver, with the types its program registered."""
+
+    def __init__(self) -> None:
+        self._types: dict[type, str] = {}
+        self._named: dict[str, type] = {}
+
+    def register(self, kind: type) -> None:
+        """Allow a pydantic model, a dataclass, a named tuple or an enum, under its own name."""
+        if not isinstance(kind, type) or _way(kind) is None:
+            raise UsageError(
+                f"{kind!r} cannot be registered: only pydantic models, dataclasses, named tuples and enums can",
+                hints=["turn it into plain data before it goes into a channel"],
+            )
+        name = type_name(kind)
+        if self._named.get(name, kind) is not kind and _is_local(name):
+            raise UsageError(f"two types are called {name}", hints=["give one of them another name"])
+        self._types[kind], self._named[name] = name, kind
+        self._named.setdefault(f"{kind.__module__}.{kind.__name__}", kind)  # as LangGraph's own savers call it
+
+    # -- saving -----------------------------------------------------------------------------------------------
+
+    def pack(self, value: Any, path: str) -> bytes:
+        """The bytes of a value. UnknownType, InvalidMessage."""
+        return encoded(self.encode(value, path))
+
+    def encode(self, value: Any, path: str, depth: int = 0) -> Any:
+        """The value as data; `path` says where it stands, for whoever has to find it."""
+        kind = type(value)
+        if kind in _SELF:
+            return value
+        if depth > LIMITS.depth:
+            raise InvalidMessage(f"nested deeper than {LIMITS.depth}", path=path)
+        if kind is list:
+            return [
+                one if type(one) in _SELF else self.encode(one, f"{path}[{at}]", depth + 1)
+                for at, one in enumerate(value)
+            ]
+        if kind is dict or kind in _MAPPINGS:
+            return self._mapping(value, path, depth)
+        if kind is float:
+            return value if math.isfinite(value) else {MARK: "float", "v": repr(value)}
+        way = _STANDARD.get(kind)
+        if way is not None:
+            return {MARK: way.mark, "v": self.encode(way.take(value), path, depth + 1)}
+        return self._object(value, kind, path, depth)
+
+    def _mapping(self, value: Mapping[Any, Any], path: str, depth: int) -> Any:
+        if all(type(key) is str for key in value) and MARK not in value:
+            return {
+                key: one if type(one) in _SELF else self.encode(one, f"{path}.{key}", depth + 1)
+                for key, one in value.items()
+            }
+        pairs = [
+            [self.encode(key, f"{path}.<key>", depth + 1), self.encode(one, f"{path}[{key!a}]", depth + 1)]
+            for key, one in value.items()
+        ]
+        return {MARK: "map", "v": pairs}
+
+    def _object(self, value: Any, kind: type, path: str, depth: int) -> Any:
+        name = _message_names().get(kind)
+        if name is not None:
+            return {MARK: "message", "t": name, "v": self._fields(_model_fields(value, kind), path, depth)}
+        name = self._types.get(kind)
+        if name is not None:
+            way = _way(kind)
+            assert way is not None
+            return {MARK: way, "t": name, "v": self._fields(_taken(value, kind, way), path, depth)}
+        own = _own_names().get(type_name(kind))
+        if own is not None:
+            return {MARK: own, "v": self._fields(_OWN[own].take(value), path, depth)}
+        if isinstance(value, BaseException):
+            return {MARK: "error", "v": _shown(value)}
+        if isinstance(value, PurePath):
+            mark = "windows_path" if isinstance(value, PureWindowsPath) else "path"
+            return {MARK: mark if isinstance(value, Path) else f"pure_{mark}", "v": str(value)}
+        raise UnknownType(type_name(kind), path=path)
+
+    def _fields(self, fields: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
+        """By name; the names are those of a class, so that none of them can be a mark."""
+        return {
+            key: one if type(one) in _SELF else self.encode(one, f"{path}.{key}", depth + 1)
+            for key, one in fields.items()
+        }
+
+    # -- loading ----------------------------------------------------------------------------------------------
+
+    def unpack(self, data: bytes | memoryview, path: str) -> Any:
+        """The value behind the bytes. UnknownType where it is of a type that is not registered; Undecodable."""
+        value = decode_value(data)
+        return self.decode(value, path) if _MARK_BYTES in bytes(data) else value
+
+    def decode(self, data: Any, path: str) -> Any:
+        """The value behind the data."""
+        kind = type(data)
+        if kind is list:
+            return [one if type(one) in _SELF else self.decode(one, f"{path}[{at}]") for at, one in enumerate(data)]
+        if kind is not dict:
+            return data
+        if MARK not in data:
+            return {key: one if type(one) in _SELF else self.decode(one, f"{path}.{key}") for key, one in data.items()}
+        return self._marked(data, path)
+
+    def _marked(self, data: dict[str, Any], path: str) -> Any:
+        mark: Any = data[MARK]
+        held: Any = data.get("v")
+        try:
+            if mark == "message":
+                return self._message(data, path)
+            if mark in _MADE:
+                return self._registered(mark, data, path)
+            if mark == "map":
+                return {_key(self.decode(key, path)): self.decode(one, path) for key, one in held}
+            if mark in _OWN:
+                return _OWN[mark].make(self._decoded(held, path))
+            way = _BY_MARK.get(mark)
+            if way is None:
+                raise UnknownType(str(mark), path=path, stored=True)
+            return way.make(self.decode(held, path))
+        except (TypeError, ValueError, KeyError, AttributeError, ArithmeticError) as error:
+            raise InvalidMessage(f"a stored {mark!a} that cannot be one: {error}", path=path) from None
+
+    def _decoded(self, fields: Any, path: str) -> dict[str, Any]:
+        return {key: one if type(one) in _SELF else self.decode(one, f"{path}.{key}") for key, one in fields.items()}
+
+    def _message(self, data: dict[str, Any], path: str) -> Any:
+        kind = _messages().get(data["t"])
+        if kind is None:
+            raise UnknownType(f"langchain_core.messages.{data['t']}", path=path, stored=True)
+        return _model_made(kind, self._decoded(data["v"], path))
+
+    def _registered(self, mark: str, data: dict[str, Any], path: str) -> Any:
+        name = str(data["t"])
+        kind = self._named.get(name)
+        if kind is None or _way(kind) not in _FITS[mark]:
+            raise UnknownType(name, path=path, stored=True)
+        return _MADE[mark](kind, self._decoded(data["v"], path))
+
+
+def _is_local(name: str) -> bool:
+    return "<locals>" in name
+
+
+def _shown(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:
+        return type(error).__name__
+
+
+def _key(value: Any) -> Any:
+    hash(value)
+    return value
+
+
+# -- standard types ------------------------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class _Way:
+    """How a type becomes data and is made again."""
+
+    mark: str
+    take: Callable[[Any], Any]
+    make: Callable[[Any], Any]
+
+
+def _timezone_taken(value: timezone) -> list[Any]:
+    offset = value.utcoffset(None)
+    return [offset.days * 86400 + offset.seconds + offset.microseconds / 1e6, value.tzname(None)]
+
+
+def _timezone_made(data: list[Any]) -> timezone:
+    offset = timedelta(seconds=data[0])
+    plain = timezone(offset)
+    return plain if plain.tzname(None) == data[1] else timezone(offset, data[1])
+
+
+def _moment_taken(value: datetime | time) -> Any:
+    zone = value.tzinfo
+    if zone is None and not value.fold:
+        return value.isoformat()
+    return [value.replace(tzinfo=None, fold=0).isoformat(), zone, value.fold]
+
+
+def _moment_made(kind: Any) -> Callable[[Any], Any]:
+    def make(data: Any) -> Any:
+        if isinstance(data, str):
+            return kind.fromisoformat(data)
+        return kind.fromisoformat(data[0]).replace(tzinfo=data[1], fold=data[2])
+
+    return make
+
+
+def _float_made(text: str) -> float:
+    if text not in ("nan", "inf", "-inf"):
+        raise ValueError(f"{text!a} is no float that needs a mark")
+    return float(text)
+
+
+def _span_taken(value: timedelta) -> list[int]:
+    return [value.days, value.seconds, value.microseconds]
+
+
+_STANDARD: Final[dict[type, _Way]] = {
+    bytes: _Way("bytes", lambda value: b64encode(value).decode(), lambda text: b64decode(text, validate=True)),
+    bytearray: _Way("bytearray", lambda value: b64encode(value).decode(), lambda text: bytearray(b64decode(text))),
+    tuple: _Way("tuple", list, tuple),
+    set: _Way("set", list, set),
+    frozenset: _Way("frozenset", list, frozenset),
+    deque: _Way("deque", lambda value: [value.maxlen, list(value)], lambda data: deque(data[1], data[0])),
+    datetime: _Way("datetime", _moment_taken, _moment_made(datetime)),
+    time: _Way("time", _moment_taken, _moment_made(time)),
+    date: _Way("date", lambda value: value.isoformat(), date.fromisoformat),
+    timedelta: _Way("timedelta", _span_taken, lambda data: timedelta(*data)),
+    timezone: _Way("timezone", _timezone_taken, _timezone_made),
+    ZoneInfo: _Way("zone", lambda value: value.key, ZoneInfo),
+    UUID: _Way("uuid", str, UUID),
+    Decimal: _Way("decimal", str, Decimal),
+    **{kind: _Way(kind.__name__, str, kind) for kind in _ADDRESSES},
+    complex: _Way("complex", lambda value: [value.real, value.imag], lambda data: complex(*data)),
+}
+_BY_MARK: Final[dict[str, _Way]] = {
+    **{way.mark: way for way in _STANDARD.values()},
+    "float": _Way("float", repr, _float_made),
+    "error": _Way("error", repr, str),
+    "path": _Way("path", str, Path),
+    "pure_path": _Way("pure_path", str, PurePosixPath),
+    "pure_windows_path": _Way("pure_windows_path", str, PureWindowsPath),
+}
+
+
+# -- types of LangGraph's own --------------------------------------------------------------------------------------
+
+
+def _send_taken(value: Any) -> dict[str, Any]:
+    fields = {"node": value.node, "arg": value.arg}
+    timeout = getattr(value, "timeout", None)
+    return fields if timeout is None else {**fields, "timeout": timeout}
+
+
+def _interrupt_taken(value: Any) -> dict[str, Any]:
+    fields = {"value": value.value, "id": value.id}
+    schema = getattr(value, "response_schema", None)
+    return {**fields, "response_schema": schema} if isinstance(schema, dict) else fields
+
+
+def _types() -> Any:
+    from langgraph import types
+
+    return types
+
+
+def _snapshot(value: Any) -> Any:
+    from langgraph.checkpoint.serde.types import _DeltaSnapshot
+
+    return _DeltaSnapshot(value)
+
+
+def _attributes(*names: str) -> Callable[[Any], dict[str, Any]]:
+    return lambda value: {name: getattr(value, name) for name in names}
+
+
+_OWN: Final[dict[str, _Way]] = {
+    "send": _Way("send", _send_taken, lambda data: _types().Send(data.pop("node"), data.pop("arg"), **data)),
+    "interrupt": _Way("interrupt", _interrupt_taken, lambda data: _types().Interrupt(**data)),
+    "command": _Way("command", _attributes("graph", "update", "resume", "goto"), lambda data: _types().Command(**data)),
+    "overwrite": _Way("overwrite", _attributes("value"), lambda data: _types().Overwrite(data["value"])),
+    "timeout": _Way("timeout", dataclasses.asdict, lambda data: _types().TimeoutPolicy(**data)),
+    "snapshot": _Way("snapshot", _attributes("value"), lambda data: _snapshot(data["value"])),
+}
+
+
+@cache
+def _own_names() -> dict[str, str]:
+    return {
+        "langgraph.types.Send": "send",
+        "langgraph.types.Interrupt": "interrupt",
+        "langgraph.types.Command": "command",
+        "langgraph.types.Overwrite": "overwrite",
+        "langgraph.types.TimeoutPolicy": "timeout",
+        "langgraph.checkpoint.serde.types._DeltaSnapshot": "snapshot",
+    }
+
+
+# -- LangChain's messages ------------------------------------------------------------------------------------------
+
+MESSAGES: Final = (
+    "AIMessage", "AIMessageChunk", "ChatMessage", "ChatMessageChunk", "FunctionMessage", "FunctionMessageChunk",
+    "HumanMessage", "HumanMessageChunk", "RemoveMessage", "SystemMessage", "SystemMessageChunk", "ToolMessage",
+    "ToolMessageChunk",
+)  # fmt: skip
+
+
+@cache
+def _messages() -> dict[str, type]:
+    """By the names that stand in records; a document is stored by the side of messages and travels with them."""
+    from langchain_core import documents, messages
+
+    return {name: getattr(messages, name) for name in MESSAGES} | {"Document": documents.Document}
+
+
+@cache
+def _message_names() -> dict[type, str]:
+    return {kind: name for name, kind in _messages().items()}
+
+
+# -- models, dataclasses, named tuples, enums ----------------------------------------------------------------------
+
+
+@cache
+def _way(kind: type) -> str | None:
+    """How values of a type are kept: model, data, tuple_of or enum; None where they cannot be."""
+    if issubclass(kind, Enum):
+        return "enum"
+    if hasattr(kind, "model_fields") and hasattr(kind, "__pydantic_fields_set__"):
+        return "model"
+    if dataclasses.is_dataclass(kind):
+        return "data"
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return "tuple_of"
+    return None
+
+
+def _taken(value: Any, kind: type, way: str) -> dict[str, Any]:
+    if way == "model":
+        return _model_fields(value, kind)
+    if way == "enum":
+        return {"name": value.name}
+    if way == "tuple_of":
+        return dict(zip(kind._fields, value, strict=True))  # type: ignore[attr-defined]
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(kind)}
+
+
+@cache
+def _defaults(kind: Any) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
+    """What the fields of a model are where nobody set them: constants, and those that are made anew each time."""
+    constants: dict[str, Any] = {}
+    made: dict[str, Callable[[], Any]] = {}
+    for name, field in kind.model_fields.items():
+        if field.default_factory is not None:
+            made[name] = _factory(field)
+        elif not field.is_required():
+            value = field.default
+            if type(value) in (list, dict, set):
+                made[name] = value.copy
+            else:
+                constants[name] = value
+    return constants, made
+
+
+def _never() -> Any:
+    raise ValueError("its default depends on other fields")
+
+
+def _factory(field: Any) -> Callable[[], Any]:
+    if field.default_factory_takes_validated_data:
+        return _never
+    factory: Callable[[], Any] = field.default_factory
+    return factory
+
+
+def _model_fields(value: Any, kind: type) -> dict[str, Any]:
+    """The fields that say something: not the empty ones that the class puts there by itself."""
+    constants, made = _defaults(kind)
+    fields = {
+        name: one
+        for name, one in value.__dict__.items()
+        if not (
+            (name in constants and type(one) in _SELF and type(one) is type(constants[name]) and one == constants[name])
+            or (not one and name in made and type(one) in (list, dict) and made[name] is type(one))
+        )
+    }
+    extra = value.__pydantic_extra__
+    return {**fields, **extra} if extra else fields
+
+
+def _model_made(kind: Any, fields: dict[str, Any]) -> Any:
+    """The model as it was, without its validators: they have seen these values before."""
+    constants, made = _defaults(kind)
+    known = kind.model_fields
+    own = dict(constants)
+    extra: dict[str, Any] = {}
+    for name, one in fields.items():
+        (own if name in known else extra)[name] = one
+    for name in known:
+        if name not in own:
+            factory = made.get(name)
+            if factory is None:
+                raise ValueError(f"{kind.__name__} has no value for its field {name}")
+            own[name] = factory()
+    model = kind.__new__(kind)
+    keeps_extra = kind.model_config.get("extra") == "allow"
+    state = {
+        "__dict__": {name: own[name] for name in known},
+        "__pydantic_fields_set__": set(fields) & set(known),
+        "__pydantic_extra__": extra if keeps_extra else None,
+        "__pydantic_private__": _private(kind),
+    }
+    _base_model().__setstate__(model, state)
+    return model
+
+
+def _private(kind: Any) -> dict[str, Any] | None:
+    """Private attributes are no part of a model's data: they begin as those of a new one."""
+    attributes = kind.__private_attributes__
+    if not attributes:
+        return None
+    begun = {name: attribute.get_default() for name, attribute in attributes.items()}
+    return {name: one for name, one in begun.items() if type(one).__name__ != "PydanticUndefinedType"}
+
+
+@cache
+def _base_model() -> Any:
+    from pydantic import BaseModel
+
+    return BaseModel
+
+
+def _data_made(kind: Any, fields: dict[str, Any]) -> Any:
+    made = object.__new__(kind)
+    for field in dataclasses.fields(kind):
+        if field.name in fields:
+            value = fields[field.name]
+        elif field.default is not dataclasses.MISSING:
+            value = field.default
+        elif field.default_factory is not dataclasses.MISSING:
+            value = field.default_factory()
+        else:
+            raise ValueError(f"{kind.__name__} has no value for its field {field.name}")
+        object.__setattr__(made, field.name, value)
+    return made
+
+
+def _tuple_made(kind: Any, fields: dict[str, Any]) -> Any:
+    return tuple.__new__(kind, [fields[name] for name in kind._fields])
+
+
+def _record_made(kind: Any, fields: dict[str, Any]) -> Any:
+    return _tuple_made(kind, fields) if _way(kind) == "tuple_of" else _data_made(kind, fields)
+
+
+def _enum_made(kind: Any, fields: dict[str, Any]) -> Any:
+    return kind[fields["name"]] if "name" in fields else kind(fields["value"])
+
+
+_MADE: Final[dict[str, Callable[[Any, dict[str, Any]], Any]]] = {
+    "model": _model_made,
+    "data": _record_made,
+    "tuple_of": _tuple_made,
+    "enum": _enum_made,
+    "dump": lambda kind, fields: kind.model_validate(fields),
+}
+_FITS: Final[dict[str, tuple[str, ...]]] = {
+    "model": ("model",),
+    "data": ("data", "tuple_of"),  # LangGraph's own savers did not tell them apart
+    "tuple_of": ("tuple_of",),
+    "enum": ("enum",),
+    "dump": ("model",),
+}
+"""`dump`: a model that another saver stored without the types of what is in it; its validators find them"""

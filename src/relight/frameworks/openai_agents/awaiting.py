@@ -1,0 +1,47 @@
+"""Reading and writing a joint session from an event loop: the work is done in a thread, and always to its end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from relight.engine.joining import Decide, Joint
+from relight.journal.fold import Fold
+from relight.model.checkpoint import Checkpoint
+from relight.model.session import Head
+
+_T = TypeVar("_T")
+
+
+async def in_thread(function: Callable[[], _T]) -> _T:
+    """Done to its end, also where the caller is cancelled meanwhile: who writes must know what was written."""
+    task = asyncio.ensure_future(asyncio.to_thread(function))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        task.exception()  # nobody will ask for it
+        raise cancelled
+    return task.result()
+
+
+async def look(joint: Joint, reader: Callable[[Fold, Head], _T]) -> _T | None:
+    """What the reader makes of the newest state; None where there is no such session."""
+    return await in_thread(partial(joint.look, reader))
+
+
+async def write(joint: Joint, decide: Decide) -> Checkpoint | None:
+    """One durable step; its place in the row is taken before anything is awaited, so it is that of the call."""
+    asked = joint.ask(decide)
+    return await in_thread(asked.settle)
+
+
+async def write_if_there(joint: Joint, decide: Decide) -> None:
+    """The same, where the session exists: it is not begun for it."""
+    if await look(joint, lambda fold, head: True):
+        await write(joint, decide)

@@ -1,0 +1,222 @@
+"""Branches of a conversation, with the verbs of the SDK's own `AdvancedSQLiteSession`.
+
+A branch is a fork: a relight session of its own that stores only what it adds, and which `relight list` shows. The
+conversation's own session names its branches. A branch is named there when it is whole: cut off before that, there is
+an unnamed fork that the next branch of the same name replaces, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import datetime
+from functools import partial
+from hashlib import sha256
+from itertools import takewhile
+from typing import Any, Final
+
+from relight.engine.joining import Joint, Write
+from relight.engine.library import Relight
+from relight.frameworks.openai_agents import items as decide
+from relight.frameworks.openai_agents.awaiting import in_thread, look, write
+from relight.frameworks.openai_agents.items import BRANCHES, PREVIEW, Item
+from relight.journal.codec import isolated
+from relight.journal.fold import Fold
+from relight.model.checkpoint import Checkpoint
+
+MAIN: Final = "main"
+_CANDIDATES: Final = 8
+"""checkpoints that are compared with the turn a branch begins at; else the branch stores its beginning itself"""
+
+
+class Branches:
+    """The branches of one conversation; the current one is this object's own."""
+
+    _rl: Relight
+    _main: Joint
+    _joints: dict[str, Joint]
+    _current: str
+    _join: Callable[..., Joint]
+
+    def _begin_branches(self, main: Joint) -> None:
+        self._main, self._joints, self._current = main, {MAIN: main}, MAIN
+
+    @property
+    def _joint(self) -> Joint:
+        return self._joints[self._current]
+
+    @property
+    def branch(self) -> str:
+        """The branch that is read and written."""
+        return self._current
+
+    # -- the verbs --------------------------------------------------------------------------------------------
+
+    async def create_branch_from_turn(self, turn_number: int, branch_name: str | None = None) -> str:
+        """A branch with everything before the user's n-th message, and switch to it; its name."""
+        if branch_name is not None and not branch_name.strip():
+            raise ValueError("Branch name cannot be empty")
+        source = self._joint
+        items = await look(source, lambda fold, _: [isolated(item) for item in fold.messages]) or []
+        turns = decide.user_turns(items)
+        if not 1 <= turn_number <= len(turns):
+            raise ValueError(f"Turn {turn_number} does not contain a user message in branch '{self._current}'")
+        taken = set(await look(self._main, self._own) or ())
+        name = branch_name or _unused(f"branch_from_turn_{turn_number}", taken)
+        if name == MAIN or name in taken:
+            raise ValueError(f"Branch '{name}' already exists")
+        made = await in_thread(partial(self._fork, source, name, items[: turns[turn_number - 1]]))
+        created = await in_thread(lambda: int(self._rl.get(made.name).created_at.timestamp() * 1000))
+        await write(self._main, partial(self._registered, name=name, session=made.name, created=created))
+        self._joints[name], self._current = made, name
+        return name
+
+    async def create_branch_from_content(self, search_term: str, branch_name: str | None = None) -> str:
+        """As `create_branch_from_turn`, from the first user message with this text in it."""
+        found = await self.find_turns_by_content(search_term)
+        if not found:
+            raise ValueError(f"No user turns found containing '{search_term}'")
+        return await self.create_branch_from_turn(found[0]["turn"], branch_name)
+
+    async def switch_to_branch(self, branch_id: str) -> None:
+        """Read and write this branch from now on."""
+        self._joints[branch_id] = await self._joint_of(branch_id)
+        self._current = branch_id
+
+    async def delete_branch(self, branch_id: str, force: bool = False) -> None:
+        """Remove a branch with its bytes; its name is not used again. With `force` the current one too."""
+        if not branch_id or not branch_id.strip():
+            raise ValueError("Branch ID cannot be empty")
+        if branch_id == MAIN:
+            raise ValueError("Cannot delete the 'main' branch")
+        if branch_id == self._current and not force:
+            message = f"Cannot delete current branch '{branch_id}'. Use force=True or switch branches first"
+            raise ValueError(message)
+        joint = await self._joint_of(branch_id)
+        if branch_id == self._current:
+            self._to_main()
+        await write(self._main, partial(decide.unbranch, name=branch_id))
+        await in_thread(partial(joint.drop, with_forks=True))
+        self._joints.pop(branch_id, None)
+
+    async def list_branches(self) -> list[dict[str, Any]]:
+        """All branches: branch_id, message_count, user_turns, is_current, created_at."""
+        listed = [await self._described(MAIN, self._main)]
+        for name in await self._names():
+            listed.append(await self._described(name, await self._joint_of(name)))
+        return [one for one in listed if one is not None]
+
+    async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
+        """The user's messages, by their turns."""
+        joint = await self._joint_of(branch_id)
+        turns = await look(joint, _turns)
+        if not turns:
+            return []
+        rows = await in_thread(lambda: self._rl.checkpoints(joint.name))
+        return [{**turn, "timestamp": _when(rows, index)} for index, turn in turns]
+
+    async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
+        """The user's messages with this text in them."""
+        turns = await self.get_conversation_turns(branch_id)
+        return [turn for turn in turns if decide.has_text(turn["full_content"], search_term)]
+
+    # -- behind them ------------------------------------------------------------------------------------------
+
+    async def _names(self) -> dict[str, str]:
+        """Branch to its session, those that were removed left out."""
+
+        found = await look(self._main, self._own) or {}
+        return {name: self._session_of(name) for name, is_there in found.items() if is_there}
+
+    def _own(self, fold: Fold, _: object = None) -> dict[str, bool]:
+        """The names in use, and whether each still has a branch. A fork of this conversation has a copy of what names
+        our branches, and no say over them."""
+        branches = fold.state.get(BRANCHES, {})
+        return {
+            name: bool(entry)
+            for name, entry in branches.items()
+            if not entry or entry["session"] == self._session_of(name)
+        }
+
+    def _session_of(self, branch: str) -> str:
+        """The session of a branch: of this name, of this conversation, and of no other."""
+        main = self._main.name
+        told_apart = sha256(f"{len(main)}:{main}{branch}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return f"{main[:80]}.branch-{told_apart}"
+
+    async def _joint_of(self, branch_id: str | None) -> Joint:
+        if branch_id is None:
+            return self._joint
+        if branch_id == MAIN:
+            return self._main
+        session = (await self._names()).get(branch_id)
+        if session is None:
+            raise ValueError(f"Branch '{branch_id}' does not exist")
+        return self._joints.get(branch_id) or self._join(session, begins=False)
+
+    async def _described(self, name: str, joint: Joint) -> dict[str, Any] | None:
+        def read(fold: Fold, _: object) -> tuple[int, int]:
+            return len(fold.messages), len(decide.user_turns(fold.messages))
+
+        counts = await look(joint, read)
+        if counts is None:
+            return None
+        created: datetime = await in_thread(lambda: self._rl.get(joint.name).created_at)
+        return {
+            "branch_id": name,
+            "message_count": counts[0],
+            "user_turns": counts[1],
+            "is_current": name == self._current,
+            "created_at": created.isoformat(),
+        }
+
+    async def _clear_branches(self) -> None:
+        names = await self._names()
+        self._to_main()
+        for name, session in names.items():
+            joint = self._joints.pop(name, None) or self._join(session, begins=False)
+            await in_thread(partial(joint.drop, with_forks=True))
+
+    def _to_main(self) -> None:
+        self._current = MAIN
+
+    def _fork(self, source: Joint, branch: str, items: list[Item]) -> Joint:
+        """A fork that holds exactly these items: from a checkpoint that does, or from the head and then reset."""
+        made = self._join(self._session_of(branch), begins=False)
+        made.drop(with_forks=True)  # what a branch of this name that was never finished has left
+        made.forget()
+        rl = self._rl
+        rows = [row for row in rl.checkpoints(source.name) if row.message_count == len(items)]
+        for row in reversed(rows[-_CANDIDATES:]):
+            if rl.load(f"{source.name}@{row.seq}").messages == items:
+                rl.fork(f"{source.name}@{row.seq}", name=made.name)
+                break
+        else:
+            rl.fork(source.name, name=made.name)
+        made.write(partial(decide.keep, items=items))
+        return made
+
+    def _registered(self, fold: Fold, *, name: str, session: str, created: int) -> Write:
+        if name in self._own(fold):
+            raise ValueError(f"Branch '{name}' already exists")
+        return decide.branch(fold, name, session, at=created)
+
+
+def _unused(name: str, taken: set[str]) -> str:
+    return next(one for one in (name, *(f"{name}_{number}" for number in range(2, len(taken) + 3))) if one not in taken)
+
+
+def _turns(fold: Fold, _: object) -> list[tuple[int, dict[str, Any]]]:
+    """Where each of the user's messages stands, and what is told about it."""
+    told = []
+    for number, index in enumerate(decide.user_turns(fold.messages), 1):
+        content = isolated(fold.messages[index].get("content", ""))
+        text = decide.text_of(content)
+        preview = text if len(text) <= PREVIEW else f"{text[:PREVIEW]}..."
+        told.append((index, {"turn": number, "content": preview, "full_content": content, "can_branch": True}))
+    return told
+
+
+def _when(rows: Sequence[Checkpoint], index: int) -> str | None:
+    """When the message at this place came: at the first of the latest checkpoints that all have it."""
+    having = list(takewhile(lambda row: row.message_count > index, reversed(rows)))
+    return having[-1].created_at.isoformat() if having else None

@@ -1,0 +1,47 @@
+"""Each framework is an extra: relight imports none of them, and where one is missing it says what installs it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+EXTRAS = {
+    "relight.frameworks.langgraph": ("langgraph", "langgraph"),
+    "relight.frameworks.claude_agent_sdk": ("claude_agent_sdk", "claude-agent-sdk"),
+    "relight.frameworks.openai_agents": ("agents", "openai-agents"),
+    "relight.frameworks.cursor": ("cursor_sdk", "cursor"),
+}
+_MISSING = """
+import sys
+sys.modules[sys.argv[2]] = None
+import relight
+try:
+    __import__(sys.argv[1])
+except relight.errors.MissingExtra as error:
+    print(error.hints[0])
+"""
+_LOADED = """
+import relight, relight.frameworks, sys
+rl = relight.open("memory:")
+rl.join("one", agent="x").close()
+print(sorted(set(sys.argv[1:]) & set(sys.modules)))
+"""
+
+
+def python(script: str, *words: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize("module", EXTRAS)
+def test_a_missing_package_is_named_with_the_command_that_installs_it(module: str) -> None:
+    package, extra = EXTRAS[module]
+    assert python(_MISSING, module, package) == f"pip install 'relight[{extra}]'"
+
+
+def test_relight_imports_none_of_them() -> None:
+    packages = [package for package, _ in EXTRAS.values()]
+    assert python(_LOADED, *packages, "openai", "pydantic", "httpx", "anyio") == "[]"
