@@ -8,18 +8,26 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-v
           --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-agents check format bench proof docs lock clean
+.PHONY: help demo test test-frameworks test-browser test-agents check format bench bench-peers proof docs lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r verb text; do \
-		printf '  make %-11s %s\n' "$$verb" "$$text"; done
+		printf '  make %-15s %s\n' "$$verb" "$$text"; done
 
 demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 	@$(BIN)/relight demo
 
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore tests/frameworks --ignore tests/browser
+
+test-frameworks: $(READY) ## the frameworks' own conformance suites over our stores
+	@tools/system-packages
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/frameworks
+
+test-browser: $(READY) ## the pages in a real browser: Debian's chromium, installed where it can be
+	@tools/system-packages
+	@JOBS=$(JOBS) $(BIN)/python tools/test_browser.py
 
 test-agents: $(READY) ## the real Claude Code and Codex, installed once, killed and resumed offline
 	@tools/system-packages
@@ -38,6 +46,9 @@ format: $(READY) ## let ruff rewrite what `make check` would complain about
 bench: $(READY) ## our workload beside the raw floor, in one run
 	@$(BIN)/python -m bench
 
+bench-peers: $(READY) ## LangGraph's own savers beside ours, in a scratch environment
+	@$(BIN)/python -m bench.peers_main
+
 proof: $(READY) ## the suite with the full figures instead of samples; takes hours
 	@tools/system-packages
 	@RELIGHT_PROOF=1 $(BIN)/python -m pytest -n $(JOBS) --dist worksteal --timeout 0
@@ -45,10 +56,13 @@ proof: $(READY) ## the suite with the full figures instead of samples; takes hou
 docs: $(READY) ## write the generated reference
 	@$(BIN)/python tools/reference.py
 	@test ! -e build/figures.json || $(BIN)/python tools/reliability.py
+	@test ! -d build/screenshots/docs || cp build/screenshots/docs/*.png docs/images/
 
 lock: $(READY) ## pin the requirements again, with hashes; UPGRADE=1 takes newer versions
 	@$(LOCK) pyproject.toml -o requirements/base.txt
 	@$(LOCK) --all-extras pyproject.toml requirements/dev.in -c requirements/base.txt -o requirements/dev.txt
+	@$(LOCK) $(patsubst %,--extra %,server postgres redis fleet s3) pyproject.toml \
+		-c requirements/base.txt -c requirements/dev.txt -o requirements/server.txt
 	@$(LOCK) requirements/uv.in -o requirements/uv.txt
 
 clean: ## remove what was built; the environment stays (rm -rf .venv to start over)

@@ -35,6 +35,8 @@ def main() -> int:
     uv = _uv(python, pip)
     requirements = ["--require-hashes", "-r", str(ROOT / "requirements" / "dev.txt")]
     ourselves = ["--no-deps", "--no-build-isolation", "-e", str(ROOT)]
+    assets = [sys.executable, str(ROOT / "tools" / "assets.py")]  # what it cannot bring it says; that is no failure
+    _run(assets)
     for what in (requirements, ourselves):
         if uv and _run([*uv, *what]) == 0:
             continue

@@ -23,6 +23,9 @@ from relight.demo.wire import end_with_parent, say_ready
 REQUEST_SECONDS: Final = 10.0
 HOLD_SECONDS: Final = 90.0
 BACKLOG: Final = 16
+INPUT_PRICE: Final = 3.0
+OUTPUT_PRICE: Final = 15.0
+"""what a million tokens of the scripted model would cost, so that the page has something to show"""
 
 
 class World:
@@ -57,7 +60,8 @@ class World:
             time.sleep(self._think_seconds)
         message = script.reply(messages)
         tokens = {"input_tokens": len(json.dumps(messages)) // 4, "output_tokens": len(json.dumps(message)) // 4}
-        return {"message": message, "usage": tokens}
+        cost = (INPUT_PRICE * tokens["input_tokens"] + OUTPUT_PRICE * tokens["output_tokens"]) / 1e6
+        return {"message": message, "usage": {**tokens, "cost": round(cost, 6)}}
 
     def _mail(self, request: dict[str, Any]) -> str:
         time.sleep(self._transit_seconds)
