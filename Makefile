@@ -8,7 +8,7 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-v
           --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-frameworks test-browser test-agents check format bench bench-peers proof docs lock clean
+.PHONY: help demo test test-teeth test-frameworks test-browser test-agents check format bench bench-peers proof docs lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r verb text; do \
@@ -19,7 +19,11 @@ demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal --ignore tests/frameworks --ignore tests/browser
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(patsubst %,--ignore tests/%,teeth frameworks browser)
+
+test-teeth: $(READY) ## plants bugs, one after the other, and expects the suite to notice each
+	@tools/system-packages
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/teeth
 
 test-frameworks: $(READY) ## the frameworks' own conformance suites over our stores
 	@tools/system-packages

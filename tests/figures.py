@@ -3,7 +3,8 @@
 A test reports with the `figure` fixture: `figure("G1", "500 kills, 0 acknowledged steps lost")`. A
 figure travels to the terminal inside the test's own report, so that it also arrives from another worker
 process. It is printed under "guarantees" and written to build/figures.json; the figure of a test that
-failed says so. Real agents are a run of their own, with build/figures-agents.json.
+failed says so. Real agents are a run of their own, with build/figures-agents.json; so are
+browsers, frameworks and teeth.
 
 A run that planted a bug (RELIGHT_TEETH) keeps its figures to itself: they are not the project's.
 """
@@ -21,6 +22,7 @@ import pytest
 
 PROPERTY = "relight-figure"
 _GUARANTEE = re.compile(r"G[1-9][0-9]?")
+_ALONE = ("browser", "frameworks", "teeth")
 
 Figure = Callable[[str, str], None]
 
@@ -71,5 +73,7 @@ class Collector:
 def pytest_configure(config: pytest.Config) -> None:
     is_worker = hasattr(config, "workerinput")
     if not is_worker and not os.environ.get("RELIGHT_TEETH"):
-        name = "figures-agents.json" if config.getoption("markexpr") == "agents" else "figures.json"
+        rooms = (room for room in _ALONE if all(f"tests/{room}" in one for one in config.args))
+        run = "agents" if config.getoption("markexpr") == "agents" else next(rooms, None)
+        name = "figures.json" if run is None else f"figures-{run}.json"
         config.pluginmanager.register(Collector(config.rootpath / "build" / name), "relight-figures")

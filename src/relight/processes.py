@@ -18,6 +18,7 @@ from relight.errors import Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, SUPERVISOR_VARIABLE
 
 _LOOK_SECONDS: Final = 0.02
+_FIRST_LINE_BYTES: Final = 256
 _STATE, _PARENT, _GROUP, _SESSION, _FOREGROUND, _START = 0, 1, 2, 3, 5, 19
 
 
@@ -34,8 +35,13 @@ class LocalProcesses:
             raise UsageError(f"no such directory: {directory}")
         if not command:
             raise UsageError("no command given", hints=["relight run -- python agent.py"])
-        if program_of(command[0], directory) is None:
+        program = program_of(command[0], directory)
+        if program is None:
             raise UsageError(f"no program called {command[0]!a}", hints=["the command stands after --, word by word"])
+        interpreter = missing_interpreter(program)
+        if interpreter is not None:
+            hints = [f"install it, or change the first line of {program}"]
+            raise UsageError(f"{command[0]!a} is run by {interpreter!a}, which is not there", hints=hints)
 
     def orphans(self, session: str) -> list[int]:
         family = set(ancestors(os.getpid()))
@@ -77,6 +83,20 @@ def program_of(program: str, directory: str) -> str | None:
     if search is not None:
         program = os.path.join(search, program)
     return shutil.which(program)
+
+
+def missing_interpreter(program: str) -> str | None:
+    """What the first line of a script names to run it, where that is not there."""
+    try:
+        with open(program, "rb") as script:
+            first = script.read(_FIRST_LINE_BYTES).partition(b"\n")[0]
+    except OSError:
+        return None  # not for us to read; it may still be run
+    words = first[2:].split() if first.startswith(b"#!") else []
+    if not words or not words[0].startswith(b"/"):
+        return None
+    interpreter = os.fsdecode(words[0])
+    return None if os.path.exists(interpreter) else interpreter
 
 
 def all_pids() -> Iterator[int]:

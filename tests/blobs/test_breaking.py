@@ -117,8 +117,9 @@ def test_a_lost_object_names_itself_and_stops_no_sweep_of_the_rest(shared: Path,
         before = set(objects(shared))
         captured(rl, "fine", shared / "fine")
         captured(rl, "neighbour", shared / "hurt")
-        with pytest.raises(Corrupt, match="missing"):
+        with pytest.raises(Corrupt, match=r"hurt@3: .* is missing") as told:
             rl.restore("hurt@two")
+        assert "relight restore hurt@2" in told.value.hints[0]
         rl.drop("fine")
         rl.drop("neighbour")  # its files lie among those of the one that is hurt
         assert [info.name for info in rl.sessions()] == ["hurt"]

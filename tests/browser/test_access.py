@@ -21,6 +21,7 @@ def violations(page: Page) -> list[str]:
     return [f"{page.url}: {one['id']}: {one['nodes'][0]['html'][:160]}" for one in found]
 
 
+@pytest.mark.timeout(300)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_page_is_accessible_in_both_themes(scene: Site, scheme: Any) -> None:
     context = scene.context(color_scheme=scheme)

@@ -19,7 +19,7 @@ from tests.browser.conftest import Site
 from tests.figures import Figure
 from tests.pages.hostile import payloads
 
-pytestmark = pytest.mark.guarantee("G23")
+pytestmark = [pytest.mark.guarantee("G23"), pytest.mark.timeout(400)]
 
 WATCH = """
 globalThis.pwned = 0;

@@ -51,7 +51,7 @@ def test_the_first_page_of_ten_thousand_sessions_is_quick_and_small(many: Site, 
     assert size < 120_000, f"{size} bytes"
     assert took < 200 * busy(), f"{took:.0f} ms with a load of {busy():.1f}"
     figure(
-        "G21", f"first page of {SESSIONS:,} sessions painted after {took:.0f} ms (load {busy():.1f}), {size:,} bytes"
+        "G27", f"first page of {SESSIONS:,} sessions painted after {took:.0f} ms (load {busy():.1f}), {size:,} bytes"
     )
 
 
@@ -95,7 +95,7 @@ def test_a_long_session_opens_quickly_and_earlier_steps_come_on_request(many: Si
     shown = page.locator("#rows > .row").count()
     assert 150 < shown <= 200
     assert took < 400 * busy(), f"{took:.0f} ms with a load of {busy():.1f}"
-    figure("G21", f"a session of {STEPS:,} steps: {took:.0f} ms to paint (load {busy():.1f}), {size:,} bytes")
+    figure("G27", f"a session of {STEPS:,} steps: {took:.0f} ms to paint (load {busy():.1f}), {size:,} bytes")
     before = page.locator("#rows > .row").first.get_attribute("data-seq")
     page.evaluate("document.querySelector('[data-more=earlier]').scrollIntoView()")
     page.locator("[data-more=earlier]").click()

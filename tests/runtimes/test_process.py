@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from relight.errors import AgentFailed, Refused
+from relight.errors import AgentFailed, Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Exit
 from relight.processes import ancestors, children_of_ours, is_zombie, start_of
 from relight.runtimes.process import ProcessRuntime, output
@@ -170,6 +170,20 @@ open("lines", "w").write(repr(child.output()))
     assert done.returncode == 0, shown
     assert shown == b"True True (123, 45)\r\n"
     assert (tmp_path / "lines").read_text() == repr(["True True (123, 45)"])
+
+
+@pytest.mark.parametrize(("first", "missing"), [("#!/no/such/python -u", True), (f"#!{sys.executable}", False)])
+def test_a_script_without_its_interpreter_is_refused_before_anything_is_started(
+    tmp_path: Path, first: str, missing: bool
+) -> None:
+    script = tmp_path / "agent"
+    script.write_text(f"{first}\nprint('hello')\n")
+    script.chmod(0o700)
+    if missing:
+        with pytest.raises(UsageError, match=r"run by '/no/such/python', which is not there"):
+            ProcessRuntime().check(["./agent"], str(tmp_path))
+    else:
+        ProcessRuntime().check(["./agent"], str(tmp_path))
 
 
 def test_a_plain_process_cannot_be_typed_to_and_says_what_can() -> None:

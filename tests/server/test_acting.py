@@ -38,6 +38,28 @@ def test_a_refused_request_gives_its_key_back(desk: Desk, client: TestClient) ->
     assert client.post("/api/sessions/changelog/fork", json={}, headers=headers).status_code == 201
 
 
+def test_two_servers_of_one_store_refuse_nothing_because_the_other_writes(desk: Desk) -> None:
+    other = Desk.again(desk.store)
+    start = threading.Barrier(2)
+    wrong: list[BaseException] = []
+
+    def many(one: Desk, side: int) -> None:
+        start.wait(20)
+        for number in range(30):
+            try:
+                one.service.acting.act(WHO, "try", None, lambda: Done(document={}), asked={}, key=f"{side}-{number}")
+            except BaseException as error:
+                wrong.append(error)
+
+    threads = [threading.Thread(target=many, args=(one, side)) for side, one in enumerate((desk, other))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert wrong == []
+    other.close()
+
+
 def test_two_at_once_under_one_key_are_one(desk: Desk) -> None:
     acting, entered, leave = desk.service.acting, threading.Event(), threading.Event()
     done: list[Done] = []
@@ -114,6 +136,8 @@ def test_a_plan_that_moved_is_shown_again_and_nothing_is_done(desk: Desk, client
     new: Any = problem.document["plan"]
     assert new["plan"] == desk.rl.can_resume("fix-login").plan != shown
     assert desk.rl.get("fix-login").status == "queued"
+    refused = client.get("/api/actions").json()["items"][0]
+    assert refused["verb"] == "archive" and refused["outcome"] == f"refused: {moved.json()['code']}"
     fits = client.post("/api/sessions/fix-login/archive", json={}, headers={"If-Match": new["plan"]})
     assert fits.status_code == 200
 

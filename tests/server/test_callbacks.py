@@ -20,6 +20,7 @@ import pytest
 import relight
 from relight.errors import UsageError
 from relight.server import pinned
+from relight.server.callbacks import Callbacks
 from relight.testing.clock import ManualClock
 from tests.figures import Figure
 from tests.server.desk import Answer, Desk
@@ -170,16 +171,50 @@ def test_only_public_addresses_are_reached(figure: Figure) -> None:
     [
         "ftp://example.com/", "file:///etc/passwd", "http://", "https://user:pass@example.com/", "http://127.0.0.1/",
         "http://[::1]/", "http://2130706433/", "http://169.254.169.254/latest", "example.com", "http://a b/",
-        "http://example.com:99999/", "http://exämple.com/", "http://x\r\nHost: y/",
+        "http://example.com:99999/", "http://exämple.com/", "http://x\r\nHost: y/", "http://0x7f.1/", "http://127.1/",
+        "http://017700000001/", "http://localhost:8080/", "http://LocalHost./", "http://a.localhost/", "http://0/",
+        "http://[::ffff:127.0.0.1]/", "http://[fe80::1%25eth0]/",
     ],
 )  # fmt: skip
 def test_an_address_that_would_never_be_called_is_refused_at_once(url: str) -> None:
-    if url == "http://2130706433/":  # a way to write 127.0.0.1 that only the resolver understands
-        with pytest.raises(pinned.Unreachable, match="not public"):
-            pinned.post(url, b"{}", {}, allow=(), seconds=2)
-        return
     with pytest.raises(UsageError):
         pinned.checked(url, ())
+    with pytest.raises(pinned.Unreachable):
+        pinned.post(url, b"{}", {}, allow=(), seconds=2)
+
+
+def test_a_name_that_only_the_resolver_knows_to_lead_inside_is_not_called(
+    receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    inside = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", receiver.server.server_port))]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: inside)
+    with pytest.raises(pinned.Unreachable, match="not public"):
+        pinned.post("http://inside.example/", b"{}", {}, allow=(), seconds=2)
+    assert not receiver.heard
+
+
+def test_two_servers_of_one_store_tell_a_thing_once(desk: Desk, receiver: Receiver, clock: ManualClock) -> None:
+    settings: dict[str, Any] = {"callback_allow": ("127.0.0.0/8",), "callback_tries": 3}
+    other = Desk.again(desk.store, clock=clock, **settings)
+    both = [desk.service.callbacks, other.service.callbacks]
+    both[0].add(work(desk.rl, "job"), receiver.url, after_seq=0)
+    start = threading.Barrier(2)
+
+    def rounds(one: Callbacks) -> None:
+        for _ in range(3):
+            start.wait(20)
+            one.watch()
+            one.deliver()
+
+    threads = [threading.Thread(target=rounds, args=(one,)) for one in both]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [headers["Relight-Delivery"] for headers, _ in receiver.heard] == ["1"]
+    (kept,) = both[1].deliveries(desk.rl.get("job").id)
+    assert kept["state"] == "delivered"
+    other.close()
 
 
 @pytest.mark.guarantee("G24")

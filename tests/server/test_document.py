@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import hypothesis
+import jsonschema_rs
 import pytest
 import schemathesis
 from schemathesis.checks import not_a_server_error
@@ -121,3 +122,24 @@ def test_every_route_of_the_surface_is_in_the_document(desk: Desk) -> None:
     for path, operations in document.items():
         for method, operation in operations.items():
             assert operation.get("description"), (method, path)
+
+
+def test_every_request_and_every_good_answer_has_an_example_that_its_schema_allows(desk: Desk) -> None:
+    document = desk.app.openapi()
+    seen = 0
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            contents = list(operation.get("requestBody", {}).get("content", {}).values())
+            for status, answered in operation["responses"].items():
+                if status.startswith("2"):
+                    assert answered.get("content"), (method, path)
+                    contents += answered["content"].values()
+            for content in contents:
+                assert "example" in content, (method, path)
+                whole = {**content["schema"], "components": document["components"]}
+                wrong = [
+                    error.message for error in jsonschema_rs.Draft202012Validator(whole).iter_errors(content["example"])
+                ]
+                assert not wrong, (method, path, wrong[:3])
+                seen += 1
+    assert seen > 60

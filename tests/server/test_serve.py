@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -52,6 +53,24 @@ def test_a_session_is_begun_stopped_resumed_and_ends_by_http(shared: tuple[Place
     assert reaches(server, "job", "completed")["attempt"] == 2
     listed = json.loads(server.shell.run("list", "--json").stdout)
     assert [one["status"] for one in listed if one["name"] == "job"] == ["completed"]
+
+
+def test_of_several_who_resume_at_once_one_does_and_the_others_are_told_who(shared: tuple[Place, Server]) -> None:
+    place, server = shared
+    place.begin(server, "wanted")
+    reaches(server, "wanted", "working")
+    server.call("POST", "/api/sessions/wanted/stop", {})
+    reaches(server, "wanted", "terminated")
+    with ThreadPoolExecutor(3) as pool:
+        answers = list(pool.map(lambda _: server.call("POST", "/api/sessions/wanted/resume", {}), range(3)))
+    refused = [problem for status, problem in answers if status != 201]
+    assert len(refused) == 2 and {one["status"] for one in refused} == {409}, answers
+    (pid,) = [begun["pid"] for status, begun in answers if status == 201]
+    with relight.open(place.shell.store) as rl:
+        (attempt,) = [one.started for one in rl.steps("wanted") if one.started and one.started["number"] == 2]
+        assert attempt["owner"].startswith(f"pid {pid} ")
+    place.may_end("wanted")
+    assert reaches(server, "wanted", "completed")["attempt"] == 2
 
 
 def test_a_run_is_resumed_as_other_systems_ask_for_it(shared: tuple[Place, Server]) -> None:

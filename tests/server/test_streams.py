@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import resource
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
@@ -139,6 +140,31 @@ def test_a_revoked_token_loses_its_open_stream(served: tuple[Desk, int]) -> None
                 assert await one.take(1) == []
 
         asyncio.run(listen())
+
+
+def test_a_revoked_token_loses_its_stream_also_where_it_is_never_silent(served: tuple[Desk, int]) -> None:
+    desk, port = served
+    with desk.rl.session("busy") as s:
+        token = desk.guard.tokens.add("guest-2", "read")
+        ended = threading.Event()
+
+        def talk() -> None:
+            while not ended.wait(0.02):
+                s.append({"role": "user", "content": "on and on"})
+
+        async def listen() -> None:
+            async with Listener.open(port, "/api/sessions/busy/events", token) as one:
+                assert len(await one.take(2)) == 2
+                await asyncio.to_thread(desk.guard.tokens.revoke, "guest-2")
+                await one.take(10**9, seconds=10)  # until its end, which has to come
+
+        talking = threading.Thread(target=talk)
+        talking.start()
+        try:
+            asyncio.run(listen())
+        finally:
+            ended.set()
+            talking.join()
 
 
 def test_more_streams_than_allowed_are_refused(tmp_path: Path) -> None:

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from datetime import timedelta
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -193,8 +194,9 @@ def _checked_endpoint(endpoint: str) -> str:
     return endpoint
 
 
-def _checked_value(name: str, value: str) -> str:
-    """Without what a copied line ends with; its text is never shown."""
+def _value(environment: Mapping[str, str], name: str) -> str:
+    """Without the end of a copied line. What it says is never shown."""
+    value = environment.get(name, "").strip()
     if not value.isascii() or not value.isprintable():
         raise UsageError(f"{name} holds characters that no key has", hints=[f"set {name} again"])
     return value
@@ -210,9 +212,7 @@ def _config(environment: Mapping[str, str]) -> tuple[Any, str]:
     ).strip()
     endpoint = _checked_endpoint(endpoint)
 
-    def told(name: str) -> str:
-        return _checked_value(name, environment.get(name, "").strip())
-
+    told = partial(_value, environment)
     given = {
         "access_key_id": told("AWS_ACCESS_KEY_ID"),
         "secret_access_key": told("AWS_SECRET_ACCESS_KEY"),

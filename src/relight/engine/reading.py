@@ -111,6 +111,8 @@ def load(store: Store, found: Found) -> Fold:
             _check_newest(store, found.head)
         return _load(store, chain, found.head, found.seq)
     except Corrupt as error:
+        if store.find(found.identity.id) is None:
+            raise NotFound(found.identity.name or found.identity.id) from None  # removed while we read
         if error.seq is None:
             offered = newest_whole(store, chain, below=_newest(store, chain) + 1)
         else:

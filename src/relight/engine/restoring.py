@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import msgspec
 
@@ -18,12 +19,15 @@ from relight.engine.opening import gate
 from relight.engine.reading import Found, chain_of
 from relight.engine.tailing import history
 from relight.engine.undoable import FilesReport, Undoable
-from relight.errors import Conflict, NotFound, UsageError
+from relight.errors import Conflict, Corrupt, NotFound, UsageError
 from relight.journal.lineage import stretches, visible
 from relight.journal.undoing import Operation, next_redo, next_undo, operations
 from relight.model.session import Identity
 from relight.model.snapshot import Choice
 from relight.ports.store import CheckpointRow
+
+_OFFER_TRIES: Final = 8
+"""checkpoints that are looked at for one whose files are whole"""
 
 # -- which snapshots -------------------------------------------------------------------------------------------------
 
@@ -74,11 +78,32 @@ def restore(
         name = found.identity.name or found.identity.id
         raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files")
     plans = Undoable(context, found, rows, choice=choice, exact=exact, paths=paths, adopt=adopt, look_only=dry_run)
-    with plans:
-        plans.make(targets)
-        if dry_run:
-            return FilesReport(plans=plans.plans)
-        return plans.carry_out("restore", kind="mark")
+    try:
+        with plans:
+            plans.make(targets)
+            if dry_run:
+                return FilesReport(plans=plans.plans)
+            return plans.carry_out("restore", kind="mark")
+    except Corrupt as error:
+        raise _offering(context, found, rows, error) from None
+
+
+def _offering(context: Context, found: Found, rows: Sequence[CheckpointRow], error: Corrupt) -> Corrupt:
+    """Damage among captured files, named with its checkpoint and the newest one before whose files are whole."""
+    name, seq = found.identity.name or found.identity.id, position_of(found)
+    told = Corrupt(error.what, session=name, seq=seq)
+    damaged = snapshots_at(rows, seq)
+    captured = [row.seq for row in reversed(rows) if row.seq < seq and row.snapshots]
+    for before in captured[:_OFFER_TRIES]:
+        held = snapshots_at(rows, before)
+        if held != damaged and not any(
+            context.workspaces().broken(found.identity.pools[root], [snapshot])
+            for root, snapshot in held.items()
+            if root in found.identity.pools
+        ):
+            told.hints = (f"the newest before it that is whole: relight restore {name}@{before}", *told.hints)
+            break
+    return told
 
 
 def rewind(context: Context, found: Found, *, conversation: bool, files: bool, choice: Choice = "stop") -> FilesReport:

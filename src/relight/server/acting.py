@@ -122,9 +122,7 @@ class Acting:
         if isinstance(kept, Done):
             return kept
         try:
-            if shown is not None and ref is not None:
-                self._check_plan(ref, shown)
-            done = self._recorded(who, verb, ref, do, asked, why)
+            done = self._recorded(who, verb, ref, lambda: self._as_shown(ref, shown, do), asked, why)
         except BaseException:
             if kept is not None:
                 self._state.rows("DELETE FROM replies WHERE key = ?", (kept,))
@@ -135,6 +133,11 @@ class Acting:
         return done
 
     # -- the plan ---------------------------------------------------------------------------------------------------
+
+    def _as_shown(self, ref: str | None, shown: str | None, do: Callable[[], Done]) -> Done:
+        if shown is not None and ref is not None:
+            self._check_plan(ref, shown)
+        return do()
 
     def _check_plan(self, ref: str, shown: str) -> None:
         given = shown.strip().removeprefix("W/").strip('"')

@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from importlib import import_module
 from importlib.metadata import version
-from importlib.util import find_spec
 
 from fastapi import FastAPI
 
@@ -41,6 +39,7 @@ from relight.server.guard import Gate, Guard
 from relight.server.housekeeping import Housekeeping
 from relight.server.measured import watched
 from relight.server.metrics import Metrics
+from relight.server.pages import router as pages
 from relight.server.service import Service
 from relight.server.settings import ServerSettings
 from relight.server.starting import Starter
@@ -83,7 +82,8 @@ def create_app(
     for noun in (actions, operations, statistics, token):
         app.include_router(noun.router)
     openapi.install(app)
-    _include_pages(app, service)
+    app.include_router(pages.pages(service), include_in_schema=False)
+    app.state.error_page = pages.error_page
     app.add_middleware(Gate, guard=guard)
     app.add_middleware(Frame, metrics=service.metrics, secure=settings.secure)
     return app
@@ -107,15 +107,6 @@ def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, 
         metrics=metrics,
         stories=Stories(rl),
     )
-
-
-def _include_pages(app: FastAPI, service: Service) -> None:
-    """The pages stand beside the API, use the same functions, and are not in its document."""
-    if find_spec("relight.server.pages") is None or find_spec("relight.server.pages.router") is None:
-        return
-    pages = import_module("relight.server.pages.router")
-    app.include_router(pages.pages(service), include_in_schema=False)
-    app.state.error_page = getattr(pages, "error_page", None)
 
 
 def _lifespan(service: Service) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:

@@ -32,6 +32,7 @@ FIRES: Final = frozenset({"completed", "failed", "halted", "waiting"})
 LAST: Final = frozenset({"completed", "failed", "halted"})
 SECRET_FILE: Final = "callback-secret"
 _AT_ONCE: Final = 4
+_HELD_SECONDS: Final = 5.0
 _PAGE: Final = 1000
 _MOST_WANTED: Final = 10_000
 _KEPT_DELIVERIES: Final = 10_000
@@ -126,7 +127,8 @@ class Callbacks:
     def deliver(self) -> int:
         """Try what is due; how many were tried."""
         due = self._state.rows(
-            "SELECT id, session, url, body, tries FROM deliveries WHERE next_us <= ? ORDER BY next_us LIMIT 64",
+            "SELECT id, session, url, body, tries, next_us FROM deliveries"
+            " WHERE next_us <= ? ORDER BY next_us LIMIT 64",
             (self._clock.now_us(),),
         )
         if not due:
@@ -140,8 +142,13 @@ class Callbacks:
         return len(due)
 
     def _try(self, row: Sequence[Any]) -> None:
-        number, session, url, body, tries = row
+        number, session, url, body, tries, due_us = row
         said, fine = "", False
+        held_us = self._clock.now_us() + round((self._settings.callback_seconds + _HELD_SECONDS) * 1e6)
+        if not self._state.run(
+            "UPDATE deliveries SET next_us = ? WHERE id = ? AND next_us = ?", (held_us, number, due_us)
+        ):
+            return  # another server of this store is at it; if that dies, it is due again
         try:
             status = post(
                 url,

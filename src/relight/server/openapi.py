@@ -8,6 +8,7 @@ from fastapi import APIRouter, FastAPI, Request
 from fastapi.openapi.utils import get_openapi
 from starlette.responses import Response
 
+from relight.server.examples import add_examples
 from relight.server.routes import answer, get
 from relight.server.schemas import ProblemDocument
 
@@ -60,4 +61,5 @@ def _made(app: FastAPI) -> dict[str, Any]:
             found = operation["responses"].get("422", {}).get("content", {}).get("application/json", {})
             if "HTTPValidationError" in str(found):
                 del operation["responses"]["422"]
+    add_examples(made)
     return made

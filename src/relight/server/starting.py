@@ -16,7 +16,7 @@ import msgspec
 
 from relight.background import Begun, resume_in_background, start_in_background
 from relight.engine.library import Relight
-from relight.errors import RelightError, UsageError
+from relight.errors import Conflict, Corrupt, RelightError, UsageError
 from relight.model.info import SessionInfo
 from relight.model.policy import RunPolicy
 from relight.server.callbacks import Callbacks
@@ -55,6 +55,11 @@ class Starter:
         if callback is not None:
             self._callbacks.check(callback)
         before = self._rl.get(ref)
+        if queue is not None and (restore or without_secrets or from_last_good or now or retries is not None):
+            wrong = "restore, without_secrets, from_last_good, now and retries are not kept in a queue"
+            raise UsageError(wrong, hints=["leave them out, or leave out the queue"])
+        if from_last_good:
+            self._check_before_mending(ref, prompt=prompt, restore=restore, without_secrets=without_secrets)
         if queue is not None:
             started = Started(session=self._rl.enqueue(ref, queue=queue, prompt=prompt), pid=None)
         else:
@@ -69,6 +74,8 @@ class Starter:
                 retries=retries,
             )
             started = self._kept(begun)
+            if begun.session.id == before.id:
+                self._check_ours(begun, before)
         if callback is not None:
             forked = started.session.id != before.id
             after = int((started.session.parent or "@0").rpartition("@")[2]) if forked else before.seq
@@ -126,6 +133,24 @@ class Starter:
             for child in self._children:
                 child.returncode = child.poll() or 0
             self._children.clear()
+
+    def _check_before_mending(self, ref: str, **wanted: Any) -> None:
+        """What could not be started in the end is refused before the supervisor takes the damaged steps away."""
+        try:
+            self._rl.check_start(ref, **wanted)
+        except Corrupt:
+            return  # the damage is what it was asked for
+
+    def _check_ours(self, begun: Begun, before: SessionInfo) -> None:
+        """Of two that ask at once one has it; the other is told who, and its supervisor does not begin later."""
+        started = [event.started for event in self._rl.steps(before.id, after=before.seq) if event.started is not None]
+        if not started or any(str(one.get("owner")).startswith(f"pid {begun.pid} ") for one in started):
+            return
+        begun.child.terminate()  # reaped in the next round
+        self._rl.check_start(before.id)  # says who owns it
+        raise Conflict(
+            f"{before.title}: somebody else resumed it at the same moment", hints=[f"relight show {before.title}"]
+        )
 
     def _kept(self, begun: Begun) -> Started:
         with self._lock:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
+import threading
 import uuid
 from pathlib import Path
 from typing import Any
@@ -169,8 +170,9 @@ def test_the_rest_of_a_removed_transcript_does_not_come_back(place: Open) -> Non
             append(store, late)
         with pytest.raises(NotFound):
             append(store, [{"type": "custom-title", "customTitle": "T", "sessionId": SESSION}])
-        with pytest.raises(NotFound):
-            append(store, late[:1], SUB)
+        for of_a_helper in (late[:1], turn("the first word to a helper")):
+            with pytest.raises(NotFound):
+                append(store, of_a_helper, SUB)
     assert list(here._rl.sessions()) == []
     append(there, lines)
     assert load(there) == load(here) == lines
@@ -303,3 +305,33 @@ def test_keys_are_data(project: str, session: str) -> None:
 def test_it_stands_on_an_open_store_and_says_so() -> None:
     with pytest.raises(UsageError, match=r"relight\.open"):
         RelightSessionStore("r.db")  # type: ignore[arg-type]
+
+
+def test_lists_are_told_while_others_delete(place: Open) -> None:
+    here, there = RelightSessionStore(place()), RelightSessionStore(place())
+    keys: list[SessionKey] = [{"project_key": "busy", "session_id": f"s{number}"} for number in range(6)]
+    done = threading.Event()
+
+    def come_and_go() -> None:
+        for _ in range(5):
+            for key in keys:
+                append(there, turn("hello"), key)
+                asyncio.run(there.delete(key))
+        done.set()
+
+    other = threading.Thread(target=come_and_go)
+    other.start()
+    try:
+        while not done.is_set():
+            told = asyncio.run(here.list_session_summaries("busy"))
+            assert {one["session_id"] for one in told} <= {key["session_id"] for key in keys}
+    finally:
+        other.join()
+
+
+def test_a_line_of_an_odd_type_is_a_line(place: Open) -> None:
+    store = RelightSessionStore(place())
+    types: list[Any] = [["user"], {}, 5, None, True]
+    odd = [{"uuid": f"u{number}", "type": one} for number, one in enumerate(types)]
+    append(store, odd)
+    assert load(store) == odd

@@ -143,7 +143,7 @@ class RelightSessionStore(SessionStore):
             try:
                 asked.settle()
             except NotFound:
-                if not transcripts.begins(lines):
+                if subpath is not None or not transcripts.begins(lines):
                     raise  # the rest of a removed transcript: it does not come back
                 joint.forget()
                 joint.write(decide)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Annotated
 
@@ -74,10 +75,13 @@ class EventStream(Response):
 
     async def _send(self, send: Send) -> None:
         metrics: Metrics = self._served.metrics
+        looked = time.monotonic()
         try:
             async for frame in self._frames:
-                if frame.startswith(b":") and not await asyncio.to_thread(self._served.guard.still, self._request):
-                    return
+                if time.monotonic() - looked >= self._served.settings.heartbeat_seconds or frame.startswith(b":"):
+                    if not await asyncio.to_thread(self._served.guard.still, self._request):
+                        return
+                    looked = time.monotonic()
                 async with asyncio.timeout(self._served.settings.send_seconds):
                     await send({"type": "http.response.body", "body": frame, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})

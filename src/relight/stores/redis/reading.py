@@ -38,6 +38,8 @@ class Reading:
             while start < len(batch):
                 part = batch[start : start + _fitting(batch, start)]
                 bodies = self._server.ask("HMGET", keys.steps, *(body_field(seq) for seq, _ in part))
+                if None in bodies and not self._server.ask("EXISTS", keys.identity):
+                    return  # removed between the two looks: no damage
                 for (seq, stored), body in zip(part, bodies, strict=True):
                     yield rows.read_step(session, seq, stored, body)
                 start += len(part)
