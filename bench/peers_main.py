@@ -35,7 +35,7 @@ def main() -> int:
     given.build.mkdir(exist_ok=True)
     if not given.here:
         python = _environment(given.build / "peers")
-        command = [python, "-m", "bench.peers_main", *sys.argv[1:], "--here"]
+        command = [str(python), "-m", "bench.peers_main", *sys.argv[1:], "--here"]
         environment = {**os.environ, "PYTHONPATH": str(ROOT / "src")}
         return subprocess.run(command, cwd=ROOT, env=environment, check=False).returncode
     return _run(given)

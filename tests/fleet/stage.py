@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from tests.conftest import ROOT
 COUNTED = str(ROOT / "tests" / "programs" / "counted.py")
 BOUND_SECONDS = 120.0
 UNKNOWN = "outcome unknown"
+FLEET = "FLEET_UNDER_TEST"
 
 
 def wait_until(what: str, condition: Callable[[], Any], *, bound_seconds: float = BOUND_SECONDS) -> Any:
@@ -35,7 +37,7 @@ class RunningWorker:
     """One worker process and everything that it started."""
 
     def __init__(self, fleet: Fleet, name: str, words: tuple[str, ...]) -> None:
-        self.name, self.log = name, fleet.directory / f"{name}.log"
+        self.name, self.log, self._fleet = name, fleet.directory / f"{name}.log", fleet.environment[FLEET]
         command = [sys.executable, "-P", "-m", "relight.cli", "worker", "--name", name, "--no-retention", *words]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
@@ -43,14 +45,15 @@ class RunningWorker:
             )
 
     def tree(self) -> list[int]:
-        """The worker and all processes that were started for it, told by their environment."""
-        mark = f"RELIGHT_WORKER={self.name}".encode()
+        """The worker and all processes that were started for it, told by their environment: another fleet beside this
+        one has workers of the same names."""
+        marks = {f"RELIGHT_WORKER={self.name}".encode(), f"{FLEET}={self._fleet}".encode()}
         found = [self.process.pid]
         for entry in os.listdir("/proc"):
             if not entry.isdecimal():
                 continue
             try:
-                if mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
+                if marks <= set(Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")):
                     found.append(int(entry))
             except OSError:
                 continue  # it ended meanwhile
@@ -87,7 +90,8 @@ class Fleet:
     def __init__(self, directory: Path, url: str, **settings: str) -> None:
         self.directory, self.url = directory, url
         base = {name: value for name, value in os.environ.items() if not name.startswith("RELIGHT_")}
-        self.environment: Mapping[str, str] = {**base, "RELIGHT_STORE": url, "RELIGHT_HINTS": "0", **settings}
+        ours = {"RELIGHT_STORE": url, "RELIGHT_HINTS": "0", FLEET: secrets.token_hex(8)}
+        self.environment: Mapping[str, str] = {**base, **ours, **settings}
         self.effects = directory / "effects"
         self.effects.touch()
         self.workers: dict[str, RunningWorker] = {}

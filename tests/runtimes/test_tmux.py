@@ -47,12 +47,23 @@ with open("heard.new", "wb") as file:
 os.rename("heard.new", "heard")
 """
 LETS_ANOTHER_IN_FRONT = """
-import os, signal, subprocess
-other = subprocess.Popen(["cat"], process_group=0)
+import os, signal
+go, goes = os.pipe()      # cat begins when it is in front: before, the terminal may turn it away
+runs, running = os.pipe() # closed by exec
+other = os.fork()
+if not other:
+    os.setpgid(0, 0)
+    os.close(runs)
+    os.read(go, 1)
+    os.execvp("cat", ["cat"])
+os.close(running)
+os.setpgid(other, other)
 signal.signal(signal.SIGTTOU, signal.SIG_IGN)
-os.tcsetpgrp(0, other.pid)
+os.tcsetpgrp(0, other)
+os.write(goes, b"!")
+os.read(runs, 1)
 print("ready", flush=True)
-other.wait()
+os.waitpid(other, 0)
 """
 IGNORES_HANG_UP = """
 import signal, time

@@ -192,7 +192,7 @@ def test_a_program_that_does_not_exist_leaves_no_session(shell: Shell) -> None:
 
 def test_a_program_that_cannot_be_started_is_a_failure(shell: Shell) -> None:
     program = shell.directory / "broken"
-    program.write_text("#!/no/such/interpreter\n")
+    program.write_bytes(b"\x7fELF, and then nothing that a machine could run")
     program.chmod(0o755)
     done = shell.run("run", "--", "./broken")
     assert done.returncode == 1

@@ -6,12 +6,15 @@ encoded once and is read back as bytes, so that a list need not decode what it d
 
     look (who owns it?) -> claim, one step -> append, one step each -> the last one may give the lease back
 
+A framework whose records now and then say what is before them (`start`) is read from the end up to such a record; what
+lies before it is read when it is wanted, by the digests that record names. Where anything does not fit, all is read.
+
 Nothing here is thread-safe: whoever holds a ledger holds a lock around it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +26,7 @@ from relight.engine.reading import Found, chain_of, newest_whole
 from relight.engine.recorder import Recorder
 from relight.engine.recovering import go_back_to_whole
 from relight.errors import Conflict, Corrupt, HasForks, LeaseLost, NotFound
-from relight.journal.chain import broken_links
+from relight.journal.chain import broken_links, step_digest
 from relight.journal.codec import Undecodable, decode_records, encode_changes
 from relight.journal.commit import plan_commit
 from relight.journal.describe import derived_status
@@ -35,6 +38,9 @@ from relight.model.step import AttemptStart, Changes, Claim, Draft, Step, StepKi
 from relight.ports.store import Query, Record
 
 _CLAIM_TRIES: Final = 5
+_FIRST_READ: Final = 64
+_MOST_READ: Final = 1024
+"""steps that are read from the end before all are read"""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -43,6 +49,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seq: int
     at_us: int
     data: bytes
+    digest: bytes
+    """of the step"""
 
 
 class News(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +59,8 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     entries: Sequence[Entry]
     anew: bool
     """these are all entries there are: forget the former ones"""
+    partial: bool = False
+    """all from the first of them on: it says what is before it"""
 
 
 class Ledger:
@@ -63,6 +73,10 @@ class Ledger:
         self._seen, self._digest = 0, GENESIS
         self._path_head = 0
         """the step that the next visible one builds on"""
+        self.start: Callable[[bytes], bool] | None = None
+        """does this record say what is before it? A first look then begins at the newest that does"""
+        self.least = 0
+        """the steps up to which that is not asked"""
 
     @property
     def head(self) -> Head:
@@ -103,9 +117,87 @@ class Ledger:
             if news is not None:
                 return news
         self._seen, self._digest, self._path_head = 0, GENESIS, 0
+        partial = self._read_end(head) if self.start is not None and head.seq > self.least else None
+        return partial or self._read_whole(head)
+
+    def look_whole(self) -> News:
+        """Everything there is, as at a first look, from the beginning on."""
+        record = self._context.store.find(self.identity.id)
+        if record is None:
+            raise NotFound(self.name)
+        if record.head is None:
+            raise self._corrupt("its head row fails its seal", None)
+        self._seen, self._digest, self._path_head = 0, GENESIS, 0
+        return self._read_whole(record.head)
+
+    def _read_whole(self, head: Head) -> News:
         news = self._read(head, 0)
         assert news is not None
         return News(entries=news.entries, anew=True)
+
+    def _read_end(self, head: Head) -> News | None:
+        """The entries from the newest that begins a reading on; None where none is near or anything does not fit."""
+        assert self.start is not None
+        try:
+            steps, found = self._end(head.seq, self.start)
+            if not steps:
+                return None
+            first = steps[0].seq
+            before = self._steps(first - 2, first - 1)[-1].digest if first > 1 else GENESIS
+            path = visible({step.seq: step.base for step in steps}, head=head.head, since=0)
+            if (
+                steps[-1].digest != head.digest
+                or path[:1] != [first]
+                or any(step.kind == "rewind" for step in steps)
+                or any(broken_links(steps, after=first - 1, digest=before))
+            ):
+                return None
+        except (Corrupt, IndexError):
+            return None  # reading everything names what is wrong, and where
+        self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
+        on_path = set(path)
+        return News(entries=[entry for entry in found if entry.seq in on_path], anew=True, partial=True)
+
+    def _end(self, upto: int, start: Callable[[bytes], bool]) -> tuple[list[Step], list[Entry]]:
+        """The last steps and their entries, from the newest that begins a reading on; none where it is not near."""
+        steps: list[Step] = []
+        entries: list[Entry] = []
+        low, size = upto, _FIRST_READ
+        while low > 0 and upto - low < _MOST_READ:
+            high, low = low, max(0, low - size)
+            part = self._steps(low, high)
+            if len(part) != high - low:
+                break
+            found = self._decoded(part)
+            steps, entries = part + steps, found + entries
+            begins = [entry.seq for entry in found if start(entry.data)]
+            if begins:
+                return steps[begins[-1] - steps[0].seq :], entries
+            if any(step.kind == "rewind" for step in part):
+                break
+            size *= 2
+        return [], []
+
+    def read_one(self, seq: int, digest: bytes) -> Entry | None:
+        """The entry of the step that has this digest; None where there is no such step."""
+        steps = self._steps(max(seq - 2, 0), seq)
+        before = steps[0].digest if seq > 1 and steps else GENESIS
+        if not steps or steps[-1].seq != seq or steps[-1].digest != digest or step_digest(before, steps[-1]) != digest:
+            return None
+        entries = self._decoded(steps[-1:])
+        return entries[0] if entries else None
+
+    def read_between(self, after: tuple[int, bytes], upto: tuple[int, bytes]) -> list[Entry]:
+        """The visible entries between two steps of these digests. NotFound, Corrupt as with `look`."""
+        steps = self._steps(after[0], upto[0])
+        by_seq = {step.seq: step for step in steps}
+        path = visible({seq: step.base for seq, step in by_seq.items()}, head=upto[0], since=0)
+        broken = {one.seq for one in broken_links(steps, after=after[0], digest=after[1])}
+        fits = path and by_seq[path[0]].base == after[0] and by_seq[upto[0]].digest == upto[1]
+        if fits and broken.isdisjoint(path):
+            return self._decoded([by_seq[seq] for seq in path[:-1]])
+        Ledger(self._context, Found(identity=self.identity, head=self.head, seq=None)).look()
+        raise self._corrupt("what it says of the steps before it is not so", upto[0])
 
     def _read(self, head: Head, after: int) -> News | None:
         """The visible entries behind `after`; None where they do not simply follow, and all must be read again."""
@@ -147,7 +239,8 @@ class Ledger:
         try:
             for at, data in enumerate(decode_records([step.body for step in steps])):
                 if data:
-                    found.append(Entry(seq=steps[at].seq, at_us=steps[at].at_us, data=data))
+                    step = steps[at]
+                    found.append(Entry(seq=step.seq, at_us=step.at_us, data=data, digest=step.digest))
         except Undecodable as error:
             bad = steps[min(at + 1, len(steps) - 1)] if found or at else steps[0]
             raise self._corrupt(f"the step cannot be read: {error}", bad.seq) from None
@@ -203,7 +296,8 @@ class Ledger:
             recorder.lost = error
             raise
         self._followed()
-        return Entry(seq=checkpoint.seq, at_us=recorder.head.updated_us, data=data)
+        head = recorder.head
+        return Entry(seq=checkpoint.seq, at_us=head.updated_us, data=data, digest=head.digest)
 
     def rest(self, status: StatusChange) -> None:
         """Give the lease back, and say how the session rests."""

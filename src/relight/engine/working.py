@@ -9,7 +9,7 @@ claimed and not handed over, or handed over and lost, is put back in line by the
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -105,15 +105,21 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
     )
 
 
-def recover(context: Context) -> list[PutBack]:
-    """Put every session back in line whose owner is lost. Any number of workers may do so at once: one of them wins."""
+def recover(context: Context, *, attended: Collection[str] = ()) -> list[PutBack]:
+    """Put every session back in line whose owner is lost. Any number of workers may do so at once: one of them wins.
+
+    Those that are `attended` have somebody who says how they ended; they are left to him while their lease lasts."""
     found = []
     for record in every_session(context.store, Query(statuses=LIVE)):
-        if record.head is not None:
+        if record.head is not None and not _is_attended(context, record.head, attended):
             put = recover_one(context, record.identity, record.head)
             if put is not None:
                 found.append(put)
     return found
+
+
+def _is_attended(context: Context, head: Head, attended: Collection[str]) -> bool:
+    return head.session in attended and head.lease is not None and not head.lease.expired(context.store.instant())
 
 
 def recover_one(context: Context, identity: Identity, head: Head) -> PutBack | None:
@@ -409,7 +415,7 @@ class WorkLoop:
         if slept:  # a closed lid, a stop: owners that slept as well renew their leases in a moment
             self._sweep_us = now_us + round(_AWAKE_SECONDS * 1e6)
             return
-        for put in recover(self._context):
+        for put in recover(self._context, attended=self._running):
             told = {"status": put.change.status, "from_seq": put.resumed_from, "reason": put.change.reason or ""}
             self._log("taken over", {"session": put.session, **told})
         closed = self._engine.sweep(self._is_at_work)

@@ -9,8 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from relight.frameworks.langgraph.index import Index, Stored, Write
-from relight.frameworks.langgraph.records import ListPart, Put, Writes, pack
+from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Stored, Write
+from relight.frameworks.langgraph.records import ListPart, Named, Put, Writes, pack, page_of
+from relight.model.session import GENESIS
 from relight.model.step import StepKind
 
 _FIRST: int = 2
@@ -24,7 +25,10 @@ class Builder:
     """Records in the order they will stand in."""
 
     def __init__(self) -> None:
-        self.records: list[tuple[bytes, StepKind]] = []
+        self._records: list[tuple[bytes, StepKind]] = []
+        self._named: list[Named] = []
+        self._newest: tuple[int, Put] | None = None
+        """where the last checkpoint's record stands, and it"""
         self._last: dict[tuple[str, str], tuple[int, Encoded, int]] = {}
         """namespace and channel to the record that has its last value, the value, and its weight"""
 
@@ -39,7 +43,7 @@ class Builder:
         values: Mapping[str, Encoded],
     ) -> None:
         """One checkpoint with all its values."""
-        seq = len(self.records) + _FIRST
+        seq = len(self._records) + _FIRST
         plain: dict[str, msgspec.Raw] = {}
         lists: dict[str, ListPart] = {}
         at: dict[str, int] = {}
@@ -62,7 +66,9 @@ class Builder:
         record = Put(
             ns=ns, id=id, parent=parent, rest=rest, metadata=metadata, values=plain, lists=lists, at=at
         )  # fmt: skip
-        self.records.append((pack(record), "state"))
+        self._newest = len(self._records), record
+        self._records.append((pack(record), "state"))
+        self._named.append((seq, ns, id, parent, True))
 
     def writes(self, *, ns: str, id: str, writes: Iterable[Write]) -> None:
         """What tasks wrote on top of a checkpoint."""
@@ -70,7 +76,18 @@ class Builder:
         for write in writes:
             tasks.setdefault((write.task, write.path), []).append((write.at, write.channel, write.raw))
         for (task, path), held in tasks.items():
-            self.records.append((pack(Writes(ns=ns, id=id, task=task, path=path, writes=held)), "mark"))
+            self._named.append((len(self._records) + _FIRST, ns, id, None, False))
+            self._records.append((pack(Writes(ns=ns, id=id, task=task, path=path, writes=held)), "mark"))
+
+    @property
+    def records(self) -> list[tuple[bytes, StepKind]]:
+        """All of them; of many, the last checkpoint's carries a page with those before it."""
+        records = list(self._records)
+        if self._newest is not None and self._newest[0] >= PAGE_RECORDS:
+            at, put = self._newest
+            page = page_of((0, GENESIS), self._named[:at])
+            records[at] = pack(msgspec.structs.replace(put, page=page)), "state"
+        return records
 
 
 def _part(value: Sequence[bytes], last: tuple[int, Encoded, int] | None) -> ListPart | None:
@@ -100,5 +117,9 @@ def rebuilt(index: Index, keep: Iterable[Stored]) -> list[tuple[bytes, StepKind]
             raw = index.raw(seq, channel)
             values[channel] = raw if raw is not None else list(index.elements(seq, channel))
         builder.put(ns=put.ns, id=put.id, parent=put.parent, rest=put.rest, metadata=put.metadata, values=values)
-        builder.writes(ns=put.ns, id=put.id, writes=index.written(put.ns, put.id).values())
+        builder.writes(ns=put.ns, id=put.id, writes=_as_written(index, put))
     return builder.records
+
+
+def _as_written(index: Index, put: Put) -> list[Write]:
+    return sorted(index.written(put.ns, put.id).values(), key=lambda write: write.seq)

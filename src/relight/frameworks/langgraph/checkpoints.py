@@ -84,6 +84,7 @@ def new_put(
                 draft.values[channel] = raw
     rest = {key: value for key, value in checkpoint.items() if key not in (_VALUES, "id")}
     record = Put(
+        page=thread.index.due_page(),
         ns=ns,
         id=checkpoint["id"],
         parent=parent,
@@ -144,28 +145,27 @@ class Checkpoints:
         checkpoint = self._rest(thread, stored)
         checkpoint[_VALUES] = self._state(thread, stored, live=live)
         return CheckpointTuple(
-            config=config_of(thread.id, stored.put.ns, stored.put.id),
+            config=config_of(thread.id, stored.ns, stored.id),
             checkpoint=checkpoint,  # type: ignore[arg-type]
             metadata=self.metadata(thread, stored),  # type: ignore[arg-type]
-            parent_config=_parent(thread.id, stored.put),
+            parent_config=_parent(thread.id, stored),
             pending_writes=self._pending(thread, stored),
         )
 
     def outline(self, thread: Thread, stored: Stored) -> CheckpointTuple:
         """The same, of which nothing is decoded yet."""
-        put = stored.put
         checkpoint, metadata, pending = self._later
         return CheckpointTuple(
-            config=config_of(thread.id, put.ns, put.id),
+            config=config_of(thread.id, stored.ns, stored.id),
             checkpoint=LazyDict(checkpoint, thread, stored),  # type: ignore[arg-type]
             metadata=LazyDict(metadata, thread, stored),  # type: ignore[arg-type]
-            parent_config=_parent(thread.id, put),
+            parent_config=_parent(thread.id, stored),
             pending_writes=LazyList(pending, thread, stored),
         )
 
     def metadata(self, thread: Thread, stored: Stored) -> dict[str, Any]:
         """Of a checkpoint."""
-        found: dict[str, Any] = self._read(thread, stored.seq, stored.put.metadata, "metadata")
+        found: dict[str, Any] = self._read(thread, stored.seq, _record(thread, stored).metadata, "metadata")
         return found
 
     def matches(self, thread: Thread, stored: Stored, filter: Mapping[str, Any]) -> bool:
@@ -181,20 +181,20 @@ class Checkpoints:
         written: dict[str, list[tuple[str, str, Any]]] = {channel: [] for channel in channels}
         seeds: dict[str, Any] = {}
         remaining = set(channels)
-        parent = stored.put.parent if stored is not None else None
-        ns = stored.put.ns if stored is not None else ""
+        parent = stored.parent if stored is not None else None
+        ns = stored.ns if stored is not None else ""
         for _ in range(len(index.spaces.get(ns, ()))):
             at = index.find(ns, parent) if parent is not None else None
             if at is None or not remaining:
                 break
-            for write in reversed(index.ordered_writes(ns, at.put.id)):
+            for write in reversed(index.ordered_writes(ns, at.id)):
                 if write.channel in remaining:
                     value = self._read(thread, at.seq, write.raw, write.channel)
                     written[write.channel].append((write.task, write.channel, value))
             for channel in [one for one in remaining if index.place(at, one) is not None]:
                 seeds[channel] = self._value(thread, at, channel, live=False)
                 remaining.discard(channel)
-            parent = at.put.parent
+            parent = at.parent
         found: dict[str, DeltaChannelHistory] = {}
         for channel in channels:
             found[channel] = {"writes": written[channel][::-1]}
@@ -210,15 +210,15 @@ class Checkpoints:
             newest = index.find(ns, None)
             if newest is None:
                 continue
-            keep[ns, newest.put.id] = newest
+            keep[ns, newest.id] = newest
             counted = self.metadata(thread, newest).get(_COUNTERS) or {}
             remaining = {one for one in counted if index.place(newest, one) is None}
             at = newest
             for _ in range(len(space)):
-                parent = index.find(ns, at.put.parent) if at.put.parent is not None else None
+                parent = index.find(ns, at.parent) if at.parent is not None else None
                 if parent is None or not remaining:
                     break
-                keep[ns, parent.put.id] = parent
+                keep[ns, parent.id] = parent
                 remaining = {one for one in remaining if index.place(parent, one) is None}
                 at = parent
         return list(keep.values())
@@ -233,8 +233,8 @@ class Checkpoints:
                 raise thread.damaged(seq, f"{what!a} cannot be read: {error}") from None
 
     def _rest(self, thread: Thread, stored: Stored) -> dict[str, Any]:
-        rest: dict[str, Any] = self._read(thread, stored.seq, stored.put.rest, "checkpoint")
-        rest["id"] = stored.put.id
+        rest: dict[str, Any] = self._read(thread, stored.seq, _record(thread, stored).rest, "checkpoint")
+        rest["id"] = stored.id
         return rest
 
     def _lazy_checkpoint(self, thread: Thread, stored: Stored) -> dict[str, Any]:
@@ -247,10 +247,10 @@ class Checkpoints:
             return self._state(thread, stored, live=False)
 
     def _state(self, thread: Thread, stored: Stored, *, live: bool) -> dict[str, Any]:
-        return {channel: self._value(thread, stored, channel, live=live) for channel in thread.index.channels(stored)}
+        return {channel: self._value(thread, stored, channel, live=live) for channel in stored.within.channels(stored)}
 
     def _value(self, thread: Thread, stored: Stored, channel: str, *, live: bool) -> Any:
-        index = thread.index
+        index = stored.within
         seq = index.place(stored, channel)
         assert seq is not None
         try:
@@ -268,7 +268,7 @@ class Checkpoints:
         if live:
             part = index.part(seq, channel)
             assert part is not None
-            thread.live[stored.put.ns, channel] = Live(seq, list(value), part.weight)
+            thread.live[stored.ns, channel] = Live(seq, list(value), part.weight)
         return value
 
     def _locked_pending(self, thread: Thread, stored: Stored) -> list[tuple[str, str, Any]]:
@@ -276,10 +276,9 @@ class Checkpoints:
             return self._pending(thread, stored)
 
     def _pending(self, thread: Thread, stored: Stored) -> list[tuple[str, str, Any]]:
-        seq, put = stored
         return [
-            (write.task, write.channel, self._read(thread, seq, write.raw, write.channel))
-            for write in thread.index.ordered_writes(put.ns, put.id)
+            (write.task, write.channel, self._read(thread, write.seq, write.raw, write.channel))
+            for write in stored.within.ordered_writes(stored.ns, stored.id)
         ]
 
 
@@ -288,5 +287,10 @@ def config_of(thread_id: str, ns: str, id: str) -> RunnableConfig:
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": id}}
 
 
-def _parent(thread_id: str, put: Put) -> RunnableConfig | None:
-    return config_of(thread_id, put.ns, put.parent) if put.parent is not None else None
+def _parent(thread_id: str, stored: Stored) -> RunnableConfig | None:
+    return config_of(thread_id, stored.ns, stored.parent) if stored.parent is not None else None
+
+
+def _record(thread: Thread, stored: Stored) -> Put:
+    with thread.lock:  # it may have to be read
+        return stored.put

@@ -88,7 +88,7 @@ def _one(context: Context, source: Source, foreign: Foreign, thread: str, *, dry
             return ThreadReport(thread=thread, outcome="refused", why="it has no checkpoint")
         here = Thread(context, thread, lease_seconds=_LEASE_SECONDS)
         there_already = here.look() and any(here.index.spaces.values())
-        if there_already and not named <= {(one.put.ns, one.put.id) for one in here.index.newest_first(None)}:
+        if there_already and not named <= {(one.ns, one.id) for one in here.index.newest_first(None)}:
             return ThreadReport(thread=thread, outcome="refused", why="there is another thread of this id here")
         if not there_already and not dry_run:
             if here.identity is not None:

@@ -1,18 +1,28 @@
 """A thread in memory: which checkpoints and writes its records hold, and how a value is put together from them.
 
 Built from the records in the order they were written; nothing but their outlines is decoded. Records never change, so
-the index only grows, except after a rewind, when it is built anew.
+the index only grows, except after a rewind, when it is built anew. A thread with pages is opened at the last one: the
+records between two pages are read, and verified, together and when the first of them is wanted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+from bisect import bisect_left
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from relight.engine.ledger import Entry
-from relight.frameworks.langgraph.records import ListPart, Put, Writes, unpack
+from relight.frameworks.langgraph.records import ListPart, Named, Page, Put, Writes, page_of, unpack
+from relight.journal.codec import Undecodable
+from relight.model.session import GENESIS
+
+PAGE_RECORDS: Final = 256
+"""records from which on the next checkpoint carries a page"""
+
+Link = tuple[int, bytes]
+"""a record with a page, and the digest of its step"""
 
 
 class Write(NamedTuple):
@@ -23,6 +33,7 @@ class Write(NamedTuple):
     channel: str
     raw: msgspec.Raw
     path: str
+    seq: int = 0
 
     @property
     def order(self) -> tuple[str, str, int]:
@@ -31,16 +42,32 @@ class Write(NamedTuple):
 
 
 class Stored(NamedTuple):
-    """A checkpoint and the record it is in."""
+    """A checkpoint, and the record it is in."""
 
     seq: int
-    put: Put
+    ns: str
+    id: str
+    parent: str | None
+    within: Index
+
+    @property
+    def put(self) -> Put:
+        """The record; read where it was not yet."""
+        return self.within.record(self.seq)
+
+
+class _Gap(NamedTuple):
+    """Records that were not read, between two that carry pages."""
+
+    after: Link
+    upto: Link
 
 
 class Index:
     """Everything a thread holds."""
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[Link, Link], list[Entry]] | None = None) -> None:
+        self._read = read
         self.spaces: dict[str, dict[str, Stored]] = {}
         """namespace to checkpoint id to checkpoint"""
         self._newest: dict[str, str] = {}
@@ -49,20 +76,116 @@ class Index:
         self._lists: dict[tuple[str, str], tuple[int, list[bytes]]] = {}
         """the list of a channel that was put together last"""
         self.size_bytes = 0
+        self._page: Link = (0, GENESIS)
+        self._loose: list[Named] = []
+        """the records since the last page"""
+        self._gaps: dict[int, _Gap] = {}
+        """by the seq they end at"""
+        self._ends: list[int] = []
+        self._unread: dict[tuple[str, str], list[int]] = {}
+        """checkpoint to the gaps in which there are writes on top of it"""
 
     def add(self, entry: Entry) -> None:
-        """Take one record in. Undecodable."""
+        """Take one record in, behind all others. Undecodable."""
+        record = self._keep(entry)
+        if isinstance(record, Put):
+            self._name(entry.seq, record.ns, record.id, record.parent)
+            if record.page is not None and self._is_next(record.page):
+                self._page, self._loose = (entry.seq, entry.digest), []
+                return
+            self._loose.append((entry.seq, record.ns, record.id, record.parent, True))
+        else:
+            self._loose.append((entry.seq, record.ns, record.id, None, False))
+
+    def _keep(self, entry: Entry) -> Put | Writes:
         record = unpack(entry.data)
         self.size_bytes += len(entry.data)
         if isinstance(record, Put):
             self._by_seq[entry.seq] = record
-            self.spaces.setdefault(record.ns, {})[record.id] = Stored(entry.seq, record)
-            if record.id >= self._newest.get(record.ns, ""):
-                self._newest[record.ns] = record.id
-        elif isinstance(record, Writes):
-            held = self._writes.setdefault((record.ns, record.id), {})
-            for index, channel, raw in record.writes:
-                held[record.task, index] = Write(record.task, index, channel, raw, record.path)
+            return record
+        held = self._writes.setdefault((record.ns, record.id), {})
+        for index, channel, raw in record.writes:
+            known = held.get((record.task, index))
+            if known is None or known.seq <= entry.seq:
+                held[record.task, index] = Write(record.task, index, channel, raw, record.path, entry.seq)
+        return record
+
+    def _name(self, seq: int, ns: str, id: str, parent: str | None) -> None:
+        self.spaces.setdefault(ns, {})[id] = Stored(seq, ns, id, parent, self)
+        if id >= self._newest.get(ns, ""):
+            self._newest[ns] = id
+
+    # -- pages ------------------------------------------------------------------------------------------------
+
+    def due_page(self) -> Page | None:
+        """The page that the next checkpoint is to carry; None where none is due."""
+        return page_of(self._page, self._loose) if len(self._loose) >= PAGE_RECORDS else None
+
+    def _is_next(self, page: Page) -> bool:
+        return (page.back, page.digest) == (self._page[0], self._page[1].hex())
+
+    def open(self, entry: Entry, read_one: Callable[[int, bytes], Entry | None]) -> bool:
+        """Begin with a record that carries a page and those its pages lead to; False where they do not fit.
+
+        `read_one`: the entry of a seq and digest.
+        """
+        pages: list[tuple[Entry, Put, Page]] = []
+        at: Entry | None = entry
+        try:
+            while at is not None:
+                record = unpack(at.data)
+                if not isinstance(record, Put) or record.page is None:
+                    return False
+                page = record.page
+                pages.append((at, record, page))
+                if not page.back:
+                    break
+                at = read_one(page.back, bytes.fromhex(page.digest)) if page.back < at.seq else None
+            if at is None:
+                return False
+            for at, record, page in reversed(pages):
+                self._turn(at, record, page)
+        except (Undecodable, IndexError, ValueError):
+            return False
+        return True
+
+    def _turn(self, entry: Entry, record: Put, page: Page) -> None:
+        spaces = page.spaces
+        held = [self.spaces.setdefault(ns, {}) for ns in spaces]
+        for seq, place, id, parent in page.puts:
+            held[place][id] = Stored(seq, spaces[place], id, parent, self)
+        for ns, newest in {spaces[place]: id for _, place, id, _ in sorted(page.puts, key=_by_id)}.items():
+            self._newest[ns] = max(newest, self._newest.get(ns, ""))
+        for _, place, id in page.writes:
+            unread = self._unread.setdefault((spaces[place], id), [])
+            if entry.seq not in unread[-1:]:
+                unread.append(entry.seq)
+        self._gaps[entry.seq] = _Gap((page.back, bytes.fromhex(page.digest)), (entry.seq, entry.digest))
+        self._ends.append(entry.seq)
+        self.size_bytes += len(entry.data)
+        self._by_seq[entry.seq] = record
+        self._name(entry.seq, record.ns, record.id, record.parent)
+        self._page = entry.seq, entry.digest
+
+    def _fill(self, end: int) -> None:
+        """Read the records of a gap, if that was not done yet."""
+        gap = self._gaps.get(end)
+        if gap is None:
+            return
+        assert self._read is not None
+        for entry in self._read(gap.after, gap.upto):
+            self._keep(entry)
+        del self._gaps[end]
+
+    def record(self, seq: int) -> Put:
+        """A checkpoint's record. KeyError where it is missing."""
+        found = self._by_seq.get(seq)
+        if found is None:
+            at = bisect_left(self._ends, seq)
+            if at < len(self._ends):
+                self._fill(self._ends[at])
+            found = self._by_seq[seq]
+        return found
 
     # -- finding ----------------------------------------------------------------------------------------------
 
@@ -77,20 +200,17 @@ class Index:
         if len(held) == 1:
             return [held[0][id] for id in sorted(held[0], reverse=True)]
         every = [stored for space in held for stored in space.values()]
-        return sorted(every, key=lambda stored: stored.put.id, reverse=True)
+        return sorted(every, key=lambda stored: stored.id, reverse=True)
 
     def written(self, ns: str, id: str) -> dict[tuple[str, int], Write]:
         """The writes on top of a checkpoint, by task and index."""
+        for end in self._unread.get((ns, id), ()):
+            self._fill(end)
         return self._writes.get((ns, id), {})
 
     def ordered_writes(self, ns: str, id: str) -> list[Write]:
         """The same in the order in which they are applied."""
         return sorted(self.written(ns, id).values(), key=lambda write: write.order)
-
-    def all_writes(self) -> Iterator[tuple[str, str, list[Write]]]:
-        """Namespace, checkpoint id and writes, in the order in which they were begun."""
-        for (ns, id), held in self._writes.items():
-            yield ns, id, list(held.values())
 
     # -- values -----------------------------------------------------------------------------------------------
 
@@ -108,23 +228,23 @@ class Index:
 
     def raw(self, seq: int, channel: str) -> msgspec.Raw | None:
         """The encoded value in a record; None where it is a list, kept as a part. KeyError where it is missing."""
-        put = self._by_seq[seq]
+        put = self.record(seq)
         return None if channel in put.lists else put.values[channel]
 
     def part(self, seq: int, channel: str) -> ListPart | None:
         """The part of a list that a record holds."""
-        return self._by_seq[seq].lists.get(channel)
+        return self.record(seq).lists.get(channel)
 
     def elements(self, seq: int, channel: str) -> list[bytes]:
         """The encoded elements of the list that a record holds. Not to be changed. KeyError where a part is missing."""
-        ns = self._by_seq[seq].ns
+        ns = self.record(seq).ns
         known = self._lists.get((ns, channel))
         parts: list[ListPart] = []
         at, last = seq, seq + 1
         while at and (known is None or at != known[0]):
             if at >= last:
                 raise KeyError(at)
-            part = self._by_seq[at].lists[channel]
+            part = self.record(at).lists[channel]
             parts.append(part)
             at, last = part.base, at
         elements = known[1] if known is not None and at == known[0] and at else []
@@ -139,6 +259,10 @@ class Index:
                 raise KeyError(part.base)
         self._lists[ns, channel] = seq, elements
         return elements
+
+
+def _by_id(named: tuple[int, int, str, str | None]) -> str:
+    return named[2]
 
 
 def is_list(value: Any) -> bool:

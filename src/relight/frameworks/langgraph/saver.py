@@ -30,7 +30,7 @@ from langgraph.checkpoint.base import (
 )
 
 from relight.engine import ledger
-from relight.errors import RelightError, ThreadBusy, UsageError
+from relight.errors import RelightError, ThreadBusy, ThreadGone, UsageError
 from relight.frameworks.langgraph import naming, runs
 from relight.frameworks.langgraph.builder import rebuilt
 from relight.frameworks.langgraph.checkpoints import Checkpoints, config_of, new_put, new_writes
@@ -142,7 +142,10 @@ class RelightSaver(BaseCheckpointSaver[int]):
         with thread.lock:
             if not thread.look():
                 return None
-            return self._load(thread, ns, id, live=token is not None)
+            try:
+                return self._load(thread, ns, id, live=token is not None)
+            except ThreadGone:
+                return None  # deleted just now
 
     def _load(self, thread: Thread, ns: str, id: str | None, *, live: bool) -> CheckpointTuple | None:
         stored = thread.index.find(ns, id)
@@ -167,10 +170,13 @@ class RelightSaver(BaseCheckpointSaver[int]):
             for stored in found:
                 if left is not None and left <= 0:
                     return
-                if (id and stored.put.id != id) or (below and stored.put.id >= below):
+                if (id and stored.id != id) or (below and stored.id >= below):
                     continue
-                if filter and not self._checkpoints.matches(thread, stored, filter):
-                    continue
+                try:
+                    if filter and not self._checkpoints.matches(thread, stored, filter):
+                        continue
+                except ThreadGone:
+                    break  # deleted just now
                 if left is not None:
                     left -= 1
                 yield self._checkpoints.outline(thread, stored)
@@ -277,9 +283,10 @@ class RelightSaver(BaseCheckpointSaver[int]):
             return
         for thread in self._chosen(None):
             with thread.lock:
-                if not thread.look():
-                    continue
-                goes = any(self._is_of(thread, one, going) for one in _all(thread.index))
+                try:
+                    goes = thread.look() and any(self._is_of(thread, one, going) for one in _all(thread.index))
+                except ThreadGone:
+                    continue  # deleted just now
             if goes:
                 self._rewrite(
                     thread, lambda one: [kept for kept in _all(one.index) if not self._is_of(one, kept, going)]
@@ -329,7 +336,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         with thread.lock:
             thread.recover()
             stored = thread.index.find("", None) if thread.look() else None
-        return config_of(thread.id, "", stored.put.id) if stored is not None else None
+        return config_of(thread.id, "", stored.id) if stored is not None else None
 
     def get_next_version(self, current: Any, channel: None) -> Any:
         """Numbers; for a thread that was imported from a store that used texts, the next text."""

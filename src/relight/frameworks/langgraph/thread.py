@@ -10,7 +10,7 @@ moment of its deletion: a write that names a checkpoint from before is a late on
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
@@ -19,8 +19,9 @@ from relight.engine.context import Context
 from relight.engine.ledger import Entry, Ledger
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, ThreadBusy, ThreadGone
 from relight.frameworks.langgraph import naming
-from relight.frameworks.langgraph.index import Index
+from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Link
 from relight.frameworks.langgraph.lists import Live
+from relight.frameworks.langgraph.records import is_paged
 from relight.frameworks.langgraph.runs import Pulse, Run
 from relight.journal.codec import Undecodable
 from relight.model.status import StatusChange
@@ -75,8 +76,9 @@ class Thread:
             self._ledger = naming.locate(self._context, self.id)
             if self._ledger is None:
                 return False
+        ledger = self._by_pages(self._ledger)
         try:
-            self._absorb(self._ledger.look())
+            self._absorb(ledger, ledger.look())
         except NotFound:
             self.forget()
             return self.look()
@@ -84,11 +86,35 @@ class Thread:
             raise self.helped(error) from None
         return True
 
-    def _absorb(self, news: ledgers.News) -> None:
+    def _by_pages(self, ledger: Ledger) -> Ledger:
+        """The same, which from now on begins to read at a page."""
+        ledger.start, ledger.least = is_paged, PAGE_RECORDS
+        return ledger
+
+    def _absorb(self, ledger: Ledger, news: ledgers.News) -> None:
+        entries = news.entries
         if news.anew:
-            self.index, self.live = Index(), {}
-        for entry in news.entries:
+            self.index, self.live = Index(self._reader(ledger)), {}
+            if news.partial:
+                if self.index.open(entries[0], ledger.read_one):
+                    entries = entries[1:]
+                else:
+                    self.index, entries = Index(), ledger.look_whole().entries
+        for entry in entries:
             self._take(entry)
+
+    def _reader(self, ledger: Ledger) -> Callable[[Link, Link], list[Entry]]:
+        """What reads records that the pages of this very session name, whatever becomes of the thread."""
+
+        def read(after: Link, upto: Link) -> list[Entry]:
+            try:
+                return ledger.read_between(after, upto)
+            except NotFound:
+                raise ThreadGone(self.id) from None
+            except Corrupt as error:
+                raise self.helped(error) from None
+
+        return read
 
     def _take(self, entry: Entry) -> None:
         try:
@@ -218,8 +244,8 @@ class Thread:
     def _claim(self, ledger: Ledger, goes_on: bool) -> None:
         """Take the lease on the newest state. Who goes on after a pause may find that nobody else was there."""
         try:
-            for news in ledgers.claimed(ledger, self._seconds):
-                self._absorb(news)
+            for news in ledgers.claimed(self._by_pages(ledger), self._seconds):
+                self._absorb(ledger, news)
                 if goes_on and ledger.head.epoch != self._held_epoch:
                     assert self.run is not None
                     self._bar(self.run, deleted=False)
@@ -270,7 +296,7 @@ class Thread:
         if ledger.is_current:
             self._take(entry)
         else:
-            self._absorb(ledger.look())
+            self._absorb(ledger, ledger.look())
         if rests is not None:
             self._stop_beating()
         return entry.seq
