@@ -438,6 +438,8 @@ class Supervision:
         """`relight stop` may write the end at the same moment: then that stands. So does what a new owner does."""
         for tries_left in reversed(range(_WRITE_TRIES)):
             fresh = recorder_for(self._context, resolve(self._context.store, self._session))
+            if (fresh.head.status, fresh.head.reason) == ("terminated", BY_A_PERSON):
+                return
             try:
                 write_once(self._context, fresh, "status", changes)
                 return
