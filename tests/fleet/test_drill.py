@@ -56,7 +56,8 @@ class Chaos:
         alive = [one for one in self.fleet.workers.values() if one.process.poll() is None and one is not self.asleep]
         if len(alive) < 2:
             return
-        worker = self.random.choice(alive)
+        at_work = [one for one in alive if len(one.tree()) > 1]  # else there would be nothing to recover
+        worker = self.random.choice(at_work or alive)
         self.hits += 1
         if self.hits % 3 == 0:
             self.wake()
