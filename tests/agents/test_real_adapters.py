@@ -202,6 +202,8 @@ def test_a_call_cut_by_a_kill_is_answered_in_our_words_and_exactly_once(kind: st
         name = here.adapter.new_id()
         process = real.spawn(here.agent, list(here.launch("fresh", name).command), tmp_path / "out")
         wait_until(started.exists)
+        if kind == "claude":  # writes its transcript a moment after the tool has begun
+            wait_until(lambda: any(str(started) in json.dumps(entry.line) for entry in here.read(str(name)).entries))
         process.kill()
         process.wait()
         if kind == "codex":
