@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import shlex
+import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
@@ -204,7 +205,7 @@ def test_a_call_cut_by_a_kill_is_answered_in_our_words_and_exactly_once(kind: st
         wait_until(started.exists)
         if kind == "claude":  # writes its transcript a moment after the tool has begun
             wait_until(lambda: any(str(started) in json.dumps(entry.line) for entry in here.read(str(name)).entries))
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)  # codex is started by a program that would leave it behind
         process.wait()
         if kind == "codex":
             [name] = here.adapter.sessions(here.surroundings)
