@@ -19,9 +19,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-import msgspec
-
 from relight.ports.blobs import Blobs, every
+from relight.testing.promises import Report, add_tests, report_of
 
 Check = Callable[[Blobs], None]
 LARGE_BYTES: Final = 6 * 1024 * 1024 + 17
@@ -166,43 +165,9 @@ CHECKS: Final[tuple[Check, ...]] = (
 )
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one check."""
-
-    check: str
-    promise: str
-    problem: str | None
-    """None: the promise is kept"""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All outcomes of a run."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def broken(self) -> tuple[Outcome, ...]:
-        """The promises that are not kept."""
-        return tuple(outcome for outcome in self.outcomes if outcome.problem is not None)
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.outcomes) - len(self.broken)} of {len(self.outcomes)} promises kept"]
-        lines += [f"  {outcome.check}: {outcome.promise}\n    {outcome.problem}" for outcome in self.broken]
-        return "\n".join(lines)
-
-
 def run(make_blobs: Callable[[], Blobs]) -> Report:
     """Run every check; a broken promise ends its check, not the run."""
-    return Report(outcomes=tuple(_outcome(check, make_blobs) for check in CHECKS))
-
-
-def _outcome(check: Check, make_blobs: Callable[[], Blobs]) -> Outcome:
-    problem = None
-    try:
-        check(make_blobs())
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-    return Outcome(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
+    return report_of(CHECKS, lambda check: check(make_blobs()))
 
 
 class BlobKit(ABC):
@@ -214,15 +179,4 @@ class BlobKit(ABC):
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
-        for check in CHECKS:
-            name = f"test_{check.__name__}"
-            if not hasattr(cls, name):
-                setattr(cls, name, _as_test(check))
-
-
-def _as_test(check: Check) -> Callable[[BlobKit], None]:
-    def test(self: BlobKit) -> None:
-        check(self.make_blobs())
-
-    test.__doc__ = check.__doc__
-    return test
+        add_tests(cls, CHECKS, lambda self, check: check(self.make_blobs()))

@@ -19,8 +19,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-import msgspec
-
 from relight.machine import SystemClock, SystemEntropy
 from relight.model.lease import Owner
 from relight.model.queueing import Line, Place
@@ -29,6 +27,7 @@ from relight.model.status import StatusChange
 from relight.model.step import Claim, Draft
 from relight.ports.engine import Ticket, WorkEngine
 from relight.ports.store import Store
+from relight.testing.promises import Report, add_tests, report_of
 from relight.testing.store_checks.trial import equal, require
 
 SOON_SECONDS: Final = 15.0
@@ -266,27 +265,9 @@ CHECKS: tuple[EngineCheck, ...] = (
 )
 
 
-class EngineOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one check."""
-
-    check: str
-    promise: str
-    problem: str | None
-    """None: the promise is kept"""
-
-
-def run(make_store: MakeStore, make_engine: MakeEngine) -> list[EngineOutcome]:
+def run(make_store: MakeStore, make_engine: MakeEngine) -> Report:
     """Every check; a broken promise ends its check, not the run."""
-    return [_outcome(check, make_store, make_engine) for check in CHECKS]
-
-
-def _outcome(check: EngineCheck, make_store: MakeStore, make_engine: MakeEngine) -> EngineOutcome:
-    problem = None
-    try:
-        try_one(check, make_store, make_engine)
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-    return EngineOutcome(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
+    return report_of(CHECKS, lambda check: try_one(check, make_store, make_engine))
 
 
 def try_one(check: EngineCheck, make_store: MakeStore, make_engine: MakeEngine) -> None:
@@ -311,15 +292,4 @@ class EngineKit(ABC):
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
-        for check in CHECKS:
-            name = f"test_{check.__name__}"
-            if not hasattr(cls, name):
-                setattr(cls, name, _as_test(check))
-
-
-def _as_test(check: EngineCheck) -> Callable[[EngineKit], None]:
-    def test(self: EngineKit) -> None:
-        try_one(check, self.make_store, self.make_engine)
-
-    test.__doc__ = check.__doc__
-    return test
+        add_tests(cls, CHECKS, lambda self, check: try_one(check, self.make_store, self.make_engine))

@@ -23,8 +23,9 @@ import msgspec
 
 from relight.ports.store import OPTIONAL, Store
 from relight.testing.clock import ManualClock
+from relight.testing.promises import Outcome, Report
 from relight.testing.store_checks.declared import offered
-from relight.testing.store_kit import CHECKS, Outcome, Report, run
+from relight.testing.store_kit import CHECKS, run
 
 Make = Callable[[ManualClock], Store]
 _OURS: Final = "relight_conformance_"

@@ -20,10 +20,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
-
 from relight.ports.store import Store
 from relight.testing.clock import ManualClock
+from relight.testing.promises import Report, add_tests, report_of
 from relight.testing.store_checks import (
     adoption,
     declared,
@@ -46,43 +45,9 @@ CHECKS: tuple[Check, ...] = tuple(
 )
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one check."""
-
-    check: str
-    promise: str
-    problem: str | None
-    """None: the promise is kept"""
-
-
-class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All outcomes of a run."""
-
-    outcomes: tuple[Outcome, ...]
-
-    @property
-    def broken(self) -> tuple[Outcome, ...]:
-        """The promises that are not kept."""
-        return tuple(outcome for outcome in self.outcomes if outcome.problem is not None)
-
-    def __str__(self) -> str:
-        lines = [f"{len(self.outcomes) - len(self.broken)} of {len(self.outcomes)} promises kept"]
-        lines += [f"  {outcome.check}: {outcome.promise}\n    {outcome.problem}" for outcome in self.broken]
-        return "\n".join(lines)
-
-
 def run(make_store: Callable[[ManualClock], Store], hooks: Hooks | None = None) -> Report:
     """Run every check; a broken promise ends its check, not the run."""
-    return Report(outcomes=tuple(_outcome(check, make_store, hooks or Hooks()) for check in CHECKS))
-
-
-def _outcome(check: Check, make_store: Callable[[ManualClock], Store], hooks: Hooks) -> Outcome:
-    problem = None
-    try:
-        try_one(check, make_store, hooks)
-    except Exception as error:
-        problem = f"{type(error).__name__}: {error}"
-    return Outcome(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
+    return report_of(CHECKS, lambda check: try_one(check, make_store, hooks or Hooks()))
 
 
 def try_one(check: Check, make_store: Callable[[ManualClock], Store], hooks: Hooks) -> None:
@@ -115,15 +80,4 @@ class StoreKit(ABC):
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)
-        for check in CHECKS:
-            name = f"test_{check.__name__}"
-            if not hasattr(cls, name):
-                setattr(cls, name, _as_test(check))
-
-
-def _as_test(check: Check) -> Callable[[StoreKit], None]:
-    def test(self: StoreKit) -> None:
-        self._try(check)
-
-    test.__doc__ = check.__doc__
-    return test
+        add_tests(cls, CHECKS, cls._try)
