@@ -13,7 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relight
-from relight.cli.plaintext import block, cells, clean, cut, one_line, pad, wrap
+from relight.cli.plaintext import block, cells, cut, pad, wrap
+from relight.inert import inert, one_line
 from tests.cli.shell import Shell
 from tests.figures import Figure
 
@@ -49,10 +50,10 @@ def dangerous(text: str) -> list[str]:
 
 @given(texts)
 def test_a_cleaned_text_is_printable_and_cleaning_it_again_changes_nothing(text: str) -> None:
-    shown = clean(text)
+    shown = inert(text)
     assert not dangerous(shown)
     assert "\n" not in shown
-    assert clean(shown) == shown
+    assert inert(shown) == shown
 
 
 @given(texts, st.integers(1, 60))

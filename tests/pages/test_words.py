@@ -3,46 +3,65 @@
 from __future__ import annotations
 
 import itertools
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relight.cli import list as cli_list
-from relight.cli import words as cli_words
+from relight import wording as words
+from relight.cli.list import Listing, lines_of
+from relight.cli.look import Look
+from relight.model.info import SessionInfo
 from relight.model.status import STATUSES
-from relight.server.pages import words
 from relight.server.pages.inert import finalize, inert, preview
+from relight.server.pages.sessions import line_of
 from tests.pages.hostile import payloads
 from tests.server.desk import Desk
 
-NOW = datetime(2026, 11, 15, 12, tzinfo=UTC)
 
-
-def test_every_status_has_the_same_glyph_and_role_as_on_the_command_line() -> None:
-    assert words.GLYPHS == cli_words.GLYPHS
+def test_every_status_has_a_glyph_and_a_role() -> None:
     assert set(words.GLYPHS) == set(STATUSES)
 
 
-def test_numbers_read_the_same_on_a_page_and_on_the_command_line() -> None:
-    for seconds in (0.04, 0.3, 5, 38, 99, 101, 3599, 3601, 90_000, 172_801, 9e6):
-        assert words.age(seconds) == cli_words.age(seconds)
-        assert words.lasting(seconds) == cli_words.lasting(seconds)
-    for number in (0, 9, 10, 812, 999, 1000, 4_000, 38_000_000, 1_200_000_000, 2**50):
-        assert words.size(number) == cli_words.size(number)
-        assert words.tokens(number) == cli_words.tokens(number)
-    for cost in (None, 0.0, 0.004, 1.84, 12_345.678):
-        assert words.money(cost) == cli_words.money(cost)
+@pytest.mark.parametrize(
+    ("seconds", "column", "sentence"),
+    [
+        (0.04, "0.0s", "0.0 s"),
+        (0.3, "0.3s", "0.3 s"),
+        (5, "5s", "5.0 s"),
+        (38, "38s", "38 s"),
+        (101, "2m", "2 min"),
+        (3601, "1h", "1 h"),
+        (90_000, "25h", "25 h"),
+        (172_801, "2d", "2 days"),
+    ],
+)
+def test_times_read_as_people_write_them(seconds: float, column: str, sentence: str) -> None:
+    assert (words.age(seconds), words.lasting(seconds)) == (column, sentence)
 
 
-def test_what_a_session_does_now_is_said_in_the_same_words(scene: Desk) -> None:
+def test_numbers_read_as_people_write_them() -> None:
+    sizes = {0: "0 B", 812: "812 B", 1000: "1.0 kB", 38_000_000: "38 MB", 1_200_000_000: "1.2 GB"}
+    assert {number: words.size(number) for number in sizes} == sizes
+    assert [words.tokens(number) for number in (812, 184_000, 1_300_000)] == ["812", "184 k", "1.3 M"]
+    assert [words.money(cost) for cost in (None, 0.0, 12_345.678)] == ["-", "$0.00", "$12,345.68"]
+
+
+def test_what_a_session_does_now_is_said_in_the_same_words_at_both_doors(scene: Desk) -> None:
     """Check 12 of the experience page: one status function, and one sentence made of it."""
     infos = list(scene.rl.sessions())
     assert len({info.status for info in infos}) >= 6
     for info, hours in itertools.product(infos, (0, 3, 300)):
         now = info.updated_at + timedelta(hours=hours)
-        assert words.now_text(info, now) == cli_list.now_text(info, now)
+        printed = lines_of(_alone(info), now=now, look=Look(width=2000), here="/nowhere")
+        terminal = "".join(part if isinstance(part, str) else part.text for line in printed for part in line)
+        page = line_of(info, now).now.removesuffix("…").rstrip()
+        assert page and page in terminal
+
+
+def _alone(info: SessionInfo) -> Listing:
+    return Listing(shown=[info], matching=1, more=False, archived=0, total=1, filtered=False, needing=[])
 
 
 def test_a_place_is_short_and_the_home_is_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:

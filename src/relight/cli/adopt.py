@@ -11,9 +11,9 @@ import click
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.verb import json_flag, verb
-from relight.cli.words import count
 from relight.engine.documents import session_document
 from relight.errors import UsageError
+from relight.wording import count
 
 _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 

@@ -8,9 +8,10 @@ from relight.cli.console import rendered
 from relight.cli.door import Door
 from relight.cli.look import Part
 from relight.cli.table import Column, table
-from relight.cli.words import age, place, seconds_between, short_id, status_word, where
+from relight.cli.words import status_word
 from relight.errors import Ambiguous, NotFound, RelightError
 from relight.model.info import SessionInfo
+from relight.wording import age, place, seconds_between, short_id, where
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

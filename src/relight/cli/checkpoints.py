@@ -10,8 +10,8 @@ from relight.cli.door import Door, pass_door
 from relight.cli.look import Part, Span
 from relight.cli.table import Column, table
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import age, seconds_between, size
 from relight.engine.documents import checkpoint_document
+from relight.wording import age, seconds_between, size
 
 _COLUMNS: Final = [
     Column("REF"),

@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 from relight.cli.look import ASCII, SGR, Line, Look, Part, Span, When, look_of
-from relight.cli.plaintext import cells, clean, cut, wrap
+from relight.cli.plaintext import cells, cut, wrap
+from relight.inert import inert
 
 UNCUT: Final = 10_000
 """the width of data that nobody reads on a screen"""
@@ -92,7 +93,7 @@ class Console:
     def ask(self, question: str) -> str:
         """The answer of the person at the terminal; empty for a bare Enter or the end of input."""
         sys.stdout.flush()
-        _talk(clean(question) + " ")
+        _talk(inert(question) + " ")
         return sys.stdin.readline().strip()
 
     @property
@@ -128,7 +129,7 @@ def rendered(line: Line, look: Look, *, tabs: bool = False) -> str:
 
 def shown(text: str, look: Look) -> str:
     """Text as this look shows it, so that it can be measured."""
-    text = clean(text)
+    text = inert(text)
     return text if look.unicode else text.translate(ASCII)
 
 

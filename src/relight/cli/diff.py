@@ -13,7 +13,7 @@ from relight.cli.look import Line, Look, Part, Role, Span
 from relight.cli.plaintext import broken
 from relight.cli.table import Column, table
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import count, size
+from relight.wording import count, size
 
 if TYPE_CHECKING:
     from relight.engine.comparing import FileDiff

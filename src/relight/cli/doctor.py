@@ -21,10 +21,10 @@ from relight.cli.finding import Finding
 from relight.cli.look import Line, Look
 from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, verb
-from relight.cli.words import count, place, size
 from relight.errors import StoreError
 from relight.machine import SystemClock
 from relight.model.policy import Retention
+from relight.wording import count, place, size
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

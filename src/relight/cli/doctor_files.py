@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from relight.cli.finding import Finding
-from relight.cli.words import count, place
 from relight.model.status import LIVE
+from relight.wording import count, place
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

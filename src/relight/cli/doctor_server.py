@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from relight import configuration
 from relight.cli.finding import Finding
-from relight.cli.words import count, place
+from relight.wording import count, place
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

@@ -5,12 +5,12 @@ from __future__ import annotations
 from relight.cli.console import Console
 from relight.cli.filefacts import changed_fact
 from relight.cli.look import Span
-from relight.cli.plaintext import one_line
 from relight.cli.table import Fact, facts
-from relight.cli.words import GLYPHS, count, lasting, money, tokens
 from relight.engine.supervise import Ended
+from relight.inert import one_line
 from relight.journal.approving import cure_of
 from relight.model.info import FilesState, SessionInfo
+from relight.wording import GLYPHS, count, lasting, money, tokens
 
 
 def tell_end(console: Console, ended: Ended, *, seconds: float) -> None:

@@ -11,8 +11,8 @@ import click
 from relight.cli.door import Door, pass_door
 from relight.cli.keyfile import read_key
 from relight.cli.verb import ref_argument, verb
-from relight.cli.words import count
 from relight.errors import Refused, UsageError
+from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.engine.bundling import Exported

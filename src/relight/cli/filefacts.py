@@ -6,10 +6,11 @@ from typing import Final
 
 from relight.cli.console import shown
 from relight.cli.look import Line, Look, Span
-from relight.cli.plaintext import cut, one_line
+from relight.cli.plaintext import cut
 from relight.cli.table import Fact
-from relight.cli.words import count, place, size
+from relight.inert import one_line
 from relight.model.info import Differing, FilesState
+from relight.wording import count, place, size
 
 _SHOWN: Final = 10
 _LEFT_OUT_SHOWN: Final = 5

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from relight.cli.console import shown
 from relight.cli.look import Line, Look, Role, Span
 from relight.cli.plaintext import cells, cut
-from relight.cli.words import count
 from relight.engine.documents import path_text
 from relight.model.snapshot import RestoreOutcome, RestorePlan, Skipped
+from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.engine.comparing import FileDiff

@@ -7,8 +7,8 @@ import click
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Line, Span
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import place
 from relight.engine.documents import session_document
+from relight.wording import place
 
 
 @verb(

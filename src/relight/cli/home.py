@@ -8,10 +8,10 @@ from typing import Final
 from relight.cli.door import Door
 from relight.cli.list import strip_lines
 from relight.cli.look import Line, Span
-from relight.cli.plaintext import one_line
 from relight.cli.table import Fact, facts
-from relight.cli.words import age, seconds_between
+from relight.inert import one_line
 from relight.model.info import SessionInfo
+from relight.wording import age, seconds_between
 
 _COMMANDS: Final = [
     Fact("relight run -- python agent.py", "start a program that survives"),

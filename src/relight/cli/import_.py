@@ -10,7 +10,7 @@ import msgspec
 from relight.cli.door import Door, pass_door
 from relight.cli.keyfile import read_key
 from relight.cli.verb import json_flag, verb
-from relight.cli.words import count
+from relight.wording import count
 
 
 @verb(

@@ -7,7 +7,7 @@ import msgspec
 
 from relight.cli.door import Door, pass_door
 from relight.cli.verb import json_flag, verb
-from relight.cli.words import count
+from relight.wording import count
 
 _REFUSED = 4
 

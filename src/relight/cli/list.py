@@ -16,14 +16,16 @@ import click
 from relight.cli.console import Console, shown
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Line, Look, Part, Role, Span
-from relight.cli.plaintext import cells, cut, one_line
+from relight.cli.plaintext import cells, cut
 from relight.cli.table import Column, table
 from relight.cli.verb import json_flag, verb
-from relight.cli.words import GLYPHS, age, lasting, moment, money, place, seconds_between, short_id, status_word, where
+from relight.cli.words import status_word
 from relight.engine.documents import session_document
 from relight.errors import UsageError
+from relight.inert import one_line
 from relight.model.info import SessionInfo
 from relight.model.status import STATUSES, Status
+from relight.wording import GLYPHS, age, money, now_text, place, seconds_between, short_id, where
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -257,24 +259,6 @@ def _row(info: SessionInfo, now: datetime, look: Look, *, away: bool) -> list[Pa
         Span(age(seconds_between(info.saved_at, now)), "dim"),
         money(info.cost),
     ]
-
-
-def now_text(info: SessionInfo, now: datetime) -> str:
-    """What it is doing, or asks, or died of, or said last."""
-    said = f'"{one_line(info.said)}"' if info.said else one_line(info.task or "")
-    if info.status == "waiting":
-        return one_line(info.attention.text if info.attention is not None else info.reason or "")
-    if info.status in ("working", "spawning"):
-        since = seconds_between(info.doing.since, now) if info.doing is not None else None
-        doing = f"{info.doing.tool} ({lasting(since or 0)})" if info.doing is not None else said
-        quiet = info.attention is not None and info.attention.kind == "quiet"
-        return one_line(f"quiet; {doing}" if quiet else doing)
-    if info.status == "queued" and info.wake_at is not None:
-        return f"{info.reason or 'limit'}, wakes {moment(info.wake_at, now)}"
-    if info.status == "completed":
-        return said
-    doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
-    return doubt + one_line(info.reason or said)
 
 
 # -- for programs and screen readers --------------------------------------------------------------------------

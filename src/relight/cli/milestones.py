@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Final, Literal
 from relight.cli.console import Console
 from relight.cli.door import Door
 from relight.cli.look import Span
-from relight.cli.plaintext import cut, one_line
+from relight.cli.plaintext import cut
 from relight.cli.statusline import StatusLine
 from relight.cli.steps import Narrator, Row
-from relight.cli.words import count, lasting
+from relight.inert import one_line
 from relight.model.info import SessionInfo
 from relight.ports.runtime import Child, Exit
+from relight.wording import count, lasting
 
 if TYPE_CHECKING:
     from relight.engine.tailing import Event

@@ -9,10 +9,10 @@ from datetime import datetime
 from relight.cli.console import wrapped
 from relight.cli.filefacts import plan_fact
 from relight.cli.look import Line, Look, Span
-from relight.cli.plaintext import one_line
 from relight.cli.table import Fact, facts
-from relight.cli.words import count, lasting, moment, place, seconds_between
+from relight.inert import one_line
 from relight.model.info import ResumePlan
+from relight.wording import count, lasting, moment, place, seconds_between
 
 
 def lines_of(

@@ -9,8 +9,8 @@ from relight.cli.door import Door, pass_door
 from relight.cli.look import Part, Span
 from relight.cli.table import Column, table
 from relight.cli.verb import json_flag, verb
-from relight.cli.words import age
 from relight.errors import UsageError
+from relight.wording import age
 
 
 @verb(

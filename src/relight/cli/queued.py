@@ -8,9 +8,9 @@ from typing import Final
 
 from relight.cli.door import Door
 from relight.cli.look import Span
-from relight.cli.words import moment, short_id
 from relight.errors import UsageError
 from relight.model.info import SessionInfo
+from relight.wording import moment, short_id
 
 _FROM_NOW: Final = re.compile(r"\+(\d+(?:\.\d+)?)(s|m|min|h|d)")
 _UNITS: Final = {"s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}

@@ -7,8 +7,8 @@ import msgspec
 from relight.cli.console import wrapped
 from relight.cli.door import Door
 from relight.cli.look import Line, Span
-from relight.cli.words import count, size
 from relight.engine.sweeping import Removed
+from relight.wording import count, size
 
 
 def bytes_text(removed: Removed) -> str:

@@ -15,10 +15,10 @@ from relight.cli.plan import lines_of
 from relight.cli.queued import moment_of, tell_queued
 from relight.cli.supervising import run_in_front
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import count
 from relight.engine.documents import plan_document
 from relight.errors import UsageError
 from relight.model.info import ResumePlan, SessionInfo
+from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

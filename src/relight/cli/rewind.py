@@ -16,12 +16,12 @@ from relight.cli.plaintext import cells, cut, pad
 from relight.cli.restore import choice_options, differences_of
 from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import count
 from relight.engine.documents import checkpoint_document
 from relight.errors import Refused, RelightError, ScopeRequired, UsageError
 from relight.model.call import Call
 from relight.model.info import SessionInfo
 from relight.model.snapshot import Choice
+from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

@@ -11,9 +11,9 @@ from relight.cli.door import Door, pass_door
 from relight.cli.list import label_pairs
 from relight.cli.removal import bytes_text, tell_removed
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import count
 from relight.engine.sweeping import Removed
 from relight.errors import UsageError
+from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

@@ -15,12 +15,12 @@ from relight.cli.milestones import Level, Milestones
 from relight.cli.queued import labels_of, moment_of, tell_queued
 from relight.cli.supervising import run_in_front
 from relight.cli.verb import verb
-from relight.cli.words import place, short_id
 from relight.engine.files import DEFAULT_ROOT
 from relight.errors import UsageError
 from relight.model.execution import agent_of
 from relight.model.info import SessionInfo
 from relight.model.policy import RunPolicy
+from relight.wording import place, short_id
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from importlib import import_module
+from typing import Any, Final, Literal
 
 import click
 
@@ -14,14 +14,11 @@ from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.verb import verb
 from relight.errors import Conflict, MissingExtra, NotFound, UsageError
+from relight.server.settings import DEFAULT_PORT, LOOPBACK, ServerSettings
 
-if TYPE_CHECKING:
-    from relight.ports.store import Store
-    from relight.server.settings import ServerSettings
-
-_LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+PACKAGES: Final = ("fastapi", "uvicorn", "jinja2", "prometheus_client")
+"""what the extra `server` brings"""
 _EVERYWHERE: Final = ("0.0.0.0", "::")
-_PORT: Final = 7878
 _PEER_MS: Final = 60_000
 _ADDRESS: Final = "address"
 
@@ -33,7 +30,7 @@ _ADDRESS: Final = "address"
     ("serve --host 0.0.0.0 --cert c.pem --key k.pem", "for others, over TLS"),
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="H", help="Where to listen.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=_PORT, show_default=True, metavar="P", help="0: any.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, metavar="P", help="0: any.")
 @click.option("--name", "names", multiple=True, metavar="HOST", help="Another name that it is addressed by.")
 @click.option("--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Certificate, for TLS.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its key.")
@@ -62,7 +59,7 @@ def serve(
     """
     if (cert is None) != (key is None):
         raise UsageError("--cert and --key belong together")
-    if host not in _LOOPBACK and cert is None and not insecure_host:
+    if host not in LOOPBACK and cert is None and not insecure_host:
         hints = [
             "give it TLS: --cert FILE --key FILE",
             f"from elsewhere, without opening it: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}",
@@ -83,12 +80,10 @@ def serve(
 
 def _need_the_extra() -> None:
     try:
-        import fastapi
-        import prometheus_client
-        import uvicorn  # noqa: F401 - all three are needed, and named here so that one answer names them
+        for package in PACKAGES:
+            import_module(package)
     except ImportError:
         raise MissingExtra("server", needed_for="relight serve") from None
-    assert fastapi and prometheus_client
 
 
 def _serve(door: Door, asked: dict[str, Any], *, names: tuple[str, ...], tls: dict[str, Any], opens: bool) -> int:
@@ -99,7 +94,6 @@ def _serve(door: Door, asked: dict[str, Any], *, names: tuple[str, ...], tls: di
     from relight.server.measured import measured
     from relight.server.metrics import Metrics
     from relight.server.running import Running
-    from relight.server.settings import ServerSettings
 
     logs.set_up(asked["log"])
     metrics = Metrics()
@@ -146,8 +140,8 @@ def _listening(host: str, port: int) -> socket.socket:
 
 def _hosts(host: str, names: tuple[str, ...]) -> tuple[str, ...]:
     """Names in the Host header that are ours."""
-    own = [socket.gethostname(), *([host] if host not in _EVERYWHERE else [])] if host not in _LOOPBACK else []
-    return tuple(name.lower() for name in (*_LOOPBACK, *own, *names))
+    own = [socket.gethostname(), *([host] if host not in _EVERYWHERE else [])] if host not in LOOPBACK else []
+    return tuple(name.lower() for name in (*LOOPBACK, *own, *names))
 
 
 def _allowed(text: str) -> tuple[str, ...]:
@@ -178,33 +172,13 @@ def _announce(door: Door, settings: ServerSettings, code: str, *, opens: bool) -
 
 
 def _print_link(door: Door) -> int:
-    from relight import wiring
-    from relight.machine import SystemClock
-    from relight.server.settings import ServerSettings
+    from relight.cli.token import tokens_of
 
-    store = wiring.open_store(door.store, SystemClock(), create=False)
-    directory = _directory(store)
+    tokens = tokens_of(door, create=False)
+    directory = tokens.state.directory
     try:
         address = (directory / _ADDRESS).read_text(encoding="ascii")
     except OSError:
         raise NotFound("serve", what="server of this store", hints=["start one: relight serve"]) from None
-    settings = ServerSettings(directory=directory)
-    door.console.row((f"{address}/login?code={_tokens(directory).new_code(settings.code_seconds)}",))
+    door.console.row((f"{address}/login?code={tokens.new_code(ServerSettings(directory=directory).code_seconds)}",))
     return 0
-
-
-def _directory(store: Store) -> Path:
-    from relight import wiring
-
-    try:
-        return wiring.server_directory(store)
-    finally:
-        store.close()
-
-
-def _tokens(directory: Path) -> Any:
-    from relight.machine import SystemClock
-    from relight.server.state import ServerState
-    from relight.server.tokens import Tokens
-
-    return Tokens(ServerState(directory), SystemClock())

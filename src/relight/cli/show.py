@@ -13,31 +13,21 @@ import msgspec
 from relight.cli.console import shown
 from relight.cli.door import Door, pass_door
 from relight.cli.filefacts import changed_fact, left_out_lines
-from relight.cli.list import now_text
 from relight.cli.look import Line, Look, Span
-from relight.cli.plaintext import block, cells, cut, one_line
+from relight.cli.plaintext import block, cells, cut
 from relight.cli.steps import Narrator, Row
 from relight.cli.steps import lines_of as step_lines
 from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import (
-    age,
-    count,
-    lasting,
-    money,
-    place,
-    seconds_between,
-    short_id,
-    status_word,
-    tokens,
-    where,
-)
+from relight.cli.words import status_word
 from relight.engine.documents import call_document, session_document
+from relight.inert import one_line
 from relight.journal.formats.registry import detect
 from relight.model.call import Call
 from relight.model.info import FilesState, ResumePlan, SessionInfo
 from relight.model.view import Call as AskedCall
 from relight.model.view import Reason, Result, Text
+from relight.wording import age, count, lasting, money, now_text, place, seconds_between, short_id, tokens, where
 
 if TYPE_CHECKING:
     from relight.engine.library import Loaded, Relight

@@ -14,9 +14,9 @@ from relight.cli.look import Line, Span
 from relight.cli.plaintext import cut
 from relight.cli.show import can_resume_fact
 from relight.cli.table import Fact, facts
-from relight.cli.words import count, lasting, moment, seconds_between
 from relight.engine.documents import call_document, checkpoint_document, plan_document
 from relight.model.info import ResumePlan
+from relight.wording import count, lasting, moment, seconds_between
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from relight.cli.words import count, lasting, money, tokens
+from relight.wording import count, lasting, money, tokens
 
 if TYPE_CHECKING:
     from relight.engine.tailing import Event

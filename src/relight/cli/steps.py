@@ -13,11 +13,12 @@ from typing import Any, Final, NamedTuple
 
 from relight.cli.console import shown
 from relight.cli.look import Line, Look, Role, Span
-from relight.cli.plaintext import cells, cut, one_line, pad
-from relight.cli.words import clock, lasting, money
+from relight.cli.plaintext import cells, cut, pad
 from relight.engine.tailing import Event
+from relight.inert import one_line
 from relight.journal.formats.registry import detect
 from relight.model.view import Call, Message, Reason, Result, Text
+from relight.wording import clock, lasting, money
 
 _OUTCOME_MARKS: Final = {"ok": "✓", "error": "✗", "unknown": "!", "void": "…"}
 _ROLES: Final[dict[str, Role]] = {

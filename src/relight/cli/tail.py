@@ -13,8 +13,8 @@ from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.steps import Narrator, Row, fields_of, lines_of
 from relight.cli.verb import ref_argument, verb
-from relight.cli.words import count
 from relight.model.info import SessionInfo
+from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

@@ -36,7 +36,7 @@ def token(door: Door, action: Literal["add", "list", "revoke"], name: str | None
     """Add, list and revoke API tokens of the server of this store."""
     if (action == "list") != (name is None):
         raise UsageError("name the token, or list them", hints=["relight token add NAME --scope operate"])
-    tokens = _tokens(door)
+    tokens = tokens_of(door, create=True)
     console = door.console
     if name is None:
         listed = tokens.listed()
@@ -58,13 +58,14 @@ def token(door: Door, action: Literal["add", "list", "revoke"], name: str | None
     return 0
 
 
-def _tokens(door: Door) -> Tokens:
+def tokens_of(door: Door, *, create: bool) -> Tokens:
+    """Those of the server of this store; `create`: also of a store that is not there yet."""
     from relight import wiring
     from relight.machine import SystemClock
     from relight.server.state import ServerState
     from relight.server.tokens import Tokens
 
-    store = wiring.open_store(door.store, SystemClock(), create=True)
+    store = wiring.open_store(door.store, SystemClock(), create=create)
     try:
         directory = wiring.server_directory(store)
     finally:

@@ -12,10 +12,10 @@ from relight.cli.filelines import outcome_text, plan_lines
 from relight.cli.look import Line, Span
 from relight.cli.restore import choice_options
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import count
 from relight.engine.documents import restore_document
 from relight.errors import UsageError
 from relight.model.snapshot import Choice
+from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.journal.undoing import Operation

@@ -6,12 +6,12 @@ import msgspec
 
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Line, Span
-from relight.cli.plaintext import one_line
 from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.cli.words import count
 from relight.engine.verifying import Problem, Report
 from relight.errors import Corrupt
+from relight.inert import one_line
+from relight.wording import count
 
 
 @verb("verify", ("verify", "the whole store"), ("verify fix-login --json", "one session, for a program"))

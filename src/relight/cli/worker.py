@@ -15,8 +15,8 @@ from relight.cli.door import Door, pass_door
 from relight.cli.look import Part, Span
 from relight.cli.table import Column, table
 from relight.cli.verb import json_flag, verb
-from relight.cli.words import age, short_id
 from relight.errors import UsageError
+from relight.wording import age, short_id
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

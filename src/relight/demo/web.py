@@ -16,6 +16,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from relight.cli.look import Span
+from relight.cli.serve import PACKAGES
 from relight.demo.screen import Screen, keyboard_is_ours
 from relight.demo.stage import Stage
 from relight.errors import AgentFailed
@@ -24,12 +25,11 @@ KEY: Final = b"w"
 ASK_SECONDS: Final = 30.0
 """nobody there: the demo ends by itself"""
 _END_SECONDS: Final = 10.0
-_NEEDED: Final = ("fastapi", "uvicorn", "jinja2", "prometheus_client")
 
 
 def can_serve() -> bool:
     """Are the packages there that a server needs?"""
-    return all(find_spec(name) is not None for name in _NEEDED)
+    return all(find_spec(name) is not None for name in PACKAGES)
 
 
 @contextmanager

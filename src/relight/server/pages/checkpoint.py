@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
+from relight import wording as words
 from relight.errors import Corrupt, RelightError
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE
-from relight.server.pages import words
 from relight.server.pages.files import Files, files_of
 from relight.server.pages.session import Action, plan_lines
 from relight.server.pages.window import position

@@ -12,10 +12,10 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from relight import wording as words
 from relight.engine.tailing import Event
 from relight.journal.formats.registry import detect
 from relight.model.view import Call, Image, Reason, Result, Text
-from relight.server.pages import words
 from relight.server.pages.inert import preview
 
 _BASE64: Final = 4 / 3

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
 
+from relight import wording as words
 from relight.errors import NotFound, RelightError
+from relight.inert import shortened
 from relight.journal.undoing import next_undo
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE
-from relight.server.pages import words
 from relight.server.pages.checkpoint import effects_since
-from relight.server.pages.inert import cut
 from relight.server.pages.session import plan_lines
 
 if TYPE_CHECKING:
@@ -489,7 +489,7 @@ def _settle(asked: Asked) -> Dialog:
         plan=asked.rl.plan_hash(asked.info.id),
         body={"call": wanted},
         fields=[Field(kind="text", name="result", label="Its result, as the model will read it", required=True)],
-        exact=cut(repr(call.arguments), 4000) if call is not None else "",
+        exact=shortened(repr(call.arguments), 4000) if call is not None else "",
         why_not="" if call is not None else "this call is not in doubt any more",
         done=f"settled in {asked.name}",
     )

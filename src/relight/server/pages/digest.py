@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from relight import wording as words
 from relight.errors import Corrupt
 from relight.model.info import SessionInfo
-from relight.server.pages import words
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight

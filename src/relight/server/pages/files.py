@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from relight.server.pages import words
+from relight import wording as words
 from relight.server.pages.inert import inert
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from relight import wording as words
+from relight.inert import one_line, shortened
 from relight.model.info import SessionInfo
-from relight.server.pages import words
-from relight.server.pages.inert import cut, one_line
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -64,11 +64,11 @@ def need_of(info: SessionInfo, now: datetime) -> Need:
     return Need(
         id=info.id,
         href=f"/sessions/{info.id}",
-        name=cut(words.title(info), 32),
+        name=shortened(words.title(info), 32),
         glyph=glyph,
         role=role,
         kind=info.attention.kind.replace("_", " "),
-        text=cut(one_line(info.attention.text), _NEEDS),
+        text=shortened(one_line(info.attention.text), _NEEDS),
         since=words.age(words.seconds_between(info.attention.since, now)),
         cure=info.attention.cure,
         held=bool(info.evidence),

@@ -16,9 +16,9 @@ from typing import Any, Final, Literal
 import msgspec
 
 from relight.engine.tailing import Event
+from relight.inert import one_line, shortened
 from relight.journal.formats.registry import detect
 from relight.model.view import Call, Message, Result, Text
-from relight.server.pages.inert import cut, one_line
 
 Density = Literal["turns", "steps", "events"]
 DENSITIES: Final[tuple[Density, ...]] = ("turns", "steps", "events")
@@ -141,7 +141,7 @@ class Teller:
         if view.role == "assistant":
             seconds = (event.at - self._last_at).total_seconds() if self._last_at is not None else None
             if said or calls:
-                text = f"“{cut(said, _TEXT)}”" if said else f"asks for {', '.join(one.name for one in calls)}"
+                text = f"“{shortened(said, _TEXT)}”" if said else f"asks for {', '.join(one.name for one in calls)}"
                 self._rows.append(Row(seq=event.seq, at=event.at, word="model", text=text, seconds=seconds))
             for one in calls:
                 self._asked[one.id] = (call_line(one.name, one.arguments), event.seq)
@@ -150,7 +150,7 @@ class Teller:
             self._result(event, result)
         if said and not results:
             word = view.role if view.role in ("user", "system") else "user"
-            self._rows.append(Row(seq=event.seq, at=event.at, word=word, text=f"“{cut(said, _TEXT)}”"))
+            self._rows.append(Row(seq=event.seq, at=event.at, word=word, text=f"“{shortened(said, _TEXT)}”"))
 
     def _result(self, event: Event, result: Result) -> None:
         """A result that the conversation tells, and nobody told before."""
@@ -213,7 +213,7 @@ class Teller:
             seq=event.seq,
             at=event.at,
             word="status",
-            text=cut(asks or f"{change['status']}{reason}", 2 * _TEXT),
+            text=shortened(asks or f"{change['status']}{reason}", 2 * _TEXT),
             mark=mark,
             role=role,
             detail=detail,
@@ -315,17 +315,17 @@ def call_line(name: str, arguments: Any) -> str:
     """The tool and what it is about: its first short text argument."""
     values = list(arguments.values()) if isinstance(arguments, dict) else [arguments]
     about = next((one for one in values if isinstance(one, str) and 0 < len(one) <= 4000), "")
-    return f"{one_line(name)} {cut(one_line(about), _PATH)}".strip()
+    return f"{one_line(name)} {shortened(one_line(about), _PATH)}".strip()
 
 
 def _lines(content: Any) -> list[str]:
     text = content if isinstance(content, str) else short(content, most=2000)
     lines = [line for line in text.splitlines() if line.strip()]
-    kept = [cut(line, _TEXT) for line in lines[:_DETAIL_LINES]]
+    kept = [shortened(line, _TEXT) for line in lines[:_DETAIL_LINES]]
     return [*kept, f"… {len(lines) - _DETAIL_LINES} more lines"] if len(lines) > _DETAIL_LINES else kept
 
 
 def short(value: Any, *, most: int = _TEXT) -> str:
     """Any JSON value on one line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return cut(one_line(text[: 4 * most]), most)
+    return shortened(one_line(text[: 4 * most]), most)

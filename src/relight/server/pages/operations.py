@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from relight import wording as words
+from relight.inert import one_line, shortened
 from relight.model.info import SessionInfo
-from relight.server.pages import words
 from relight.server.pages.frame import DURABILITY, Need, need_of
-from relight.server.pages.inert import cut, one_line
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -267,8 +267,8 @@ def _action_row(one: dict[str, Any]) -> ActionRow:
         verb=one["verb"],
         session=one["session"],
         name=one["name"] or (one["session"] or "")[:8],
-        text=cut("; ".join(filter(None, (moved, asked))), 160),
-        why=cut(one_line(one["why"] or ""), 120),
+        text=shortened("; ".join(filter(None, (moved, asked))), 160),
+        why=shortened(one_line(one["why"] or ""), 120),
         who=one["who"],
         outcome=one["outcome"],
         role="bad" if refused else "warn" if one["outcome"] == "begun" else "ok",

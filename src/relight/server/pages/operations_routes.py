@@ -9,10 +9,11 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
+from relight import wording as words
 from relight.errors import Corrupt, StoreError
 from relight.server.api.actions import action_document
 from relight.server.api.statistics import statistics
-from relight.server.pages import operations, words
+from relight.server.pages import operations
 from relight.server.pages.rendering import answer
 from relight.server.pages.site import Site
 from relight.server.pages.window import position

@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
+from relight import wording as words
 from relight.engine.tailing import Event
-from relight.server.pages import words
 
 Lane = Literal["model", "tools", "person", "limit", "dead"]
 LANES: Final[tuple[tuple[Lane, str], ...]] = (

@@ -18,7 +18,7 @@ from typing import Any, Final
 import jinja2
 from starlette.responses import HTMLResponse, Response
 
-from relight.server.pages import words
+from relight import wording as words
 from relight.server.pages.files import diff_lines
 from relight.server.pages.inert import finalize
 

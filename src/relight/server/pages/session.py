@@ -7,14 +7,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from relight import wording as words
+from relight.inert import one_line, shortened
 from relight.journal.approving import QUESTION
 from relight.model.call import Call
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE, allowed
 from relight.ports.store import Query
-from relight.server.pages import words
 from relight.server.pages.conversation import as_text
-from relight.server.pages.inert import cut, one_line, preview
+from relight.server.pages.inert import preview
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -140,11 +141,11 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         glyph=glyph,
         role=role,
         quiet=attention is not None and attention.kind == "quiet",
-        now=cut(words.now_text(info, now), 400),
-        asks=cut(info.question or "", 2000) if info.status == "waiting" else "",
+        now=shortened(words.now_text(info, now), 400),
+        asks=shortened(info.question or "", 2000) if info.status == "waiting" else "",
         approves=info.status == "waiting" and (info.question or "").startswith(QUESTION),
         why=one_line(info.reason or "") if stopped else "",
-        stderr=[cut(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
+        stderr=[shortened(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
         cure=attention.cure if attention is not None else "",
         agent=info.agent or "",
         model=info.model or "",
@@ -170,7 +171,7 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         labels=[f"{key}={value}" for key, value in sorted(info.labels.items())],
         runtime=" ".join(filter(None, (info.runtime, info.handle))),
         wakes_at=info.wake_at if info.status == "queued" else None,
-        task=cut(info.task or "", 600),
+        task=shortened(info.task or "", 600),
         live=info.status in LIVE,
         said=info.said or "",
     )

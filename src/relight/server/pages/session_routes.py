@@ -11,12 +11,13 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
+from relight import wording as words
 from relight.engine.documents import session_document
 from relight.errors import Corrupt, RelightError
 from relight.model.info import SessionInfo
 from relight.model.ref import parse_ref
 from relight.model.status import LIVE
-from relight.server.pages import conversation, plots, words
+from relight.server.pages import conversation, plots
 from relight.server.pages.files import Files, body_of, files_of
 from relight.server.pages.history import DENSITIES, FILTERS
 from relight.server.pages.rendering import answer, render

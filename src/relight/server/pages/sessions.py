@@ -11,10 +11,10 @@ from urllib.parse import urlencode
 
 import msgspec
 
+from relight import wording as words
+from relight.inert import shortened
 from relight.model.info import SessionInfo
 from relight.model.status import STATUSES, Status
-from relight.server.pages import words
-from relight.server.pages.inert import cut
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -222,7 +222,7 @@ def line_of(info: SessionInfo, now: datetime) -> Line:
         agent=info.agent or "",
         where=words.short_place(words.where(info)),
         where_full=words.place(words.where(info)),
-        now=cut(words.now_text(info, now), _NOW),
+        now=shortened(words.now_text(info, now), _NOW),
         cure=cure,
         asks=info.status == "waiting",
         step_at=info.last_step_at,

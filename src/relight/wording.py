@@ -1,16 +1,21 @@
-"""Words and numbers as a page shows them: the same words and glyphs as the command line."""
+"""Words and numbers as people read them, the same on the command line and on a page: statuses with their glyphs, ages,
+durations, money, sizes, places, and what a session does now.
+"""
 
 from __future__ import annotations
 
-import os
 from datetime import datetime
-from typing import Final
+from pathlib import Path
+from typing import Final, Literal
 
+from relight.inert import one_line, shortened
 from relight.model.info import AttentionKind, SessionInfo
 from relight.model.status import LIVE, Status
-from relight.server.pages.inert import cut, one_line
 
-GLYPHS: Final[dict[Status, tuple[str, str]]] = {
+Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
+"""what a colour stands for"""
+
+GLYPHS: Final[dict[Status, tuple[str, Role]]] = {
     "queued": ("…", "dim"),
     "spawning": ("~", "dim"),
     "working": ("●", "ref"),
@@ -21,8 +26,8 @@ GLYPHS: Final[dict[Status, tuple[str, str]]] = {
     "terminated": ("†", "warn"),
     "archived": ("-", "dim"),
 }
-"""a status to its glyph and the role its colour comes from; the command line's, and a test says so"""
-ATTENTION: Final[dict[AttentionKind, tuple[str, str]]] = {
+"""a status to its glyph and its role"""
+ATTENTION: Final[dict[AttentionKind, tuple[str, Role]]] = {
     "waiting": ("?", "waiting"),
     "in_doubt": ("!", "warn"),
     "stuck": ("!", "warn"),
@@ -41,7 +46,7 @@ def seconds_between(earlier: datetime | None, later: datetime) -> float | None:
 
 
 def age(seconds: float | None) -> str:
-    """Short, for a column: 38s, 4m, 3h, 2d."""
+    """Short, for a column: 0.3s, 38s, 4m, 3h, 2d."""
     if seconds is None:
         return "-"
     if seconds < 1:
@@ -53,7 +58,7 @@ def age(seconds: float | None) -> str:
 
 
 def lasting(seconds: float) -> str:
-    """In a sentence: 9.0 s, 4 min, 2 h 51 min, 3 days."""
+    """In a sentence: 9 s, 4 min, 2 h 51 min, 3 days."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 100:
@@ -72,13 +77,13 @@ def money(cost: float | None) -> str:
 
 
 def size(size_bytes: int) -> str:
-    """1.2 GB, 38 MB, 4.0 kB, 812 B."""
+    """1.2 GB, 38 MB, 4 kB, 812 B."""
     amount = float(size_bytes)
-    for unit in ("B", "kB", "MB"):
-        if amount < 1000:
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
             return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
         amount /= 1000
-    return f"{amount:.0f} GB" if amount >= 10 else f"{amount:.1f} GB"
+    raise AssertionError("unreachable: the last unit holds everything")
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
@@ -97,7 +102,7 @@ def place(directory: str | None) -> str:
     """A directory with the home shortened to ~."""
     if not directory:
         return ""
-    home = os.path.expanduser("~").rstrip("/")
+    home = str(Path.home()) if Path.home() != Path("/") else ""
     return "~" + directory[len(home) :] if home and (directory + "/").startswith(home + "/") else directory
 
 
@@ -117,12 +122,25 @@ def title(info: SessionInfo) -> str:
     """Its name; else the beginning of what it was asked; else of its id."""
     if info.name:
         return info.name
-    return cut(one_line(info.task), _TITLE) if info.task else info.id[:8]
+    return shortened(one_line(info.task), _TITLE) if info.task else info.id[:8]
 
 
 def ref(info: SessionInfo) -> str:
     """What a person types for it."""
     return info.name or info.id[:12]
+
+
+def short_id(session: str, others: list[str] | None = None) -> str:
+    """The shortest prefix that none of the others begins with; at least 6 characters."""
+    for length in range(6, len(session)):
+        if not any(one != session and one.startswith(session[:length]) for one in others or ()):
+            return session[:length]
+    return session
+
+
+def clock(moment: datetime) -> str:
+    """Local time of day."""
+    return f"{moment.astimezone():%H:%M:%S}"
 
 
 def moment(at: datetime, now: datetime) -> str:
@@ -132,7 +150,7 @@ def moment(at: datetime, now: datetime) -> str:
 
 
 def now_text(info: SessionInfo, now: datetime) -> str:
-    """What it is doing, or asks, or died of, or said last; word for word what `relight list` says."""
+    """What it is doing, or asks, or died of, or said last."""
     said = f'"{one_line(info.said)}"' if info.said else one_line(info.task or "")
     if info.status == "waiting":
         return one_line(info.attention.text if info.attention is not None else info.reason or "")
