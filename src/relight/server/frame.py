@@ -60,7 +60,7 @@ class Frame:
         with span(f"{scope['method']}", {"http.request.method": scope["method"], "url.path": scope["path"]}) as traced:
             try:
                 await self._app(scope, receive, framed)
-            except Exception:
+            except Exception:  # the last resort: no caller sees a traceback, and one request does not end the server
                 LOG.exception("fault", extra={"method": scope["method"], "path": scope["path"][:200]})
                 if status:
                     raise

@@ -44,7 +44,7 @@ class Housekeeping:
                     part()
                 except RelightError as error:
                     LOG.warning("housekeeping", extra={"code": error.code, "said": str(error)[:200]})
-                except Exception:
+                except Exception:  # a fault in one part does not end the others, nor the rounds to come
                     LOG.exception("housekeeping")
             number += 1
             if number % _PRUNE_ROUNDS == 1:

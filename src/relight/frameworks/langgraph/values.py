@@ -191,7 +191,7 @@ def _is_local(name: str) -> bool:
 def _shown(error: BaseException) -> str:
     try:
         return repr(error)
-    except Exception:
+    except Exception:  # an error of somebody's own type, whose repr fails in turn: it is told by its type
         return type(error).__name__
 
 
