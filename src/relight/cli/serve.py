@@ -30,7 +30,9 @@ _ADDRESS: Final = "address"
     ("serve --host 0.0.0.0 --cert c.pem --key k.pem", "for others, over TLS"),
 )
 @click.option("--host", default="127.0.0.1", show_default=True, metavar="H", help="Where to listen.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, metavar="P", help="0: any.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, metavar="P", help="0: any."
+)
 @click.option("--name", "names", multiple=True, metavar="HOST", help="Another name that it is addressed by.")
 @click.option("--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Certificate, for TLS.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its key.")
@@ -172,13 +174,13 @@ def _announce(door: Door, settings: ServerSettings, code: str, *, opens: bool) -
 
 
 def _print_link(door: Door) -> int:
-    from relight.cli.token import tokens_of
+    from relight.cli.token import directory_of, tokens_in
 
-    tokens = tokens_of(door, create=False)
-    directory = tokens.state.directory
+    directory = directory_of(door, create=False)
     try:
         address = (directory / _ADDRESS).read_text(encoding="ascii")
     except OSError:
         raise NotFound("serve", what="server of this store", hints=["start one: relight serve"]) from None
-    door.console.row((f"{address}/login?code={tokens.new_code(ServerSettings(directory=directory).code_seconds)}",))
+    code = tokens_in(directory).new_code(ServerSettings(directory=directory).code_seconds)
+    door.console.row((f"{address}/login?code={code}",))
     return 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 import click
@@ -36,7 +37,7 @@ def token(door: Door, action: Literal["add", "list", "revoke"], name: str | None
     """Add, list and revoke API tokens of the server of this store."""
     if (action == "list") != (name is None):
         raise UsageError("name the token, or list them", hints=["relight token add NAME --scope operate"])
-    tokens = tokens_of(door, create=True)
+    tokens = tokens_in(directory_of(door, create=True))
     console = door.console
     if name is None:
         listed = tokens.listed()
@@ -58,16 +59,22 @@ def token(door: Door, action: Literal["add", "list", "revoke"], name: str | None
     return 0
 
 
-def tokens_of(door: Door, *, create: bool) -> Tokens:
-    """Those of the server of this store; `create`: also of a store that is not there yet."""
+def directory_of(door: Door, *, create: bool) -> Path:
+    """Where the server of this store keeps its own; `create`: the store is made where there is none."""
     from relight import wiring
+    from relight.machine import SystemClock
+
+    store = wiring.open_store(door.store, SystemClock(), create=create)
+    try:
+        return wiring.server_directory(store)
+    finally:
+        store.close()
+
+
+def tokens_in(directory: Path) -> Tokens:
+    """Those of the server that keeps its own there."""
     from relight.machine import SystemClock
     from relight.server.state import ServerState
     from relight.server.tokens import Tokens
 
-    store = wiring.open_store(door.store, SystemClock(), create=create)
-    try:
-        directory = wiring.server_directory(store)
-    finally:
-        store.close()
     return Tokens(ServerState(directory), SystemClock())
