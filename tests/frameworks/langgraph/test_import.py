@@ -8,7 +8,7 @@ import pickle
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout
-from datetime import UTC, datetime
+from datetime import UTC, datetime, time, timedelta, timezone
 from enum import Enum
 from io import StringIO
 from pathlib import Path
@@ -184,6 +184,52 @@ def test_another_thread_of_the_same_id_is_never_touched(tmp_path: Path) -> None:
         code, report = run(tmp_path / "r.db", str(tmp_path / "theirs.db"))
         assert (code, report["threads"][0]["why"]) == (4, "there is another thread of this id here")
         assert ours.get_state(config("t")).values["messages"][0].content == "ours"
+
+
+@pytest.mark.parametrize("odd", [[1], None, "text", 7, {"v": 4, "channel_values": [1]}, {"v": 4, "$": "map"}])
+def test_a_row_that_is_no_checkpoint_is_refused_and_the_others_are_copied(tmp_path: Path, odd: Any) -> None:
+    with sqlite_saver(tmp_path / "theirs.db") as saver:
+        for thread in ("bad", "good", "odd"):
+            asking().compile(checkpointer=saver).invoke({"messages": ["go"]}, config(thread))
+        saver.conn.execute("UPDATE checkpoints SET checkpoint = ? WHERE thread_id = 'bad'", (encoded(odd),))
+        saver.conn.execute("UPDATE checkpoints SET metadata = '[1]' WHERE thread_id = 'odd'")
+    code, report = run(tmp_path / "r.db", str(tmp_path / "theirs.db"))
+    assert code == 4
+    assert [(one["thread"], one["outcome"]) for one in report["threads"]] == [
+        ("bad", "refused"),
+        ("good", "copied"),
+        ("odd", "refused"),
+    ]
+
+
+def test_what_differs_when_it_is_read_back_does_not_stay(tmp_path: Path) -> None:
+    with sqlite_saver(tmp_path / "theirs.db") as saver:
+        asking().compile(checkpointer=saver).invoke({"messages": ["go"]}, config("t"))
+    with sqlite3.connect(tmp_path / "theirs.db") as connection:  # two rows of one id, which no saver writes
+        connection.execute("ALTER TABLE checkpoints RENAME TO former")
+        connection.execute("CREATE TABLE checkpoints AS SELECT * FROM former UNION ALL SELECT * FROM former")
+    connection.close()
+    for _ in range(2):
+        code, report = run(tmp_path / "r.db", str(tmp_path / "theirs.db"))
+        assert (code, report["threads"][0]["why"]) == (4, "what was read back differs from its source")
+        with relight.open(tmp_path / "r.db") as rl:
+            assert list(rl.sessions()) == []
+
+
+def test_a_time_zone_without_a_name_is_loaded(tmp_path: Path) -> None:
+    zones = [timezone.utc, timezone(timedelta(hours=2)), timezone(timedelta(hours=2), "X")]  # noqa: UP017
+    found = [*zones, *(time(1, 2, tzinfo=zone) for zone in zones)]
+    with sqlite_saver(tmp_path / "theirs.db") as saver:
+        graph: Any = StateGraph(Shop)
+        graph.add_node("tell", lambda state: {"note": found})
+        graph.add_edge(START, "tell")
+        graph.add_edge("tell", END)
+        graph.compile(checkpointer=saver).invoke({"messages": ["go"]}, config("t"))
+    assert run(tmp_path / "r.db", str(tmp_path / "theirs.db"))[0] == 0
+    with relight.open(tmp_path / "r.db") as rl:
+        loaded = RelightSaver(rl).get_tuple(config("t"))
+        assert loaded is not None
+        assert repr(loaded.checkpoint["channel_values"]["note"]) == repr(found)
 
 
 @pytest.mark.parametrize(("what", "code"), [("missing.db", 3), ("text.db", 5), ("empty.db", 5)])

@@ -96,6 +96,7 @@ def _one(context: Context, source: Source, foreign: Foreign, thread: str, *, dry
             naming.write_new(context, thread, builder.records, StatusChange(status="terminated", reason="imported"))
             here = Thread(context, thread, lease_seconds=_LEASE_SECONDS)
             if not here.look() or _digests(here.index) != sorted(expected):
+                here.delete()
                 return ThreadReport(thread=thread, outcome="refused", why="what was read back differs from its source")
     except Refusal as error:
         return ThreadReport(thread=thread, outcome="refused", why=f"it holds {error}, which is not data")

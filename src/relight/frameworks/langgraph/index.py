@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -263,8 +263,3 @@ class Index:
 
 def _by_id(named: tuple[int, int, str, str | None]) -> str:
     return named[2]
-
-
-def is_list(value: Any) -> bool:
-    """Is it kept in parts?"""
-    return type(value) is list

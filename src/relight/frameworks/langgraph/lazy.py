@@ -1,13 +1,30 @@
 """Values that are decoded when somebody looks at them: a list of checkpoints shows many and opens few.
 
-Both are what they stand for, a dict and a list, also for code that asks for the type, copies or compares them. They
-hold what they load from without a closure around it: of thousands of rows each object counts.
+Both are what they stand for, a dict and a list, also for code that asks for the type, copies, changes or compares them:
+every method that looks or changes reads first. They hold what they load from without a closure around it: of thousands
+of rows each object counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any, SupportsIndex
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, Final
+
+UNREAD: Final = "not read yet"
+"""what a mapping holds until then: `json` does not ask one that is empty. Code in C that takes the memory itself
+(orjson, msgspec) sees this key, and not an empty mapping; it is to be given a plain dict"""
+_BOTH: Final = (
+    "__contains__", "__delitem__", "__eq__", "__getitem__", "__iter__", "__len__", "__ne__", "__repr__",
+    "__reversed__", "__setitem__", "clear", "copy", "pop",
+)  # fmt: skip
+_OF_DICTS: Final = (
+    "__ior__", "__or__", "__ror__", "get", "items", "keys", "popitem", "setdefault", "update", "values",
+)  # fmt: skip
+_OF_LISTS: Final = (
+    "__add__", "__ge__", "__gt__", "__iadd__", "__imul__", "__le__", "__lt__", "__mul__", "__rmul__", "append", "count",
+    "extend", "index", "insert", "remove", "reverse", "sort",
+)  # fmt: skip
 
 
 class LazyDict(dict[str, Any]):
@@ -18,103 +35,19 @@ class LazyDict(dict[str, Any]):
     def __init__(self, load: Callable[[Any, Any], dict[str, Any]], first: Any, second: Any) -> None:
         self._load: Callable[[Any, Any], dict[str, Any]] | None = load
         self._first, self._second = first, second
+        dict.__setitem__(self, UNREAD, None)
 
     def _fill(self) -> None:
         load = self._load
         if load is not None:
             values = load(self._first, self._second)
             if self._load is not None:  # an error leaves it as it was; another thread may have been faster
+                dict.pop(self, UNREAD, None)
+                dict.update(self, values)
                 self._load = self._first = self._second = None
-                super().update(values)
-
-    def __getitem__(self, key: str) -> Any:
-        self._fill()
-        return super().__getitem__(key)
-
-    def __setitem__(self, key: str, value: Any) -> None:
-        self._fill()
-        super().__setitem__(key, value)
-
-    def __delitem__(self, key: str) -> None:
-        self._fill()
-        super().__delitem__(key)
-
-    def __contains__(self, key: object) -> bool:
-        self._fill()
-        return super().__contains__(key)
-
-    def __iter__(self) -> Iterator[str]:
-        self._fill()
-        return super().__iter__()
-
-    def __reversed__(self) -> Iterator[str]:
-        self._fill()
-        return super().__reversed__()
-
-    def __len__(self) -> int:
-        self._fill()
-        return super().__len__()
-
-    def __eq__(self, other: object) -> bool:
-        self._fill()
-        return super().__eq__(dict(other) if isinstance(other, LazyDict) else other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None
-
-    def __or__(self, other: Any) -> dict[str, Any]:  # type: ignore[override]
-        return {**self, **other}
-
-    def __ror__(self, other: Any) -> dict[str, Any]:  # type: ignore[override]
-        return {**other, **self}
-
-    def __repr__(self) -> str:
-        self._fill()
-        return super().__repr__()
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return dict, (dict(self.items()),)
-
-    def get(self, key: str, default: Any = None) -> Any:
-        """As a dict."""
-        self._fill()
-        return super().get(key, default)
-
-    def keys(self) -> Any:
-        """As a dict."""
-        self._fill()
-        return super().keys()
-
-    def values(self) -> Any:
-        """As a dict."""
-        self._fill()
-        return super().values()
-
-    def items(self) -> Any:
-        """As a dict."""
-        self._fill()
-        return super().items()
-
-    def copy(self) -> dict[str, Any]:
-        """As a dict: a plain one."""
-        return dict(self.items())
-
-    def pop(self, *arguments: Any) -> Any:
-        """As a dict."""
-        self._fill()
-        return super().pop(*arguments)
-
-    def setdefault(self, key: str, default: Any = None) -> Any:
-        """As a dict."""
-        self._fill()
-        return super().setdefault(key, default)
-
-    def update(self, *others: Any, **more: Any) -> None:
-        """As a dict."""
-        self._fill()
-        super().update(*others, **more)
+        return dict, (self.copy(),)
 
 
 class LazyList(list[Any]):
@@ -131,61 +64,30 @@ class LazyList(list[Any]):
         if load is not None:
             values = load(self._first, self._second)
             if self._load is not None:
+                list.__setitem__(self, slice(None), values)
                 self._load = self._first = self._second = None
-                super().extend(values)
-
-    def __getitem__(self, at: SupportsIndex | slice) -> Any:
-        self._fill()
-        return super().__getitem__(at)
-
-    def __contains__(self, value: object) -> bool:
-        self._fill()
-        return super().__contains__(value)
-
-    def __iter__(self) -> Iterator[Any]:
-        self._fill()
-        return super().__iter__()
-
-    def __reversed__(self) -> Iterator[Any]:
-        self._fill()
-        return super().__reversed__()
-
-    def __len__(self) -> int:
-        self._fill()
-        return super().__len__()
-
-    def __eq__(self, other: object) -> bool:
-        self._fill()
-        return super().__eq__(list(other) if isinstance(other, LazyList) else other)
-
-    def __ne__(self, other: object) -> bool:
-        return not self == other
-
-    __hash__ = None
-
-    def __add__(self, other: Any) -> list[Any]:
-        return [*self, *other]
 
     def __radd__(self, other: Any) -> list[Any]:
         return [*other, *self]
 
-    def __repr__(self) -> str:
-        self._fill()
-        return super().__repr__()
-
     def __reduce__(self) -> tuple[Any, ...]:
-        return list, (list(iter(self)),)
+        return list, (self.copy(),)
 
-    def append(self, value: Any) -> None:
-        """As a list."""
-        self._fill()
-        super().append(value)
 
-    def extend(self, values: Iterable[Any]) -> None:
-        """As a list."""
-        self._fill()
-        super().extend(values)
+def _reading(plain: Callable[..., Any]) -> Callable[..., Any]:
+    """The same method, which first reads whatever it is about to look at."""
 
-    def copy(self) -> list[Any]:
-        """As a list: a plain one."""
-        return list(iter(self))
+    @wraps(plain)
+    def method(*arguments: Any, **named: Any) -> Any:
+        for one in arguments:
+            if isinstance(one, LazyDict | LazyList):
+                one._fill()
+        return plain(*arguments, **named)
+
+    return method
+
+
+for _name in (*_BOTH, *_OF_DICTS):
+    setattr(LazyDict, _name, _reading(getattr(dict, _name)))
+for _name in (*_BOTH, *_OF_LISTS):
+    setattr(LazyList, _name, _reading(getattr(list, _name)))

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, Protocol
 
 from relight.errors import MissingExtra, NotAStore, NotFound, StoreUnavailable
-from relight.frameworks.langgraph.foreign import Foreign
+from relight.frameworks.langgraph.foreign import Foreign, Refusal
+from relight.frameworks.langgraph.values import MARK
 
 _POSTGRES: Final = ("postgresql://", "postgres://")
 _PREFIX: Final = "sqlite:///"
@@ -24,7 +25,7 @@ class ForeignCheckpoint(NamedTuple):
     parent: str | None
     rest: dict[str, Any]
     values: dict[str, Any]
-    metadata: Any
+    metadata: dict[str, Any]
 
 
 class ForeignWrite(NamedTuple):
@@ -101,10 +102,8 @@ class SqliteSource:
             (thread,),
         )
         for ns, id, parent, kind, data, metadata in rows:
-            rest = foreign.value(kind, data)
-            values = rest.pop("channel_values", None) or {}
-            rest.pop("id", None)
-            yield ForeignCheckpoint(ns, id, parent, rest, values, foreign.value("json", metadata) or {})
+            rest, values = _apart(foreign.value(kind, data))
+            yield ForeignCheckpoint(ns, id, parent, rest, values, _fields(foreign.value("json", metadata)))
 
     def writes(self, thread: str, foreign: Foreign) -> Iterator[ForeignWrite]:
         """Of one thread, in order."""
@@ -136,9 +135,24 @@ def _postgres(url: str) -> Iterator[Source]:
 
 
 def _shown(url: str) -> str:
-    """Without what stands before the host."""
+    """Without what stands before the host or behind the database: a password may."""
     scheme, _, rest = url.partition("://")
-    return f"{scheme}://{rest.rpartition('@')[2]}"
+    return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
+
+
+def _apart(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+    """A checkpoint without its id and values, and these. Refusal where it is none."""
+    if found is None:
+        raise Refusal("a checkpoint without fields")
+    rest = _fields(found)
+    rest.pop("id", None)
+    return rest, _fields(rest.pop("channel_values", None))
+
+
+def _fields(found: Any) -> dict[str, Any]:
+    if found is not None and (not isinstance(found, dict) or MARK in found):
+        raise Refusal("a checkpoint without fields")
+    return found or {}
 
 
 class PostgresSource:
@@ -169,14 +183,12 @@ class PostgresSource:
             (thread,),
         )
         for ns, id, parent, data, metadata in rows:
-            rest = foreign.value("json", data)
-            values = rest.pop("channel_values", None) or {}
-            rest.pop("id", None)
-            for channel, version in (rest.get("channel_versions") or {}).items():
+            rest, values = _apart(foreign.value("json", data))
+            for channel, version in _fields(rest.get("channel_versions")).items():
                 kind, blob = blobs.get((ns, channel, str(version)), (_EMPTY, None))
                 if kind != _EMPTY:
                     values[channel] = foreign.value(kind, blob)
-            yield ForeignCheckpoint(ns, id, parent, rest, values, foreign.value("json", metadata) or {})
+            yield ForeignCheckpoint(ns, id, parent, rest, values, _fields(foreign.value("json", metadata)))
 
     def writes(self, thread: str, foreign: Foreign) -> Iterator[ForeignWrite]:
         """Of one thread, in order."""

@@ -220,7 +220,7 @@ def _timezone_taken(value: timezone) -> list[Any]:
 def _timezone_made(data: list[Any]) -> timezone:
     offset = timedelta(seconds=data[0])
     plain = timezone(offset)
-    return plain if plain.tzname(None) == data[1] else timezone(offset, data[1])
+    return plain if data[1] in (None, plain.tzname(None)) else timezone(offset, data[1])
 
 
 def _moment_taken(value: datetime | time) -> Any:
