@@ -54,9 +54,6 @@ class SimulatedAttendant:
     def drain(self) -> None:
         self.drained += 1
 
-    def kill(self) -> None:
-        self.end(-9)
-
 
 class SimulatedAttendants:
     """Starts them, and counts the sweeps."""
@@ -75,6 +72,8 @@ class SimulatedAttendants:
         return made
 
     def tidy(self) -> SimulatedAttendant:
+        if self.fail is not None:
+            raise self.fail
         self.tidied += 1
         made = SimulatedAttendant(self.world, "", None, None)
         made.end()

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
-from relight.errors import Refused
+from relight.errors import Corrupt, Refused
+from relight.fleet.embedded import LOOK_SECONDS, EmbeddedEngine
 from relight.journal.taking_over import BY_A_PERSON, MOST_STARTS
 from relight.model.policy import RunPolicy
 from relight.model.status import StatusChange
@@ -296,3 +300,64 @@ def test_an_owner_that_sleeps_alone_is_taken_over_after_lease_and_sweep(world: W
         other.step()
         assert world.time.instant().us - begun_us < 2 * LEASE * 1e6
     assert (world.time.instant().us - begun_us) / 1e6 <= LEASE + 5.0
+
+
+def test_a_worker_rests_between_its_rounds_whatever_its_store_and_its_hands_hold(world: World) -> None:
+    """Nothing to do, full hands, others who write all the time: no reason to turn round and round."""
+    worker = SimulatedWorker(world, concurrency=1)
+    worker.loop._engine = EmbeddedEngine(worker.rl.store, world.time)
+
+    def rested(rounds: int, between: Callable[[], None] = lambda: None) -> float:
+        begun_us = world.time.instant().us
+        for _ in range(rounds):
+            worker.step()
+            between()
+        return (world.time.instant().us - begun_us) / 1e6
+
+    world.time.advance(5)
+    assert rested(50) >= 50 * LOOK_SECONDS
+    session = standing(world, worker.rl)
+    assert rested(5) < 1.0
+    assert worker.loop.running == (session,)
+    attendant = worker.attendants.of(session)
+    attendant.take_over()
+    assert rested(50, lambda: attendant.say("on and on")) >= 50 * LOOK_SECONDS
+    attendant.complete()
+    second = standing(world, worker.rl)
+    assert rested(5) < 1.0
+    assert worker.loop.running == (second,)
+
+
+def test_a_damaged_session_keeps_nobody_else_from_being_put_back(tmp_path: Path) -> None:
+    """Nobody can say what becomes of what cannot be read; the others do not wait for that."""
+    world = World(tmp_path / "relight.db")
+    worker, other = SimulatedWorker(world, concurrency=3), SimulatedWorker(world, "w2", queues=("none",))
+    ids = [standing(world, worker.rl) for _ in range(3)]
+    worker.step()
+    for one in ids:
+        worker.attendants.of(one).take_over()
+    with apsw.Connection(str(tmp_path / "relight.db")) as file:
+        file.execute("UPDATE sessions SET record = x'00' WHERE id = ?", (ids[2],))
+    for one in (ids[2], ids[0]):
+        worker.attendants.of(one).end(1)
+    worker.step()
+    worker.step()
+    assert worker.loop.running == (ids[1], ids[0])
+    worker.die()
+    other.step(2)
+    assert [other.rl.get(one).status for one in ids[:2]] == ["queued", "queued"]
+    with pytest.raises(Corrupt):
+        other.rl.get(ids[2])
+    assert not [line for line in (*worker.lines, *other.lines) if line[0] == "store away"]
+    world.close()
+
+
+def test_a_machine_that_cannot_start_the_daily_sweep_goes_on(world: World) -> None:
+    worker = SimulatedWorker(world)
+    worker.attendants.fail = OSError("no more processes")
+    worker.step()
+    assert ("not started", {"what": "retention", "error": "no more processes"}) in worker.lines
+    worker.attendants.fail = None
+    session = standing(world, worker.rl)
+    worker.step(2)
+    assert worker.loop.running == (session,)

@@ -27,7 +27,7 @@ from relight.model.policy import DAY
 from relight.model.queueing import Worker
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE, StatusChange
-from relight.model.step import AttemptStart, Changes, Claim, Draft
+from relight.model.step import AttemptStart, Changes, Claim, Draft, StepKind
 from relight.ports import faults
 from relight.ports.engine import Attendant, Attendants, Ticket, WorkEngine
 from relight.ports.store import Query
@@ -123,12 +123,11 @@ def _is_attended(context: Context, head: Head, attended: Collection[str]) -> boo
 
 
 def recover_one(context: Context, identity: Identity, head: Head) -> PutBack | None:
-    """The same for one; None where it is owned, stands in no line, or somebody else was faster."""
+    """The same for one; None where it is owned, stands in no line, is damaged, or somebody else was faster."""
     gone = context.host.is_gone(head.lease.owner) if head.lease is not None else None
     why = lost_because(head, owner_gone=gone, now=context.store.instant())
     if why is None:
         return None
-    change = _change_after(context, identity, head, why)
     claim = Claim(
         owner=context.host.owner(context.entropy.session_id()),
         seconds=_OPERATOR_SECONDS,
@@ -138,6 +137,7 @@ def recover_one(context: Context, identity: Identity, head: Head) -> PutBack | N
     )
     faults.point("recover.planned")
     try:
+        change = _change_after(context, identity, head, why)
         _commit(context, head, Changes(status=change, note={"taken_from": why}), "status", claim, release=True)
     except (Conflict, LeaseHeld, LeaseLost, NotFound, Corrupt):
         return None
@@ -146,7 +146,16 @@ def recover_one(context: Context, identity: Identity, head: Head) -> PutBack | N
 
 
 def hand_back(context: Context, session: str, owner: str, why: str) -> PutBack | None:
-    """A session this worker claimed and nobody took over goes back in line; where its attendant died later, too."""
+    """A session this worker claimed and nobody took over goes back in line; where its attendant died later, too.
+
+    A damaged one is left as it is: whoever lists it is told, and nobody else has to wait for it."""
+    try:
+        return _hand_back(context, session, owner, why)
+    except (LeaseLost, NotFound, Corrupt):
+        return None
+
+
+def _hand_back(context: Context, session: str, owner: str, why: str) -> PutBack | None:
     record = context.store.find(session)
     if record is None or record.head is None:
         return None
@@ -166,10 +175,7 @@ def hand_back(context: Context, session: str, owner: str, why: str) -> PutBack |
         release=True,
         status=change,
     )
-    try:
-        context.store.commit(session, draft)
-    except (LeaseLost, NotFound):
-        return None
+    context.store.commit(session, draft)
     return PutBack(session=session, change=change, resumed_from=head.head)
 
 
@@ -187,7 +193,9 @@ def retries_of(context: Context, identity: Identity, head: Head) -> int | None:
     return queue.retries if queue is not None else None
 
 
-def _commit(context: Context, head: Head, changes: Changes, kind: Any, claim: Claim, *, release: bool = False) -> None:
+def _commit(
+    context: Context, head: Head, changes: Changes, kind: StepKind, claim: Claim, *, release: bool = False
+) -> None:
     """One step that nobody's state is needed for: no message is read to write it."""
     draft = Draft(
         kind=kind,
@@ -380,11 +388,15 @@ class WorkLoop:
         one.renewed_us = now_us
         try:
             self._context.store.renew(claimed.session, owner=claimed.owner, epoch=claimed.epoch)
-        except (LeaseLost, NotFound):
+        except (LeaseLost, NotFound, Corrupt):
             one.taken_over = True
 
     def _tell_end(self, session: str, put: PutBack | None) -> None:
-        record = self._context.store.find(session)
+        try:
+            record = self._context.store.find(session)
+        except Corrupt as error:
+            self._log("ended", {"session": session, "status": "damaged", "reason": str(error)})
+            return
         head = record.head if record is not None else None
         fields = {"session": session, "status": head.status if head is not None else "gone"}
         if head is not None:
@@ -471,5 +483,9 @@ class WorkLoop:
         last_us = unkept(noted, int) if noted is not None else None
         if last_us is None or not 0 <= now_us - last_us < DAY * 1e6:
             context.store.keep("note", _RETENTION, keepable(now_us))
-            self._tidying = self._attendants.tidy()
+            try:
+                self._tidying = self._attendants.tidy()
+            except OSError as error:  # no more processes: it is tried again tomorrow, sessions go before
+                self._log("not started", {"what": "retention", "error": str(error)})
+                return
             self._log("retention", {})

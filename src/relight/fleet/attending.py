@@ -39,9 +39,6 @@ class ProcessAttendant:
     def drain(self) -> None:
         self._process.send_signal(DRAIN_SIGNAL)
 
-    def kill(self) -> None:
-        self._process.kill()
-
 
 class ProcessAttendants:
     """Starts them, for one worker on one store."""

@@ -5,7 +5,6 @@ It works on every store. A ticket is only a name: nothing is kept of it, so that
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -21,24 +20,24 @@ LONGEST_SECONDS: Final = 1.0
 
 
 class EmbeddedEngine:
-    """One worker's side. `stir` may be called from any thread."""
+    """One worker's side. Not thread-safe: it is the loop's own."""
 
     name = "embedded"
 
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._stirred = threading.Event()
         self._put_off: dict[str, int] = {}
         """session to when it is offered again"""
         self._token: object = None
+        """of the last change that was told"""
         self._looked_us = 0
 
     def prepare(self) -> None:
         """There is nothing to make."""
 
     def take(self, lines: Sequence[Line], limit: int) -> list[Ticket]:
-        self._token, self._looked_us = self._store.changed(), self._clock.instant().us
+        self._looked_us = self._clock.instant().us
         self._put_off = {one: until for one, until in self._put_off.items() if until > self._looked_us}
         asked = limit + len(self._put_off)
         rows = first_of((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
@@ -46,26 +45,23 @@ class EmbeddedEngine:
         return [Ticket(session=row.session, line=row.line) for row in due[:limit]]
 
     def wait(self, seconds: float) -> bool:
+        """Every change is told once, and never without a rest: neither nothing to do, nor hands that are full, nor a
+        store that others write to all the time makes a worker turn round and round."""
         begun_us = self._clock.instant().us
         while True:
-            if self._is_stirred():
-                return True
-            left = seconds - (self._clock.instant().us - begun_us) / 1e6
+            now_us = self._clock.instant().us
+            left = seconds - (now_us - begun_us) / 1e6
             if left <= 0:
-                return False
+                break
             self._clock.sleep(min(LOOK_SECONDS, left))
-
-    def _is_stirred(self) -> bool:
-        if self._stirred.is_set():
-            self._stirred.clear()
-            return True
-        if self._clock.instant().us - self._looked_us >= LONGEST_SECONDS * 1e6:
-            return True
-        return self._store.changed() != self._token
-
-    def stir(self) -> None:
-        """Somebody in this process put a session in line."""
-        self._stirred.set()
+            token = self._store.changed()
+            if token != self._token:
+                self._token = token
+                return True
+        if now_us - self._looked_us < LONGEST_SECONDS * 1e6:
+            return False
+        self._looked_us = now_us
+        return True
 
     def close_ticket(self, ticket: Ticket) -> None:
         """Nothing is kept of it."""

@@ -1,9 +1,9 @@
 """The work engine: how workers learn that there is something to do, and whoever attends to one session.
 
 An engine delivers hints, and nothing depends on it being right. A ticket says that a session may be claimed; whether it
-can be is decided by the claim, in the store. Delivered twice, the second claim is refused; not delivered at all, the
-sweep of any worker looks at the lines themselves and finds it; delivered to a worker that dies, the lease runs out, the
-session is put back in line, and that is a new hint.
+can be is decided by the claim, in the store. Delivered twice, the second claim is refused; not delivered at all, any
+worker's `take` looks at the lines themselves now and then and finds it; delivered to a worker that dies, the lease runs
+out, the session is put back in line, and that is a new hint.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class WorkEngine(Protocol):
         ...
 
     def wait(self, seconds: float) -> bool:
-        """Until something may have been put in line, at most so long; is there reason to `take`?"""
+        """Until something may have been put in line, at most so long; is there reason to `take`? What was told once is
+        not told again, whether or not somebody took."""
         ...
 
     def close_ticket(self, ticket: Ticket) -> None:
@@ -54,7 +55,7 @@ class WorkEngine(Protocol):
         ...
 
     def sweep(self, is_at_work: Callable[[str], bool]) -> int:
-        """Close what dead workers left open, where its session is not at work; how many. Put back lost hints."""
+        """Close what dead workers left open, where its session is not at work; how many."""
         ...
 
     def close(self) -> None:
@@ -76,10 +77,6 @@ class Attendant(Protocol):
 
     def drain(self) -> None:
         """Stop the program and put the session back in line; a second time: at once."""
-        ...
-
-    def kill(self) -> None:
-        """End it, whatever becomes of the session."""
         ...
 
 

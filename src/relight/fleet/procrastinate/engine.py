@@ -95,7 +95,11 @@ class ProcrastinateEngine:
         with self._speaking() as connection:
             for _ in connection.notifies(timeout=seconds, stop_after=1):
                 return True
-        return self._clock.instant().us - self._looked_us >= LONGEST_SECONDS * 1e6
+        now_us = self._clock.instant().us
+        if now_us - self._looked_us < LONGEST_SECONDS * 1e6:
+            return False
+        self._looked_us = now_us
+        return True
 
     # -- closing ----------------------------------------------------------------------------------------------------
 
@@ -115,8 +119,7 @@ class ProcrastinateEngine:
         self._put_off[ticket.session] = self._clock.instant().us + round(seconds * 1e6)
         with self._speaking() as connection, connection.transaction():
             if ticket.row is not None:
-                with connection.transaction():
-                    self._close(connection, ticket.row)
+                self._close(connection, ticket.row)
             connection.execute(SQL["offer_again"], (seconds, ticket.session.encode("utf-8", "surrogatepass")))
 
     def sweep(self, is_at_work: Callable[[str], bool]) -> int:
