@@ -15,6 +15,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 import relight
@@ -144,6 +145,51 @@ def test_what_happened_while_no_server_ran_is_told_by_the_next(tmp_path: Path, r
             time.sleep(0.02)
     assert [json.loads(body)["status"] for _, body in receiver.heard] == ["completed"]
     second.close()
+
+
+def test_a_damaged_session_keeps_nobody_elses_callback(desk: Desk, receiver: Receiver) -> None:
+    callbacks = desk.service.callbacks
+    broken = work(desk.rl, "broken")
+    with apsw.Connection(str(desk.store)) as damaged:
+        damaged.execute("UPDATE bodies SET data = x'00' WHERE id = (SELECT max(body) FROM steps)")
+    whole = work(desk.rl, "whole")
+    for session in (broken, whole):
+        callbacks.add(session, receiver.url, after_seq=0)
+    callbacks.watch()
+    callbacks.deliver()
+    assert [json.loads(body)["session"] for _, body in receiver.heard] == [whole]
+
+
+def test_an_end_after_more_steps_than_one_look_reads_is_told_although_nothing_happens_any_more(
+    desk: Desk, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("relight.server.callbacks._PAGE", 2)
+    callbacks = desk.service.callbacks
+    callbacks.add(work(desk.rl, "job"), receiver.url, after_seq=0)
+    for _ in range(desk.rl.get("job").seq):
+        callbacks.watch()
+        callbacks.deliver()
+    assert [json.loads(body)["status"] for _, body in receiver.heard] == ["completed"]
+
+
+def test_who_asks_to_be_told_while_the_journal_is_looked_at_is_told(
+    desk: Desk, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    callbacks = desk.service.callbacks
+    first, second = work(desk.rl, "first"), work(desk.rl, "second")
+    callbacks.add(first, receiver.url, after_seq=0)
+    steps = desk.service.rl.steps
+
+    def meanwhile(*args: Any, **more: Any) -> Any:
+        monkeypatch.undo()
+        callbacks.add(second, receiver.url, after_seq=0)
+        return steps(*args, **more)
+
+    monkeypatch.setattr(desk.service.rl, "steps", meanwhile)
+    for _ in range(2):
+        callbacks.watch()
+        callbacks.deliver()
+    assert [json.loads(body)["session"] for _, body in receiver.heard] == [first, second]
 
 
 REFUSED = [

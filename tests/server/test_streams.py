@@ -17,6 +17,7 @@ import pytest
 
 import relight
 from relight.server.streams import Topic
+from relight.stores.sqlite.store import SqliteStore
 from tests.cli.shell import eventually
 from tests.figures import Figure
 from tests.server.desk import Desk, listening
@@ -260,6 +261,69 @@ def test_a_damaged_session_ends_its_own_streams_only(served: tuple[Desk, int]) -
 
     with desk.rl.session("whole") as other, desk.rl.session("broken") as s:
         asyncio.run(listen(s, other))
+
+
+def test_who_reads_a_damaged_session_from_its_beginning_gets_what_is_whole_and_is_told_where_it_ends(
+    served: tuple[Desk, int],
+) -> None:
+    desk, port = served
+    with desk.rl.session("broken") as s:
+        say(s, 1, 2, 3)
+        last = newest(s)
+    with apsw.Connection(str(desk.store)) as damaged:
+        damaged.execute("UPDATE bodies SET data = x'00' WHERE id = (SELECT body FROM steps WHERE seq = ?)", (last,))
+
+    async def listen() -> None:
+        async with Listener.open(port, "/api/sessions/broken/events?after=0", desk.tokens["read"]) as one:
+            heard = await one.take(last)
+            assert [each.id for each in heard[:-1]] == [str(seq) for seq in range(1, last)]
+            assert heard[-1].event == "over" and heard[-1].data["why"].startswith("damaged")
+
+    asyncio.run(listen())
+
+
+def test_who_knows_a_step_before_the_follower_does_is_not_told_it_again(tmp_path: Path) -> None:
+    desk = Desk(tmp_path / "p.db", poll_seconds=1.0)
+
+    async def listen(s: relight.Session, port: int) -> None:
+        path, token = "/api/sessions/live/events", desk.tokens["read"]
+        async with Listener.open(port, path, token):
+            await asyncio.to_thread(say, s, 2)
+            known = newest(s)
+            async with Listener.open(port, f"{path}?after={known}", token) as two:
+                await asyncio.to_thread(say, s, 3)
+                (heard,) = await two.take(1)
+                assert int(heard.id) == known + 1
+
+    with listening(desk) as port, desk.rl.session("live") as s:
+        say(s, 1)
+        asyncio.run(listen(s, port))
+    desk.close()
+
+
+def test_a_fault_of_the_follower_is_logged_and_followed_by_the_next_look(
+    served: tuple[Desk, int], monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    desk, port = served
+    looks = iter([RuntimeError("nobody thought of it")])
+    changed = SqliteStore.changed
+
+    def faulty(store: SqliteStore) -> object:
+        for fault in looks:
+            raise fault
+        return changed(store)
+
+    async def listen(s: relight.Session) -> None:
+        async with Listener.open(port, "/api/sessions/live/events", desk.tokens["read"]) as one:
+            monkeypatch.setattr(SqliteStore, "changed", faulty)
+            while "nobody thought of it" not in caplog.text:
+                await asyncio.sleep(0.01)
+            await asyncio.to_thread(say, s, 2)
+            assert [heard.event for heard in await one.take(1)] == ["step"]
+
+    with desk.rl.session("live") as s:
+        say(s, 1)
+        asyncio.run(asyncio.wait_for(listen(s), 20))
 
 
 @pytest.mark.guarantee("G27")

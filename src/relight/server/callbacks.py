@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from itertools import islice
+from logging import INFO, WARNING
 from typing import Any, Final
 
 import msgspec
 
 from relight.engine.library import Relight
-from relight.errors import NotFound, RelightError
+from relight.errors import Corrupt, NotFound, RelightError
 from relight.model.policy import Retry
 from relight.ports.clock import Clock
 from relight.server.logs import LOG
@@ -47,7 +48,9 @@ class Callbacks:
             attempts=settings.callback_tries, first_seconds=settings.callback_first_seconds, max_seconds=3600.0
         )
         self._secret: bytes | None = None
-        self._token: object = object()
+        self._added = 0
+        self._seen: object = None
+        """how many were added, and the store's state, when all of it had been looked at"""
 
     def check(self, url: str) -> None:
         """UsageError for an address that would never be called."""
@@ -60,7 +63,7 @@ class Callbacks:
             "INSERT INTO callbacks (session, url, after_seq, made_us) VALUES (?, ?, ?, ?)",
             (session, url, after_seq, now),
         )
-        self._token = object()  # it may have happened already
+        self._added += 1  # it may have happened already
 
     def secret(self) -> bytes:
         """What deliveries are signed with; made at first use, for the user's eyes alone."""
@@ -72,21 +75,31 @@ class Callbacks:
 
     def watch(self) -> None:
         """Turn what the journal says about wanted sessions into deliveries."""
+        added = self._added  # before the rows: who comes between them is looked at in the next round
         wanted = self._state.rows("SELECT id, session, url, after_seq FROM callbacks LIMIT ?", (_MOST_WANTED,))
-        token = self._rl.store.changed() if wanted else None
-        if not wanted or token == self._token:
+        if not wanted:
             return
-        for row in wanted:
-            try:
-                self._look(*row)
-            except NotFound:
-                self._state.rows("DELETE FROM callbacks WHERE id = ?", (row[0],))
-        self._token = token
+        now = (added, self._rl.store.changed())
+        if now == self._seen:
+            return
+        looked = [self._looked(row) for row in wanted]
+        if all(looked):
+            self._seen = now
 
-    def _look(self, number: int, session: str, url: str, after: int) -> None:
-        found, newest, over = [], after, False
+    def _looked(self, row: Sequence[Any]) -> bool:
+        """Look at one; False where there is more of it than one look reads."""
+        try:
+            return self._look(*row)
+        except NotFound:
+            self._state.rows("DELETE FROM callbacks WHERE id = ?", (row[0],))
+        except Corrupt as error:  # it can be mended, and hinders nobody else
+            LOG.warning("callback", extra={"session": row[1], "code": error.code, "said": str(error)[:200]})
+        return True
+
+    def _look(self, number: int, session: str, url: str, after: int) -> bool:
+        found, newest, over, read = [], after, False, 0
         for event in islice(self._rl.steps(session, after=after), _PAGE):
-            newest = event.seq
+            newest, read = event.seq, read + 1
             change = event.status
             if change is None or change["status"] not in FIRES:
                 continue
@@ -103,16 +116,18 @@ class Callbacks:
             if change["status"] in LAST:
                 over = True
                 break
+        whole = over or read < _PAGE
         if newest == after:
-            return
+            return whole
         with self._state.together():
             moved = (newest, number, after)
             if not self._state.run("UPDATE callbacks SET after_seq = ? WHERE id = ? AND after_seq = ?", moved):
-                return  # another server of this store saw it first
+                return whole  # another server of this store saw it first
             for payload in found:
                 self._queue(session, url, payload)
             if over:
                 self._state.rows("DELETE FROM callbacks WHERE id = ?", (number,))
+        return whole
 
     def _queue(self, session: str, url: str, payload: dict[str, Any]) -> None:
         now = self._clock.now_us()
@@ -171,7 +186,7 @@ class Callbacks:
             (tries + 1, again, state, said[:300], number),
         )
         told = {"session": session, "delivery": number, "state": state, "said": said[:100], "tries": tries + 1}
-        LOG.log(20 if fine else 30, "callback", extra=told)
+        LOG.log(INFO if fine else WARNING, "callback", extra=told)
 
     def _headers(self, number: int, body: bytes) -> dict[str, str]:
         at = str(self._clock.now_us() // 1_000_000)

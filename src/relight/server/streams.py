@@ -34,7 +34,8 @@ _RING_BYTES: Final = 4 * 1024 * 1024
 _EVENT_BYTES: Final = 256 * 1024
 _LOOK_ANYWAY: Final = 10
 _READERS: Final = 4
-_RESTING_SECONDS: Final = 5.0
+_REST_SECONDS: Final = 1.0
+_END_SECONDS: Final = 5.0
 HEARTBEAT: Final = b": still here\n\n"
 RETRY: Final = b"retry: 2000\n\n"
 
@@ -132,7 +133,7 @@ class Hub:
     def join(self) -> None:
         """Until the follower has ended."""
         if self._thread is not None:
-            self._thread.join(_RESTING_SECONDS)
+            self._thread.join(_END_SECONDS)
 
     # -- the follower ---------------------------------------------------------------------------------------------
 
@@ -153,23 +154,37 @@ class Hub:
                     self._on_loop(self._all.put, frames)
             except RelightError as error:
                 LOG.warning("follow", extra={"code": error.code, "said": str(error)[:200]})
-                self._stopping.wait(1.0)
-            except RuntimeError:
-                return  # the loop has ended
+                self._stopping.wait(_REST_SECONDS)
+            except Exception:  # no stream would ever hear anything again
+                if self._loop is None or self._loop.is_closed():
+                    return
+                LOG.exception("follow")
+                self._stopping.wait(_REST_SECONDS)
 
     def _look(self, session: str, topic: Topic) -> None:
         if not topic.clients:
             return
         try:
-            frames = [frame_of(event) for event in islice(self._rl.steps(session, after=topic.newest), _PAGE)]
+            frames = self._frames(session, topic.newest)
         except NotFound:
             self._on_loop(topic.end, "removed")
             return
         except Corrupt as error:  # it is told to who listens to it, and hinders nobody else
-            self._on_loop(topic.end, f"damaged: {error}"[:300])
+            self._on_loop(topic.end, _damaged(error))
             return
         if frames:
             self._on_loop(topic.put, frames)
+
+    def _frames(self, session: str, after: int, upto: int | None = None) -> list[tuple[int, bytes]]:
+        """The next steps, as far as they can be read; Corrupt where the very next one cannot."""
+        frames: list[tuple[int, bytes]] = []
+        try:
+            for event in islice(self._rl.steps(session, after=after, upto=upto), _PAGE):
+                frames.append(frame_of(event))
+        except Corrupt:
+            if not frames:
+                raise
+        return frames
 
     def _on_loop(self, function: Callable[..., Any], *values: Any) -> None:
         assert self._loop is not None
@@ -182,16 +197,20 @@ class Hub:
     # -- the clients ----------------------------------------------------------------------------------------------
 
     async def session(self, session: str, after: int | None) -> AsyncIterator[bytes]:
-        """The steps of a session after a seq, then each new one. `session` is a full id."""
+        """The steps of a session after a seq that it has, then each new one. `session` is a full id."""
         topic = await self._joined(session)
-        sent = topic.newest if after is None else min(after, topic.newest)
+        sent = topic.newest if after is None else after
         try:
             yield RETRY
             while True:
                 frames = topic.after(sent)
                 if frames is None:
-                    frames = await self._page(session, sent, topic.newest)
-                for number, frame in frames or ():
+                    try:
+                        frames = await self._page(session, sent, topic.newest)
+                    except Corrupt as error:
+                        yield _over(_damaged(error))
+                        return
+                for number, frame in frames:
                     yield frame
                     sent = number
                 if frames:
@@ -256,8 +275,8 @@ class Hub:
             del self._topics[session]
 
     def _count(self, change: int) -> None:
-        if change > 0 and self._clients >= self._settings.streams:
-            raise TooMany(f"{self._clients} event streams are open already", hints=["close some"])
+        if change > 0:
+            self.check_room()
         self._clients += change
         self._metrics.streams.set(self._clients)
 
@@ -267,11 +286,8 @@ class Hub:
             raise TooMany(f"{self._clients} event streams are open already", hints=["close some"])
 
     async def _page(self, session: str, after: int, upto: int) -> list[tuple[int, bytes]]:
-        def read() -> list[tuple[int, bytes]]:
-            return [frame_of(event) for event in islice(self._rl.steps(session, after=after, upto=upto), _PAGE)]
-
         try:
-            frames = await self._read(read)
+            frames = await self._read(lambda: self._frames(session, after, upto))
         except NotFound:
             return []
         # A gap in a damaged journal must not be asked for over and over again.
@@ -295,6 +311,10 @@ def event_document(event: Event) -> dict[str, Any]:
     """A step for programs: the same that `relight tail --json` writes."""
     built: dict[str, Any] = msgspec.to_builtins(event)
     return built
+
+
+def _damaged(error: Corrupt) -> str:
+    return f"damaged: {error}"[:300]
 
 
 def _over(why: str) -> bytes:

@@ -11,7 +11,7 @@ from fastapi import APIRouter, Header, Query, Request
 from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
-from relight.errors import UsageError
+from relight.errors import RelightError, UsageError
 from relight.server.logs import LOG
 from relight.server.metrics import Metrics
 from relight.server.problems import path_of
@@ -47,8 +47,9 @@ async def session_events(
         if not (last_event_id.isascii() and last_event_id.isdigit()) or len(last_event_id) > 15:
             raise UsageError("Last-Event-ID is the seq of a step")
         after = int(last_event_id)
-    session = (await asyncio.to_thread(served.rl.get, ref)).id
-    return EventStream(served, request, served.hub.session(session, after))
+    info = await asyncio.to_thread(served.rl.get, ref)
+    known = min(after, info.seq) if after is not None else None
+    return EventStream(served, request, served.hub.session(info.id, known))
 
 
 class EventStream(Response):
@@ -88,6 +89,8 @@ class EventStream(Response):
         except TimeoutError:
             metrics.dropped.inc()
             LOG.info("dropped", extra={"path": path_of(self._request)[:200]})
+        except RelightError as error:  # the answer has begun: it ends here, and its client comes back
+            LOG.warning("stream", extra={"code": error.code, "said": str(error)[:200]})
         finally:
             await self._frames.aclose()  # type: ignore[attr-defined]
 

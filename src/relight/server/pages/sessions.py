@@ -26,7 +26,7 @@ SCANNED: Final = 1000
 SINCE: Final = {"1h": 1, "8h": 8, "1d": 24, "7d": 168, "30d": 720}
 SORTS: Final = ("created", "name", "step", "cost")
 _NOW: Final = 160
-_CURSOR: Final = re.compile(r"(\d{1,20})-([0-9A-Za-z-]{1,64})")
+_CURSOR: Final = re.compile(r"([0-9]{1,16})-([0-9A-Za-z-]{1,64})")
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
