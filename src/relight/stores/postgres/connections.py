@@ -119,7 +119,7 @@ class Connections:
 
     def doubted(self, connection: Connection, error: psycopg.Error, session: str | None = None) -> StoreError:
         """Our error where a commit failed: an answer that is an error is certain, a cut connection says nothing."""
-        certain = not _is_lost(connection)
+        certain = not is_lost(connection)
         undo(connection)
         ours = explained(error, self.where, session=session)
         if certain:
@@ -182,7 +182,8 @@ def undo(connection: Connection) -> None:
         connection.close()
 
 
-def _is_lost(connection: Connection) -> bool:
+def is_lost(connection: Connection) -> bool:
+    """Is nobody there to answer any more?"""
     return connection.closed or connection.broken
 
 

@@ -1,9 +1,10 @@
 """Steps are committed: in one exchange with the server where nobody else has written, in two where somebody may have.
 
 What a session's head was when this store last wrote or read it is remembered together with its sealed bytes. A step is
-planned on that, and sent with both: the server writes it only if the head is still those bytes, in one transaction, so
-that the plan was made on the truth or comes to nothing. Where it comes to nothing, and for every refusal, claim and
-snapshot, the head is locked and read first and the plan is made again: nothing is refused by memory.
+planned on that, and sent with both, together with steps of other sessions that come at the same time: the server writes
+it only if the head is still those bytes, in one transaction: the plan was made on the truth, or it comes to nothing.
+Where it comes to nothing, and for every refusal, claim and snapshot, the head is locked and read first and the plan is
+made again: nothing is refused by memory.
 
 A connection lost in the middle leaves the outcome open, and the server may still be about to write. `find_commit` then
 takes the lock on the head, which waits for that, looks for the writer's key, and where it is not there moves the head
@@ -15,7 +16,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import psycopg
@@ -32,9 +33,10 @@ from relight.ports.clock import Clock
 from relight.stores.postgres import lines, reading, snapshots
 from relight.stores.postgres.connections import Connection, Connections, Cursor, forget_in_child, undo
 from relight.stores.postgres.driver import DRIVER_ERRORS, explained
-from relight.stores.postgres.rows import commit_columns, to_bytes, unsealed_head
+from relight.stores.postgres.rows import StepRow, step_row, to_bytes, unsealed_head
 from relight.stores.postgres.servertime import ServerTime
 from relight.stores.postgres.statements import BEGIN, COMMIT, SQL
+from relight.stores.postgres.together import Together, Traveller
 
 MOST_REMEMBERED: Final = 4096
 """sessions whose newest head is kept at hand"""
@@ -61,6 +63,7 @@ class Journal:
         self._connections = connections
         self._time = time
         self._clock = clock
+        self._together = Together(connections)
         self._lines = [threading.Lock() for _ in range(LINES)]
         self._lock = threading.Lock()
         self._known: OrderedDict[str, Known] = OrderedDict()
@@ -93,23 +96,29 @@ class Journal:
             return None  # its line is written too
         faults.point("commit.begun")
         record = seal(committed.head)
-        columns = _columns(known, record, committed)
-        with self._connections.borrowed() as connection:
-            faults.point("commit.written")
-            try:
-                row = connection.execute(SQL["commit_step"], columns, binary=True).fetchone()
-            except psycopg.Error as error:
-                raise self._failed(connection, error, session) from None
-            except BaseException:  # Ctrl-C, on either side of the commit
-                self._lost(connection, session)
-                raise
-        if row is None or row[0] is None:
+        one = Traveller(session, _row(known, record, committed))
+        faults.point("commit.written")
+        self._send(one)
+        if not one.is_back:  # a thread that was interrupted had taken it along
+            return self._settled(session, draft.key, known.head.seq)
+        if one.told is None:
             self.forget_session(session)
             return None
-        self._time.told(row[0])
+        self._time.told(one.told)
         self._remember(session, Known(known.sid, committed.head, record))
         self.exchanges[0] += 1
         return committed
+
+    def _send(self, one: Traveller) -> None:
+        """Until it was written or not, or lost; an error where it cannot be, or where nobody can say."""
+        try:
+            self._together.send(one)
+        finally:
+            if not one.is_back or isinstance(one.error, StoreUnavailable):
+                self._lost(one.session)
+        if one.error is not None:
+            self.forget_session(one.session)
+            raise one.error
 
     def _locked(self, session: str, draft: Draft) -> Committed:
         """Planned on the head as it is, which nobody moves meanwhile."""
@@ -141,7 +150,7 @@ class Journal:
         faults.point("commit.written")
         try:
             with connection.pipeline():
-                cursor.execute(SQL["commit_step"], _columns(known, record, committed))
+                cursor.execute(SQL["commit_step"], _row(known, record, committed))
                 for row in snapshots.rows_of(known.sid, committed.step.seq, draft.snapshots):
                     connection.execute(SQL["insert_snapshot"], row)
                 lines.move(connection.cursor(), known.sid, known.head, committed.head)
@@ -152,8 +161,9 @@ class Journal:
             raise
         except psycopg.Error as error:
             raise self._failed(connection, error, session) from None
-        except BaseException:
-            self._lost(connection, session)
+        except BaseException:  # Ctrl-C, on either side of the commit
+            connection.close()
+            self._lost(session)
             raise
         self._remember(session, Known(known.sid, committed.head, record))
         with self._lock:
@@ -188,12 +198,12 @@ class Journal:
         self.forget_session(session)
         ours = self._connections.doubted(connection, error, session)
         if isinstance(ours, StoreUnavailable):
-            self._lost(connection, session)
+            connection.close()
+            self._lost(session)
         return ours
 
-    def _lost(self, connection: Connection, session: str) -> None:
+    def _lost(self, session: str) -> None:
         """A commit is somewhere between here and the disk."""
-        connection.close()
         with self._lock:
             self._known.pop(session, None)
             self._doubts.add(session)
@@ -204,15 +214,18 @@ class Journal:
             with self._connections.reading(session) as cursor:
                 return reading.find_commit(cursor, session, key, after)
         with self._line(session):
-            with self._connections.transaction(session) as cursor:
-                cursor.execute(SQL["lock_head"], (to_bytes(session),))
-                known, _ = self._read_locked(cursor, session)
-                committed = reading.find_commit(cursor, session, key, after)
-                if committed is None:
-                    cursor.execute(SQL["put_head"], (known.sid, seal(_moved(known.head))))
-                self.forget_session(session)
-            with self._lock:
-                self._doubts.discard(session)
+            return self._settled(session, key, after)
+
+    def _settled(self, session: str, key: bytes, after: int) -> Committed | None:
+        with self._connections.transaction(session) as cursor:
+            cursor.execute(SQL["lock_head"], (to_bytes(session),))
+            known, _ = self._read_locked(cursor, session)
+            committed = reading.find_commit(cursor, session, key, after)
+            if committed is None:
+                cursor.execute(SQL["put_head"], (known.sid, seal(_moved(known.head))))
+            self.forget_session(session)
+        with self._lock:
+            self._doubts.discard(session)
         return committed
 
     # -- heads ----------------------------------------------------------------------------------------------------
@@ -260,10 +273,10 @@ class Journal:
         return self._lines[hash(session) % LINES]
 
 
-def _columns(known: Known, record: bytes, committed: Committed) -> tuple[Any, ...]:
+def _row(known: Known, record: bytes, committed: Committed) -> StepRow:
     status = committed.head.status
     changed = status if status != known.head.status else None
-    return commit_columns(known.sid, known.record, record, committed.step, changed)
+    return step_row(known.sid, known.record, record, committed.step, changed)
 
 
 def _moved(head: Head) -> Head:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from hashlib import sha256
-from typing import Any, Final, get_args
+from typing import Any, Final, NamedTuple, get_args
 
 from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
@@ -84,10 +84,33 @@ def step_columns(sid: int, step: Step) -> Row:
     )
 
 
-def commit_columns(sid: int, planned_on: bytes, moved_to: bytes, step: Step, status: str | None) -> Row:
+class StepRow(NamedTuple):
     """Bindings of `commit_step`."""
+
+    sid: int
+    planned_on: bytes
+    moved_to: bytes
+    seq: int
+    at_us: int
+    base: int
+    since: int
+    message_count: int
+    turns: int
+    attempt: int
+    kind: str
+    key: bytes
+    digest: bytes
+    open: bytes | None
+    label: bytes | None
+    label_seal: bytes | None
+    status: str | None
+    body: bytes
+
+
+def step_row(sid: int, planned_on: bytes, moved_to: bytes, step: Step, status: str | None) -> StepRow:
+    """A step as the server takes it: if the head is what it was planned on."""
     label = optional_bytes(step.label)
-    return (
+    return StepRow(
         sid,
         planned_on,
         moved_to,

@@ -17,6 +17,10 @@ FROM relight.heads WHERE sid = (SELECT sid FROM relight.sessions WHERE id = %s) 
 SELECT relight.commit_step(%s::bigint, %b, %b, %s::bigint, %s::bigint, %s::bigint, %s::bigint, %s::bigint, %s::bigint,
                            %s::integer, %t, %b, %b, %b, %b, %b, %t, %b)
 
+-- name: commit_steps
+-- Several in one transaction: the same for each.
+SELECT relight.commit_steps(%b, %b)
+
 -- name: insert_step
 -- A step that was committed elsewhere, as it is.
 INSERT INTO relight.steps (sid, seq, at_us, base, since, message_count, turns, attempt, kind, key, digest, open, label,
