@@ -48,6 +48,7 @@ format: $(READY) ## let ruff rewrite what `make check` would complain about
 	@$(BIN)/ruff check --fix .
 
 bench: $(READY) ## our workload beside the raw floor, in one run
+	@tools/system-packages
 	@$(BIN)/python -m bench
 
 bench-peers: $(READY) ## LangGraph's own savers beside ours, in a scratch environment

@@ -1,8 +1,8 @@
 """`make bench`: ours beside the raw floor and beside git, in the same run. Ratios printed, written as JSON, and drawn.
 
-    python -m bench [--full] [--only journal|workspaces|server] [--strict]
+    python -m bench [--full] [--only journal|stores|workspaces|server] [--strict]
 
-By default workspaces of 1,000 and 10,000 files, under two minutes in all on two idle cores; --full adds 50,000.
+By default workspaces of 1,000 and 10,000 files, about two minutes in all on two idle cores; --full adds 50,000.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from bench import journal, plot, server, workspaces
+from bench import journal, plot, server, stores, workspaces
 
 SIZES = (1_000, 10_000)
 FULL = 50_000
@@ -38,7 +38,7 @@ def main() -> int:
     options = argparse.ArgumentParser(prog="bench", description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     options.add_argument("--turns", type=int, default=2000)
     options.add_argument("--full", action="store_true", help=f"also a workspace of {FULL:,} files")
-    options.add_argument("--only", choices=("journal", "workspaces", "server"))
+    options.add_argument("--only", choices=("journal", "stores", "workspaces", "server"))
     options.add_argument("--build", type=Path, default=Path("build"))
     options.add_argument("--strict", action="store_true", help="exit 1 where a goal is missed")
     given = options.parse_args()
@@ -49,6 +49,9 @@ def main() -> int:
         found, measured = _journal(given.build, given.turns)
         rows += found
         document |= measured
+    if given.only in (None, "stores"):
+        found, document["stores"] = _stores()
+        rows += found
     if given.only in (None, "workspaces"):
         found, tables = _workspaces(given.build, SIZES + ((FULL,) if given.full else ()))
         rows += found
@@ -78,6 +81,17 @@ def _journal(build: Path, turns: int) -> tuple[list[dict[str, Any]], dict[str, A
     return rows, {"growing": long, "many": many, "start": start}
 
 
+def _stores() -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The stores on servers beside raw clients."""
+    found = stores.measure()
+    print("\nPostgreSQL and Redis, beside raw clients with the same durability")
+    for what, rate in found["throughput"].items():
+        print(f"      {what + (' process' if what.endswith(' 1') else ' processes'):<44} {rate:>9,.0f} writes/s")
+    rows = _goals(stores.goals(found))
+    _print_goals(rows)
+    return rows, found
+
+
 def _workspaces(build: Path, sizes: tuple[int, ...]) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Workspaces beside git with a private index, on the same disk as the journal."""
     os.environ.setdefault("RELIGHT_BENCH_DIR", str(build.resolve()))
@@ -85,10 +99,7 @@ def _workspaces(build: Path, sizes: tuple[int, ...]) -> tuple[list[dict[str, Any
     tables = []
     for files in sizes:
         found = workspaces.measure(files, ROUNDS, shutil.which("git") is not None)
-        goals = [
-            {"what": f"{files:,} files: {what}", "value": value, "goal": _ascii(bound), "held": held}
-            for what, value, bound, held in workspaces.goals(found)
-        ]
+        goals = _goals([(f"{files:,} files: {one[0]}", *one[1:]) for one in workspaces.goals(found)])
         _print_table(found)
         _print_goals(goals)
         rows += goals
@@ -102,11 +113,13 @@ def _server(build: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     print(f"\nserver, {server.SESSIONS:,} sessions and {server.SESSIONS * server.STEPS:,} steps in SQLite")
     for what, one in found["pages"].items():
         print(f"      {what:<44} {one['ms']:>9.1f} ms {one['bytes'] / 1e3:>9.1f} kB")
-    rows = [
-        {"what": what, "value": value, "goal": goal, "held": held} for what, value, goal, held in server.goals(found)
-    ]
+    rows = _goals(server.goals(found))
     _print_goals(rows)
     return rows, found
+
+
+def _goals(found: list[tuple[str, float, str, bool]]) -> list[dict[str, Any]]:
+    return [{"what": what, "value": value, "goal": _ascii(goal), "held": held} for what, value, goal, held in found]
 
 
 def _print_table(found: dict[str, Any]) -> None:

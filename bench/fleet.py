@@ -1,4 +1,4 @@
-"""`python -m bench fleet`: many sessions on PostgreSQL beside raw INSERTs, a queue drained, how long takeovers take.
+"""`python -m bench fleet`: a queue drained by workers on PostgreSQL, and how long takeovers take.
 
     python -m bench fleet [--sessions 1000] [--workers 4] [--takeovers 20] [--build build]
 
@@ -10,29 +10,18 @@ from __future__ import annotations
 
 import argparse
 import json
-import multiprocessing
 import os
 import signal
 import statistics
 import tempfile
-import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import psycopg
-
-import relight
 from bench.plot import histogram
 from tests.fleet.stage import Fleet, Judged, wait_until
 from tests.stores.postgres_server import Server, running
 
-CONNECTIONS = 32
-PROCESSES = 4
-SAVES = 150
-"""of each session"""
-BODY = {"role": "user", "content": "x" * 400}
 LEASE, SWEEP = 5.0, 2.0
 SETTINGS = {"RELIGHT_LEASE_SECONDS": f"{LEASE:g}", "RELIGHT_SWEEP_SECONDS": f"{SWEEP:g}"}
 
@@ -51,7 +40,6 @@ def main(words: list[str]) -> int:
         running(own=True, max_connections="300") as server,
         tempfile.TemporaryDirectory(prefix="relight-fleet-") as scratch,
     ):
-        document["throughput"] = throughput(server)
         document["takeovers"] = takeovers(server, Path(scratch), given.takeovers)
         if given.sessions:
             document["drain"] = drain(server, Path(scratch), given.sessions, given.workers)
@@ -59,86 +47,6 @@ def main(words: list[str]) -> int:
     (given.build / "takeover.svg").write_text(histogram(document["takeovers"], bound=LEASE + SWEEP))
     print(f"\n{given.build}/fleet.json, {given.build}/takeover.svg")
     return 0
-
-
-# -- saves ----------------------------------------------------------------------------------------------------------
-
-
-def throughput(server: Server) -> dict[str, float]:
-    """Saves a second of 32 and of 256 sessions, beside raw INSERTs on 32 connections; four processes each, since in a
-    fleet every session has one of its own, and one interpreter would be all that is measured."""
-    url = server.database()
-    relight.open(url).close()
-    with psycopg.connect(url, autocommit=True) as connection:
-        connection.execute("CREATE TABLE floor (id bigserial PRIMARY KEY, session int, seq int, body bytea)")
-    found = {"raw": _rate(_inserting, url, CONNECTIONS, SAVES)}
-    found["32"] = _rate(_saving, url, 32, SAVES)
-    found["256"] = _rate(_saving, url, 256, SAVES // 4)
-    found["raw"] = max(found["raw"], _rate(_inserting, url, CONNECTIONS, SAVES))
-    for sessions in ("32", "256"):
-        ratio = found[sessions] / found["raw"]
-        print(f"{sessions} sessions: {found[sessions]:,.0f} saves/s, {ratio:.2f} x {found['raw']:,.0f} raw INSERTs/s")
-    return found
-
-
-Part = Callable[[str, int, int, Any], None]
-"""url, how many, how often, the gate to wait at: one process's share"""
-
-
-def _rate(part: Part, url: str, many: int, often: int) -> float:
-    """Writes a second of four processes that begin at one moment."""
-    context = multiprocessing.get_context("spawn")
-    gate = context.Barrier(PROCESSES + 1)
-    children = [context.Process(target=part, args=(url, many // PROCESSES, often, gate)) for _ in range(PROCESSES)]
-    for child in children:
-        child.start()
-    gate.wait()
-    begun = time.perf_counter()
-    for child in children:
-        child.join()
-    assert not any(child.exitcode for child in children), "a write failed"
-    return many * often / (time.perf_counter() - begun)
-
-
-def _inserting(url: str, many: int, often: int, gate: Any) -> None:
-    connections = [psycopg.connect(url, autocommit=True) for _ in range(many)]
-    body = json.dumps(BODY).encode()
-
-    def insert(connection: psycopg.Connection[Any]) -> None:
-        for seq in range(often):
-            connection.execute("INSERT INTO floor (session, seq, body) VALUES (%s, %s, %b)", (1, seq, body))
-
-    _in_threads([lambda one=one: insert(one) for one in connections], gate)  # type: ignore[misc]
-
-
-def _saving(url: str, many: int, often: int, gate: Any) -> None:
-    rl = relight.open(url)
-    opened = [rl.session(f"s{os.getpid()}-{n}") for n in range(many)]
-
-    def save(session: Any) -> None:
-        for _ in range(often):
-            session.append(BODY)
-
-    _in_threads([lambda one=one: save(one) for one in opened], gate)  # type: ignore[misc]
-
-
-def _in_threads(tasks: list[Callable[[], None]], gate: Any) -> None:
-    done: list[bool] = []
-
-    def run(task: Callable[[], None]) -> None:
-        task()
-        done.append(True)
-
-    threads = [threading.Thread(target=run, args=(task,)) for task in tasks]
-    gate.wait()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    os._exit(len(done) != len(tasks))  # what is open goes with the process: closing is not what is measured
-
-
-# -- the fleet ------------------------------------------------------------------------------------------------------
 
 
 def drain(server: Server, scratch: Path, sessions: int, workers: int) -> dict[str, float]:
