@@ -99,12 +99,14 @@ class Lane:
                 if self._leads(one):
                     self._take(several)
                     exchange(connections, several, SQL["commit_steps"], packed([each.row for each in several]))
+                    _call(several)
                 else:
                     with suppress(Empty):
                         one.call.get(timeout=LOOK_SECONDS)
         finally:
             one.is_over = True
-            self._go_on(one, several)
+            _call(several)
+            self._pass_on(one)
 
     def _leads(self, one: Traveller) -> bool:
         with self._lock:
@@ -119,15 +121,19 @@ class Lane:
                 several.append(self._waiting[0])
                 self._waiting.popleft()
 
-    def _go_on(self, one: Traveller, several: list[Traveller]) -> None:
-        for other in several:
-            other.is_lost = not other.is_back
-            other.call.put(None)
+    def _pass_on(self, one: Traveller) -> None:
         with self._lock:
             if not one.is_back and one in self._waiting:  # it was interrupted: nobody shall take it along
                 self._waiting.remove(one)
             if self._waiting:
                 self._waiting[0].call.put(None)
+
+
+def _call(several: Sequence[Traveller]) -> None:
+    """They are back, or whoever took them along never will be."""
+    for one in several:
+        one.is_lost = not one.is_back
+        one.call.put(None)
 
 
 def exchange(connections: Connections, several: Sequence[Traveller], statement: bytes, values: Sequence[Any]) -> None:
