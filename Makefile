@@ -7,6 +7,9 @@ READY  := .venv/.ready
 LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
           --no-header --no-emit-index-url $(if $(UPGRADE),--upgrade)
 
+# Every test starts many processes of ours: compiling them anew each time would be most of what they do.
+export PYTHONDONTWRITEBYTECODE =
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test test-teeth test-frameworks test-browser test-agents check format bench bench-peers proof docs lock clean
 
