@@ -52,6 +52,7 @@ class DirectoryBlobs:
 
     def _put(self, target: Path, data: bytes) -> bool:
         if target.exists():
+            _sync(target.parent)  # whoever linked it may not have come to that yet
             return False
         self._make(target.parent)
         beside = target.parent / f"{_BESIDE}{secrets.token_hex(8)}"
@@ -63,6 +64,7 @@ class DirectoryBlobs:
             try:
                 target.hardlink_to(beside)
             except FileExistsError:
+                _sync(target.parent)
                 return False
         finally:
             beside.unlink(missing_ok=True)

@@ -216,7 +216,7 @@ def _recorded(record: dict[str, Any]) -> str:
     writes = record.get("writes")
     if isinstance(writes, list):
         return "writes: " + ", ".join(_short(one[1]) for one in writes if isinstance(one, list) and len(one) > 1)
-    named = [*(record.get("values") or ()), *(record.get("lists") or ())]
+    named = [name for part in ("values", "lists", "maps") for name in record.get(part) or ()]
     return f"{_short(record.get('kind'))} {_short(record.get('id'))}: {', '.join(map(_short, named)) or 'nothing new'}"
 
 

@@ -9,7 +9,8 @@ ever decided on a state that is no longer true: nothing is lost, nothing is doub
     ask -> (one at a time, in the order asked) -> decide on the fold -> commit; overtaken: catch up, decide again
 
 Nothing is read or written before the first use. A session that was removed is not brought back by a late write: only
-somebody who has looked and seen that it is gone may begin it anew.
+somebody who has looked and seen that it is gone may begin it anew. For those who never saw it, the removal is kept for
+some days under a digest of the name: a write that can only be the rest of something does not begin it.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import os
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping
+from hashlib import sha256
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -42,6 +44,7 @@ from relight.journal.chain import broken_links
 from relight.journal.codec import decode_changes
 from relight.journal.describe import derived_status
 from relight.journal.fold import Fold
+from relight.journal.keeping import keepable, unkept
 from relight.model.checkpoint import Checkpoint
 from relight.model.lease import Owner
 from relight.model.policy import Retry
@@ -54,6 +57,8 @@ TRIES: Final = 200
 """how often a writer may be overtaken in a row; each time somebody else has got on"""
 _LOOKS: Final = 3
 """a session may be removed, and another begun, between two looks at it"""
+_REMEMBERED_US: Final = 30 * 86_400 * 1_000_000
+_MOST_REMEMBERED: Final = 1_000
 _PAUSES: Final = Retry(first_seconds=0.001, max_seconds=0.05)
 _BROKEN_OFF: Final = frozenset({"terminated", "failed", "halted"})
 _T = TypeVar("_T")
@@ -76,8 +81,8 @@ Decide = Callable[[Fold], Write | None]
 class Asked:
     """A write that has its place in the row."""
 
-    def __init__(self, joint: Joint, decide: Decide) -> None:
-        self.decide = decide
+    def __init__(self, joint: Joint, decide: Decide, *, begins: bool) -> None:
+        self.decide, self.begins = decide, begins
         self.is_done = False
         self.checkpoint: Checkpoint | None = None
         self.error: BaseException | None = None
@@ -143,9 +148,12 @@ class Joint:
 
     # -- writing ----------------------------------------------------------------------------------------------
 
-    def ask(self, decide: Decide) -> Asked:
-        """Take a place in the row of writes, without waiting; `settle` on what comes back does the work."""
-        asked = Asked(self, decide)
+    def ask(self, decide: Decide, *, begins: bool = True) -> Asked:
+        """Take a place in the row of writes, without waiting; `settle` on what comes back does the work.
+
+        `begins`: could this be the first write of a session? Another one does not begin a session that was removed.
+        """
+        asked = Asked(self, decide, begins=begins)
         self._row.append(asked)
         return asked
 
@@ -153,11 +161,14 @@ class Joint:
         """Write what is decided on the newest state; None where it decides that there is nothing to write."""
         return self.ask(decide).settle()
 
-    def drop(self, *, with_forks: bool = False, only_if: Callable[[Fold], bool] | None = None) -> bool:
+    def drop(
+        self, *, with_forks: bool = False, only_if: Callable[[Fold], bool] | None = None, remembered: bool = False
+    ) -> bool:
         """Remove the session and every byte of it, whoever works on it; False where there was none, or where its
         newest state is not as `only_if` wants it.
 
-        A writer of this program that comes too late does not bring it back.
+        A writer of this program that comes too late does not bring it back; where it is `remembered`, nobody's does
+        that says it cannot be the first.
         """
         with self._lock:
             for failures in range(1, TRIES + 1):
@@ -169,6 +180,8 @@ class Joint:
                     found = self._found_as(only_if)
                     if found is None:
                         return False
+                    if remembered:
+                        self._remember_removal()
                     sweeping.drop(self._context, found, with_forks=with_forks)
                 except NotFound:
                     return False
@@ -230,7 +243,7 @@ class Joint:
             while not mine.is_done:
                 asked = self._row.popleft()
                 try:
-                    asked.checkpoint = self._write(asked.decide)
+                    asked.checkpoint = self._write(asked.decide, asked.begins)
                 except BaseException as error:
                     asked.error = error
                     if not isinstance(error, Exception) and asked is not mine:
@@ -238,8 +251,10 @@ class Joint:
                 finally:
                     asked.is_done = True
 
-    def _write(self, decide: Decide) -> Checkpoint | None:
+    def _write(self, decide: Decide, begins: bool) -> Checkpoint | None:
         for failures in range(1, TRIES + 1):
+            if not begins and self._recorder is None and self._named() is None and self._was_removed():
+                raise _removed(self.name)
             recorder = self._opened(may_create=True)
             assert recorder is not None
             if recorder.is_unsure:
@@ -267,6 +282,22 @@ class Joint:
             recorder.recall("mark")
             return None
         return recorder.recall(before.kind, before.changes)
+
+    # -- removals ---------------------------------------------------------------------------------------------
+
+    def _remember_removal(self) -> None:
+        """Keep, for a while, that a session of this name was removed; nothing of the name itself."""
+        store, now_us = self._context.store, self._context.clock.now_us()
+        times = {one: unkept(record, int) or 0 for one, record in store.kept("removed").items()}
+        oldest = sorted(times, key=times.__getitem__)[: max(0, len(times) - _MOST_REMEMBERED + 1)]
+        for one in {*oldest, *(one for one, at_us in times.items() if at_us < now_us - _REMEMBERED_US)}:
+            store.keep("removed", one, None)
+        store.keep("removed", _digest(self.name), keepable(now_us))
+
+    def _was_removed(self) -> bool:
+        record = self._context.store.kept("removed").get(_digest(self.name))
+        removed_us = unkept(record, int) if record is not None else None
+        return removed_us is not None and self._context.clock.now_us() - removed_us < _REMEMBERED_US
 
     # -- the state --------------------------------------------------------------------------------------------
 
@@ -412,6 +443,10 @@ class Joint:
 
     def _pause(self, failures: int) -> None:
         self._context.clock.sleep(_PAUSES.delay_seconds(failures, self._context.entropy.jitter()))
+
+
+def _digest(name: str) -> str:
+    return sha256(f"relight removed {name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
 def _removed(name: str) -> NotFound:

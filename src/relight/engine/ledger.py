@@ -19,6 +19,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relight.engine.branching import rewind
 from relight.engine.context import Context
 from relight.engine.listing import every_session
 from relight.engine.opening import create, evidence_of, gate, new_identity, refuse_if_held
@@ -116,7 +117,7 @@ class Ledger:
             news = self._read(head, self._seen)
             if news is not None:
                 return news
-        self._seen, self._digest, self._path_head = 0, GENESIS, 0
+        self.read_anew()
         partial = self._read_end(head) if self.start is not None and head.seq > self.least else None
         return partial or self._read_whole(head)
 
@@ -127,8 +128,12 @@ class Ledger:
             raise NotFound(self.name)
         if record.head is None:
             raise self._corrupt("its head row fails its seal", None)
-        self._seen, self._digest, self._path_head = 0, GENESIS, 0
+        self.read_anew()
         return self._read_whole(record.head)
+
+    def read_anew(self) -> None:
+        """What was read could not be used: the next look reads everything again."""
+        self._seen, self._digest, self._path_head = 0, GENESIS, 0
 
     def _read_whole(self, head: Head) -> News:
         news = self._read(head, 0)
@@ -316,42 +321,19 @@ class Ledger:
         """Is everything up to the known head read?"""
         return self._seen == self._recorder.head.seq and not self._recorder.is_unsure
 
-    # -- as a whole -------------------------------------------------------------------------------------------
-
-    def go_back(self) -> int | None:
-        """Leave damage behind: stand on the newest whole checkpoint again; its seq, None where nothing is broken."""
-        record = self._context.store.find(self.identity.id)
-        if record is None:
-            raise NotFound(self.name)
-        found = Found(identity=record.identity, head=record.head, seq=None)
-        checkpoint = go_back_to_whole(self._context, found)
-        if checkpoint is None:
-            return None
-        record = self._context.store.find(self.identity.id)
-        assert record is not None and record.head is not None
-        return record.head.head
-
 
 def begin(context: Context, name: str | None, fields: Mapping[str, Any]) -> Ledger:
     """A new session without a record. Conflict where the name is taken."""
     return Ledger(context, create(context, new_identity(context, name, fields)))
 
 
-def find(context: Context, *, name: str | None = None, id: str | None = None) -> Ledger | None:
-    """The ledger of this name or id, whatever is in it."""
-    record = context.store.find_named(name) if name is not None else None
-    if record is None and id is not None:
-        record = context.store.find(id)
-    return _of(context, record) if record is not None else None
+def keyed(context: Context, *, agent: str, key: str | None = None) -> Iterator[Record]:
+    """All of an agent's, or those with this key, newest created first, damaged ones too."""
+    return every_session(context.store, Query(agent=agent, key=key))
 
 
-def keyed(context: Context, *, agent: str, key: str | None = None) -> Iterator[Ledger]:
-    """All of an agent's, or those with this key, newest created first."""
-    for record in every_session(context.store, Query(agent=agent, key=key)):
-        yield _of(context, record)
-
-
-def _of(context: Context, record: Record) -> Ledger:
+def opened(context: Context, record: Record) -> Ledger:
+    """The ledger of a session, whatever is in it. Corrupt where its row is damaged."""
     if record.head is None:
         name = record.identity.name or record.identity.id
         chain = chain_of(context.store, record.identity)
@@ -371,6 +353,23 @@ def remove(context: Context, identities: Sequence[Identity]) -> None:
         if others:
             raise HasForks(identity.name or identity.id, others)
     context.store.delete(ids)
+
+
+def go_back(context: Context, identity: Identity, *, before: int | None = None) -> bool:
+    """Leave damage behind: stand on the newest whole checkpoint again; False where nothing is broken.
+
+    `before`: a step that is whole, but holds what its framework cannot read; False where nothing is whole before it.
+    """
+    record = context.store.find(identity.id)
+    if record is None:
+        raise NotFound(identity.name or identity.id)
+    found = Found(identity=record.identity, head=record.head, seq=None)
+    if before is None:
+        return go_back_to_whole(context, found) is not None
+    good = newest_whole(context.store, chain_of(context.store, identity), below=before)
+    if good is not None:
+        rewind(context, msgspec.structs.replace(found, seq=good))
+    return good is not None
 
 
 def write_whole(

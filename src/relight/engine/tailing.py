@@ -18,7 +18,8 @@ from relight.engine.reading import Found, chain_of
 from relight.errors import Corrupt, NotFound
 from relight.journal.codec import Undecodable, decode_changes
 from relight.journal.describe import derived_status
-from relight.journal.lineage import stretches
+from relight.journal.lineage import stretches, visible
+from relight.journal.threads import AGENT, conversation, spoken
 from relight.model.checkpoint import at
 from relight.model.status import LIVE
 from relight.model.step import Changes, Step, StepKind
@@ -62,7 +63,7 @@ def event_of(step: Step, changes: Changes) -> Event:
         at=at(step.at_us),
         attempt=step.attempt,
         label=step.label,
-        messages=list(changes.messages),
+        messages=list(changes.messages) or spoken(changes.record),
         intents=built(changes.intents),
         outcomes=[_outcome(one) for one in changes.outcomes],
         state=changes.state or {},
@@ -107,6 +108,15 @@ def history(context: Context, found: Found, *, after: int = 0) -> Iterator[Event
     for stretch in stretches(chain_of(context.store, found.identity), after=after, upto=head.seq):
         for step in context.store.steps(stretch.session, after=stretch.after, upto=stretch.upto):
             yield event_from(step, found)
+
+
+def thread(context: Context, found: Found, seq: int) -> list[dict[str, Any]]:
+    """The conversation of a framework's thread at a checkpoint, which its records hold; none of any other session."""
+    if found.identity.agent != AGENT:
+        return []
+    events = {event.seq: event for event in history(context, found) if event.seq <= seq}
+    path = visible({event.seq: event.base for event in events.values()}, head=seq, since=0)
+    return conversation({one: events[one].record for one in path if events[one].record is not None})
 
 
 def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: float = POLL_SECONDS) -> Iterator[Event]:

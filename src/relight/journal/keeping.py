@@ -1,4 +1,5 @@
-"""Small records beside the sessions: what a queue allows, what it has given away, who works. Sealed, data only.
+"""Small records beside the sessions: what a queue allows, what it has given away, who works, what was removed. Sealed,
+data only.
 
 A record that fails its seal counts as not there: a queue without one allows everything, a worker says again who it is.
 """
@@ -12,7 +13,7 @@ import msgspec
 
 from relight.model.queueing import Queue, Slots, Worker
 
-KeptKind = Literal["queue", "slots", "worker", "note"]
+KeptKind = Literal["queue", "slots", "worker", "note", "removed"]
 SEAL_BYTES: Final = 8
 _DOMAIN: Final = b"relight kept record 1\n"
 _T = TypeVar("_T", Queue, Slots, Worker, int)

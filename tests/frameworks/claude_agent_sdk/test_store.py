@@ -21,6 +21,7 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey
 
 import relight
+from relight.engine import joining
 from relight.errors import Corrupt, HasForks, InvalidMessage, NotFound, UsageError
 from relight.frameworks.claude_agent_sdk import RelightSessionStore
 from relight.model.policy import Retention
@@ -165,7 +166,8 @@ def test_the_rest_of_a_removed_transcript_does_not_come_back(place: Open) -> Non
     append(here, lines)
     asyncio.run(here.delete(KEY))
     late = turn("and then", parent=lines[-1]["uuid"])
-    for store in (here, there, here, there):
+    never_saw_it = RelightSessionStore(place())
+    for store in (here, there, here, there, never_saw_it):
         with pytest.raises(NotFound):
             append(store, late)
         with pytest.raises(NotFound):
@@ -176,6 +178,31 @@ def test_the_rest_of_a_removed_transcript_does_not_come_back(place: Open) -> Non
     assert list(here._rl.sessions()) == []
     append(there, lines)
     assert load(there) == load(here) == lines
+
+
+def test_removals_are_remembered_for_a_while_in_little_room_and_without_a_name(
+    place: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joining, "_MOST_REMEMBERED", 3)
+    rl = place()
+    for number in range(5):
+        key: SessionKey = {**KEY, "session_id": f"canary-{number}"}
+        append(RelightSessionStore(rl), turn("hello"), key)
+        asyncio.run(RelightSessionStore(rl).delete(key))
+    kept = rl._context.store.kept("removed")
+    assert len(kept) == 3 and "canary" not in repr(kept)
+    late = turn("and then", parent="somewhere")
+    with pytest.raises(NotFound):
+        append(RelightSessionStore(rl), late, key)
+    monkeypatch.setattr(joining, "_REMEMBERED_US", 0)
+    append(RelightSessionStore(rl), late, key)
+    assert load(RelightSessionStore(rl), key) == late
+
+
+def test_a_conversation_that_began_elsewhere_may_be_gone_on_with_here(place: Open) -> None:
+    store, rest = RelightSessionStore(place()), turn("and then", parent="somewhere")
+    append(store, rest)
+    assert load(store) == rest
 
 
 def test_a_transcript_with_forks_of_relight_is_not_removed_under_them(place: Open) -> None:

@@ -181,6 +181,13 @@ def test_a_run_that_ended_unseen_does_not_hold_its_thread(place: Open, tmp_path:
     again.invoke({"messages": ["go"]}, config("t"))
 
 
+def test_a_run_that_stopped_before_a_node_is_over_for_other_programs_soon(place: Open) -> None:
+    here, there = RelightSaver(place(), lease_seconds=60.0), RelightSaver(place(), busy="wait")
+    asking().compile(checkpointer=here, interrupt_before=["b"]).invoke({"messages": ["go"]}, config("t"))
+    asking().compile(checkpointer=there).invoke(None, config("t"))
+    assert place().get("t").reason == "may I?"
+
+
 def test_a_program_that_saves_by_itself_holds_the_thread_for_its_lease() -> None:
     clock = ManualClock()
     with relight.open("memory:", clock=clock) as rl:

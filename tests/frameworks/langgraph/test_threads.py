@@ -73,6 +73,23 @@ def test_another_program_that_still_works_on_it_is_refused_too(place: Open) -> N
     assert list(place().sessions()) == []
 
 
+def test_a_late_write_does_not_get_into_the_next_thread_of_the_same_id(place: Open) -> None:
+    first = RelightSaver(place())
+    late = conversation(first, "t", 2)[-1]
+    first.delete_thread("t")
+    at = conversation(first, "t", 2)[-1]
+    first.close()
+    for saver in (RelightSaver(place()), first):
+        with pytest.raises(ThreadGone):
+            saver.put_writes(late, [("messages", ["late"])], "task")
+    first.prune(["t"])
+    stranger = RelightSaver(place())
+    stranger.put_writes(at, [("messages", ["in time"])], "task")
+    found = stranger.get_tuple(config("t"))
+    assert found is not None and found.pending_writes == [("task", "messages", ["in time"])]
+    assert found.checkpoint["id"] == at["configurable"]["checkpoint_id"]
+
+
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_a_graph_that_runs_while_its_thread_is_deleted_ends_with_an_error(
     place: Open, tmp_path: Path, durability: Any
@@ -143,9 +160,9 @@ def test_pruning_keeps_the_newest_whole_and_frees_the_rest(tmp_path: Path) -> No
         put(saver, config("t"), {"messages": [CANARY], "x": 1})
         made = conversation(saver, "t", 4)
         put(saver, config("t", ns="child"), {"y": 2})
-        newest = saver.get_tuple(config("t"))
+        newest, born = saver.get_tuple(config("t")), rl.get("t").created_at
         saver.prune(["t", "nobody"])
-        assert newest is not None
+        assert newest is not None and rl.get("t").created_at == born
         kept = saver.get_tuple(config("t"))
         assert kept is not None
         assert kept.checkpoint == newest.checkpoint

@@ -137,13 +137,14 @@ class RelightSessionStore(SessionStore):
         def decide(fold: Fold) -> Write | None:
             return known.append(fold, lines, subpath, summarise)
 
-        asked = joint.ask(decide)  # here, before anything is awaited: this is the order of the calls
+        begins = subpath is None and transcripts.begins(lines)
+        asked = joint.ask(decide, begins=begins)  # here, before anything is awaited: this is the order of the calls
 
         def settle() -> None:
             try:
                 asked.settle()
             except NotFound:
-                if subpath is not None or not transcripts.begins(lines):
+                if not begins:
                     raise  # the rest of a removed transcript: it does not come back
                 joint.forget()
                 joint.write(decide)
@@ -183,7 +184,7 @@ class RelightSessionStore(SessionStore):
         joint, _ = self._joint(key)
         subpath = _subpath(key)
         if subpath is None:
-            await _in_thread(joint.drop)
+            await _in_thread(partial(joint.drop, remembered=True))
             return
 
         def forget() -> None:

@@ -5,20 +5,21 @@ The records are made anew, because they name one another by number: what is left
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import msgspec
 
-from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Stored, Write
-from relight.frameworks.langgraph.records import ListPart, Named, Put, Writes, pack, page_of
+from relight.frameworks.langgraph import lists, maps
+from relight.frameworks.langgraph.index import PAGE_RECORDS, Encoded, Index, Stored, Write
+from relight.frameworks.langgraph.records import ListPart, MapPart, Named, Put, Writes, pack, page_of
 from relight.model.session import GENESIS
 from relight.model.step import StepKind
 
 _FIRST: int = 2
 """the record behind the step that begins the session"""
 
-Encoded = msgspec.Raw | Sequence[bytes]
-"""a value, or the elements of a list"""
+
+_Part = msgspec.Raw | ListPart | MapPart
 
 
 class Builder:
@@ -29,8 +30,8 @@ class Builder:
         self._named: list[Named] = []
         self._newest: tuple[int, Put] | None = None
         """where the last checkpoint's record stands, and it"""
-        self._last: dict[tuple[str, str], tuple[int, Encoded, int]] = {}
-        """namespace and channel to the record that has its last value, the value, and its weight"""
+        self._last: dict[tuple[str, str], tuple[int, Encoded, _Part]] = {}
+        """namespace and channel to the record that has its last value, the value, and how it stands there"""
 
     def put(
         self,
@@ -44,28 +45,26 @@ class Builder:
     ) -> None:
         """One checkpoint with all its values."""
         seq = len(self._records) + _FIRST
-        plain: dict[str, msgspec.Raw] = {}
-        lists: dict[str, ListPart] = {}
+        held: dict[str, _Part] = {}
         at: dict[str, int] = {}
         for channel, value in values.items():
             last = self._last.get((ns, channel))
-            if isinstance(value, msgspec.Raw):
-                if last is not None and isinstance(last[1], msgspec.Raw) and bytes(last[1]) == bytes(value):
-                    at[channel] = last[0]
-                else:
-                    plain[channel] = value
-                    self._last[ns, channel] = seq, value, 0
-                continue
-            part = _part(value, last)
-            if part is None:
-                assert last is not None
+            if last is not None and type(last[1]) is type(value) and _is_equal(last[1], value):
                 at[channel] = last[0]
-            else:
-                lists[channel] = part
-                self._last[ns, channel] = seq, list(value), part.weight
+                continue
+            held[channel] = part = _part(value, last)
+            self._last[ns, channel] = seq, value, part
         record = Put(
-            ns=ns, id=id, parent=parent, rest=rest, metadata=metadata, values=plain, lists=lists, at=at
-        )  # fmt: skip
+            ns=ns,
+            id=id,
+            parent=parent,
+            rest=rest,
+            metadata=metadata,
+            values={channel: part for channel, part in held.items() if isinstance(part, msgspec.Raw)},
+            lists={channel: part for channel, part in held.items() if isinstance(part, ListPart)},
+            maps={channel: part for channel, part in held.items() if isinstance(part, MapPart)},
+            at=at,
+        )
         self._newest = len(self._records), record
         self._records.append((pack(record), "state"))
         self._named.append((seq, ns, id, parent, True))
@@ -90,19 +89,28 @@ class Builder:
         return records
 
 
-def _part(value: Sequence[bytes], last: tuple[int, Encoded, int] | None) -> ListPart | None:
-    """The part of a list that is new; None where nothing is."""
-    if last is not None and not isinstance(last[1], msgspec.Raw):
-        seq, before, weight = last
-        keep = next((n for n, (a, b) in enumerate(zip(value, before, strict=False)) if a != b), None)
-        keep = min(len(value), len(before)) if keep is None else keep
-        if keep == len(value) == len(before):
-            return None
-        grown = weight + len(value) - keep
-        if keep and grown <= 2 * len(value):
-            add = [msgspec.Raw(one) for one in value[keep:]]
-            return ListPart(size=len(value), base=seq, keep=keep, add=add, weight=grown)
-    return ListPart(size=len(value), add=[msgspec.Raw(one) for one in value], weight=len(value))
+def _is_equal(one: Encoded, other: Encoded) -> bool:
+    if isinstance(one, msgspec.Raw) and isinstance(other, msgspec.Raw):
+        return bytes(one) == bytes(other)
+    return one == other and (not isinstance(one, Mapping) or list(one) == list(other))
+
+
+def _part(value: Encoded, last: tuple[int, Encoded, _Part] | None) -> _Part:
+    """What is to be written of a value, behind the one before."""
+    if isinstance(value, msgspec.Raw):
+        return value
+    seq, before, part = last if last is not None else (0, (), None)
+    if isinstance(value, Mapping):
+        if isinstance(part, MapPart) and isinstance(before, Mapping):
+            return maps.part_of(value, seq, part, None, before, _as_it_is)
+        return maps.whole(value, _as_it_is)
+    if isinstance(part, ListPart) and isinstance(before, list):
+        return lists.part_of(value, seq, part, None, lambda: before, _as_it_is)
+    return lists.whole(value, _as_it_is)
+
+
+def _as_it_is(one: bytes, _: object) -> bytes:
+    return one
 
 
 def rebuilt(index: Index, keep: Iterable[Stored]) -> list[tuple[bytes, StepKind]]:
@@ -114,11 +122,15 @@ def rebuilt(index: Index, keep: Iterable[Stored]) -> list[tuple[bytes, StepKind]
         for channel in index.channels(stored):
             seq = index.place(stored, channel)
             assert seq is not None
-            raw = index.raw(seq, channel)
-            values[channel] = raw if raw is not None else list(index.elements(seq, channel))
+            values[channel] = _copied(index.encoded(seq, channel))
         builder.put(ns=put.ns, id=put.id, parent=put.parent, rest=put.rest, metadata=put.metadata, values=values)
         builder.writes(ns=put.ns, id=put.id, writes=_as_written(index, put))
     return builder.records
+
+
+def _copied(held: Encoded) -> Encoded:
+    """As it is now: the index goes on using its own."""
+    return held if isinstance(held, msgspec.Raw) else dict(held) if isinstance(held, Mapping) else list(held)
 
 
 def _as_written(index: Index, put: Put) -> list[Write]:

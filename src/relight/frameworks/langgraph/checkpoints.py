@@ -1,7 +1,7 @@
 """Between LangGraph's checkpoints and our records: what a `put` writes, and what a reader is given.
 
 `whole` decodes one checkpoint. `outline` decodes nothing but names: its parts decode themselves when they are looked
-at. A list is decoded from its elements, each of which was written once.
+at. A list or a mapping is decoded from its elements, each of which was written once.
 """
 
 from __future__ import annotations
@@ -14,10 +14,12 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import CheckpointTuple, DeltaChannelHistory
 
 from relight.errors import InvalidMessage
-from relight.frameworks.langgraph.index import Index, Stored
+from relight.frameworks.langgraph import lists, maps
+from relight.frameworks.langgraph.index import Stored
 from relight.frameworks.langgraph.lazy import LazyDict, LazyList
-from relight.frameworks.langgraph.lists import Live, part_of, same_encoded
-from relight.frameworks.langgraph.records import ListPart, Put, Writes, pack, plain
+from relight.frameworks.langgraph.lists import Live
+from relight.frameworks.langgraph.maps import is_divisible
+from relight.frameworks.langgraph.records import ListPart, MapPart, Put, Writes, pack, plain
 from relight.frameworks.langgraph.thread import Thread
 from relight.frameworks.langgraph.values import Values
 from relight.journal.codec import Undecodable
@@ -32,27 +34,64 @@ _COUNTERS: Final = "counters_since_delta_snapshot"
 class PutDraft:
     """A checkpoint ready to be written, and what is to be remembered once it is."""
 
-    def __init__(self, ns: str) -> None:
+    def __init__(self, thread: Thread, values: Values, ns: str) -> None:
         self.data = b""
         self.ns = ns
         self.values: dict[str, msgspec.Raw] = {}
         self.lists: dict[str, ListPart] = {}
+        self.maps: dict[str, MapPart] = {}
         self.at: dict[str, int] = {}
-        self._lists: list[tuple[str, list[Any], ListPart]] = []
+        self._index, self._live, self._pack = thread.index, thread.live, values.pack
+        self._given: dict[str, Any] = {}
 
-    def add_list(self, channel: str, value: list[Any], part: ListPart) -> None:
-        """A list, as its part."""
-        self.lists[channel] = part
-        self._lists.append((channel, value, part))
+    def add(self, channel: str, value: Any, place: int | None) -> None:
+        """A value that may be new; `place`: the record that has the one before."""
+        before = self._index.record(place) if place is not None else None
+        if type(value) is list:
+            self.lists[channel] = self._list(channel, value, place or 0, before)
+            self._given[channel] = value
+        elif is_divisible(value):
+            self.maps[channel] = self._map(channel, value, place or 0, before)
+            self._given[channel] = value
+        else:
+            raw = msgspec.Raw(self._pack(value, channel))
+            if place is not None and before is not None and bytes(before.values.get(channel, b"")) == bytes(raw):
+                self.at[channel] = place
+            else:
+                self.values[channel] = raw
+
+    def _list(self, channel: str, value: list[Any], place: int, before: Put | None) -> ListPart:
+        def pack(one: Any, at: int) -> bytes:
+            return self._pack(one, f"{channel}[{at}]")
+
+        part = before.lists.get(channel) if before is not None else None
+        if part is None:
+            return lists.whole(value, pack)
+        live = self._live.get((self.ns, channel))
+        known = live if isinstance(live, Live) and live.seq == place else None
+        return lists.part_of(value, place, part, known, lambda: self._index.elements(place, channel), pack)
+
+    def _map(self, channel: str, value: dict[str, Any], place: int, before: Put | None) -> MapPart:
+        def pack(one: Any, key: str) -> bytes:
+            return self._pack(one, f"{channel}.{key}")
+
+        part = before.maps.get(channel) if before is not None else None
+        if part is None:
+            return maps.whole(value, pack)
+        live = self._live.get((self.ns, channel))
+        known = live[1] if isinstance(live, tuple) and live[0] == place else None
+        return maps.part_of(value, place, part, known, self._index.entries(place, channel), pack)
 
     def saved(self, thread: Thread, seq: int) -> None:
-        """It is durable: from now on these lists are what the next one is compared with."""
-        for channel, value, part in self._lists:
-            live = thread.live.get((self.ns, channel))
-            if live is not None and part.base and live.seq == part.base:
-                live.goes_on(seq, part.keep, value[part.keep :], part.weight)
+        """It is durable: from now on these lists and mappings are what the next ones are compared with."""
+        for channel, value in self._given.items():
+            part, live = self.lists.get(channel), thread.live.get((self.ns, channel))
+            if part is None:
+                thread.live[self.ns, channel] = seq, dict(value)
+            elif isinstance(live, Live) and live.seq == part.base and not part.then:
+                live.goes_on(seq, part.keep, value[part.keep :])
             else:
-                thread.live[self.ns, channel] = Live(seq, list(value), part.weight)
+                thread.live[self.ns, channel] = Live(seq, list(value))
 
 
 def new_put(
@@ -65,23 +104,22 @@ def new_put(
     new_versions: Mapping[str, Any],
 ) -> PutDraft:
     """The record of a checkpoint: what is new with it, and where the rest lies."""
-    draft = PutDraft(ns)
+    draft = PutDraft(thread, values, ns)
     before = thread.index.find(ns, parent) if parent is not None else None
-    versions_before = plain(before.put.rest).get("channel_versions", {}) if before is not None else {}
+    versions_before = _versions(thread, before) if before is not None else {}
     versions = checkpoint["channel_versions"]
     for channel, value in checkpoint[_VALUES].items():
         place = thread.index.place(before, channel) if before is not None else None
         is_new = channel in new_versions or versions_before.get(channel) != versions.get(channel)
         if place is not None and not is_new:
             draft.at[channel] = place
-        elif type(value) is list:
-            _add_list(draft, thread, values, channel, value, place)
-        else:
-            raw = msgspec.Raw(values.pack(value, channel))
-            if place is not None and _is_same_value(thread.index, place, channel, raw):
-                draft.at[channel] = place
-            else:
-                draft.values[channel] = raw
+            continue
+        try:
+            draft.add(channel, value, place)
+        except KeyError:
+            if before is None:
+                raise
+            raise thread.damaged(before.seq, f"a part of its channel {channel!a} is missing") from None
     rest = {key: value for key, value in checkpoint.items() if key not in (_VALUES, "id")}
     record = Put(
         page=thread.index.due_page(),
@@ -92,35 +130,19 @@ def new_put(
         metadata=msgspec.Raw(values.pack(dict(metadata), "metadata")),
         values=draft.values,
         lists=draft.lists,
+        maps=draft.maps,
         at=draft.at,
     )
     draft.data = pack(record)
     return draft
 
 
-def _is_same_value(index: Index, place: int, channel: str, raw: msgspec.Raw) -> bool:
-    stored = index.raw(place, channel)
-    return stored is not None and bytes(stored) == bytes(raw)
-
-
-def _add_list(
-    draft: PutDraft, thread: Thread, values: Values, channel: str, value: list[Any], place: int | None
-) -> None:
-    def encode(one: Any, at: int) -> bytes:
-        return values.pack(one, f"{channel}[{at}]")
-
-    part_before = thread.index.part(place, channel) if place is not None else None
-    if place is None or part_before is None:
-        draft.add_list(channel, value, part_of(value, 0, 0, 0, encode))
-        return
-    live = thread.live.get((draft.ns, channel))
-    keep, known = 0, min(len(value), part_before.size)
-    if live is not None and live.seq == place:
-        keep = live.same(value)
-    if keep < known:
-        stored = thread.index.elements(place, channel)
-        keep += same_encoded(value[keep:], stored[keep:], lambda one, at, past=keep: encode(one, at + past))  # type: ignore[misc]
-    draft.add_list(channel, value, part_of(value, keep, place, part_before.weight, encode))
+def _versions(thread: Thread, before: Stored) -> Mapping[str, Any]:
+    rest = plain(before.put.rest)
+    versions = rest.get("channel_versions", {}) if type(rest) is dict else None
+    if type(versions) is not dict:
+        raise thread.damaged(before.seq, "'checkpoint' is not a mapping")
+    return versions
 
 
 def new_writes(values: Values, ns: str, id: str, task: str, path: str, writes: Sequence[tuple[int, str, Any]]) -> bytes:
@@ -165,8 +187,7 @@ class Checkpoints:
 
     def metadata(self, thread: Thread, stored: Stored) -> dict[str, Any]:
         """Of a checkpoint."""
-        found: dict[str, Any] = self._read(thread, stored.seq, _record(thread, stored).metadata, "metadata")
-        return found
+        return self._mapping(thread, stored.seq, _record(thread, stored).metadata, "metadata")
 
     def matches(self, thread: Thread, stored: Stored, filter: Mapping[str, Any]) -> bool:
         """Has its metadata these values?"""
@@ -232,8 +253,15 @@ class Checkpoints:
             with thread.lock:
                 raise thread.damaged(seq, f"{what!a} cannot be read: {error}") from None
 
+    def _mapping(self, thread: Thread, seq: int, raw: msgspec.Raw, what: str) -> dict[str, Any]:
+        found = self._read(thread, seq, raw, what)
+        if type(found) is not dict:
+            with thread.lock:
+                raise thread.damaged(seq, f"{what!a} is not a mapping")
+        return found
+
     def _rest(self, thread: Thread, stored: Stored) -> dict[str, Any]:
-        rest: dict[str, Any] = self._read(thread, stored.seq, _record(thread, stored).rest, "checkpoint")
+        rest = self._mapping(thread, stored.seq, _record(thread, stored).rest, "checkpoint")
         rest["id"] = stored.id
         return rest
 
@@ -254,21 +282,23 @@ class Checkpoints:
         seq = index.place(stored, channel)
         assert seq is not None
         try:
-            raw = index.raw(seq, channel)
-            elements = index.elements(seq, channel) if raw is None else []
+            held = index.encoded(seq, channel)
         except KeyError:
             raise thread.damaged(stored.seq, f"a part of its channel {channel!a} is missing") from None
-        if raw is not None:
-            return self._read(thread, seq, raw, channel)
+        if isinstance(held, msgspec.Raw):
+            return self._read(thread, seq, held, channel)
         unpack = self._values.unpack
+        value: Any
         try:
-            value = [unpack(one, channel) for one in elements]
+            if isinstance(held, Mapping):
+                value = {key: unpack(one, channel) for key, one in held.items()}
+            else:
+                value = [unpack(one, channel) for one in held]
         except (Undecodable, InvalidMessage) as error:
             raise thread.damaged(seq, f"{channel!a} cannot be read: {error}") from None
         if live:
-            part = index.part(seq, channel)
-            assert part is not None
-            thread.live[stored.ns, channel] = Live(seq, list(value), part.weight)
+            kept = Live(seq, list(value)) if type(value) is list else (seq, dict(value))
+            thread.live[stored.ns, channel] = kept
         return value
 
     def _locked_pending(self, thread: Thread, stored: Stored) -> list[tuple[str, str, Any]]:

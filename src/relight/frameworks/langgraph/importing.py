@@ -6,7 +6,7 @@ interrupted is simply run again. Another thread of the same id is never touched.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,9 +15,10 @@ import msgspec
 from relight.engine.context import Context
 from relight.errors import RelightError
 from relight.frameworks.langgraph import naming
-from relight.frameworks.langgraph.builder import Builder, Encoded
+from relight.frameworks.langgraph.builder import Builder
 from relight.frameworks.langgraph.foreign import Foreign, Refusal
-from relight.frameworks.langgraph.index import Index, Write
+from relight.frameworks.langgraph.index import Encoded, Index, Write
+from relight.frameworks.langgraph.maps import is_divisible
 from relight.frameworks.langgraph.records import plain
 from relight.frameworks.langgraph.sources import ForeignCheckpoint, ForeignWrite, Source, opened
 from relight.frameworks.langgraph.thread import Thread
@@ -115,7 +116,11 @@ def _grouped(writes: Iterator[ForeignWrite]) -> dict[tuple[str, str], list[Write
 
 
 def _encoded(value: Any) -> Encoded:
-    return [encoded(one) for one in value] if type(value) is list else msgspec.Raw(encoded(value))
+    if type(value) is list:
+        return [encoded(one) for one in value]
+    if is_divisible(value):
+        return {key: encoded(one) for key, one in value.items()}
+    return msgspec.Raw(encoded(value))
 
 
 def _add(builder: Builder, checkpoint: ForeignCheckpoint, values: dict[str, Encoded], writes: list[Write]) -> None:
@@ -138,8 +143,7 @@ def _digests(index: Index) -> list[bytes]:
         for channel in index.channels(stored):
             seq = index.place(stored, channel)
             assert seq is not None
-            raw = index.raw(seq, channel)
-            values[channel] = raw if raw is not None else index.elements(seq, channel)
+            values[channel] = index.encoded(seq, channel)
         put = stored.put
         writes = list(index.written(put.ns, put.id).values())
         outline = [put.ns, put.id, put.parent, plain(put.rest), plain(put.metadata)]
@@ -147,12 +151,20 @@ def _digests(index: Index) -> list[bytes]:
     return sorted(found)
 
 
+def _parts(value: Encoded) -> list[bytes]:
+    if isinstance(value, msgspec.Raw):
+        return [bytes(value)]
+    if isinstance(value, Mapping):
+        return [b"map", *(part for key, one in value.items() for part in (encoded(key), one))]
+    return [b"list", *value]
+
+
 def _digest(outline: Sequence[Any], values: dict[str, Encoded], writes: Sequence[Write]) -> bytes:
     """A checkpoint with its values and writes, as one number."""
     state = sha256(encoded(outline))
     for channel in sorted(values):
         value = values[channel]
-        parts = [bytes(value)] if isinstance(value, msgspec.Raw) else [b"list", *value]
+        parts = _parts(value)
         state.update(encoded([channel, len(parts)]))
         for part in parts:
             state.update(len(part).to_bytes(8, "big") + part)

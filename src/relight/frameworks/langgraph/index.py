@@ -8,18 +8,22 @@ records between two pages are read, and verified, together and when the first of
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
 
 from relight.engine.ledger import Entry
-from relight.frameworks.langgraph.records import ListPart, Named, Page, Put, Writes, page_of, unpack
+from relight.frameworks.langgraph.records import ListPart, MapPart, Named, Page, Put, Writes, page_of, unpack
 from relight.journal.codec import Undecodable
+from relight.journal.threads import put_together
 from relight.model.session import GENESIS
 
 PAGE_RECORDS: Final = 256
 """records from which on the next checkpoint carries a page"""
+
+Encoded = msgspec.Raw | Sequence[bytes] | Mapping[str, bytes]
+"""a value; the elements of a list; the entries of a mapping"""
 
 Link = tuple[int, bytes]
 """a record with a page, and the digest of its step"""
@@ -75,6 +79,8 @@ class Index:
         self._writes: dict[tuple[str, str], dict[tuple[str, int], Write]] = {}
         self._lists: dict[tuple[str, str], tuple[int, list[bytes]]] = {}
         """the list of a channel that was put together last"""
+        self._maps: dict[tuple[str, str], tuple[int, dict[str, bytes]]] = {}
+        """the mapping of a channel that was put together last"""
         self.size_bytes = 0
         self._page: Link = (0, GENESIS)
         self._loose: list[Named] = []
@@ -217,26 +223,24 @@ class Index:
     def channels(self, stored: Stored) -> list[str]:
         """The channels that have a value in a checkpoint."""
         put = stored.put
-        return [*put.values, *put.lists, *put.at]
+        return [*put.values, *put.lists, *put.maps, *put.at]
 
     def place(self, stored: Stored, channel: str) -> int | None:
         """The record that has a channel's value; None where it has none."""
         put = stored.put
-        if channel in put.values or channel in put.lists:
+        if channel in put.values or channel in put.lists or channel in put.maps:
             return stored.seq
         return put.at.get(channel)
 
-    def raw(self, seq: int, channel: str) -> msgspec.Raw | None:
-        """The encoded value in a record; None where it is a list, kept as a part. KeyError where it is missing."""
+    def encoded(self, seq: int, channel: str) -> Encoded:
+        """What a record holds of a channel, whole. Not to be changed. KeyError where it, or a part, is missing."""
         put = self.record(seq)
-        return None if channel in put.lists else put.values[channel]
-
-    def part(self, seq: int, channel: str) -> ListPart | None:
-        """The part of a list that a record holds."""
-        return self.record(seq).lists.get(channel)
+        if channel in put.lists:
+            return self.elements(seq, channel)
+        return self.entries(seq, channel) if channel in put.maps else put.values[channel]
 
     def elements(self, seq: int, channel: str) -> list[bytes]:
-        """The encoded elements of the list that a record holds. Not to be changed. KeyError where a part is missing."""
+        """The encoded elements of the list that a record holds."""
         ns = self.record(seq).ns
         known = self._lists.get((ns, channel))
         parts: list[ListPart] = []
@@ -249,16 +253,38 @@ class Index:
             at, last = part.base, at
         elements = known[1] if known is not None and at == known[0] and at else []
         if elements and at != seq and parts[-1].keep < len(elements):
-            elements = elements[: parts[-1].keep]  # an older branch may still be asked for
-        for part in reversed(parts):
-            if len(elements) < part.keep:
-                raise KeyError(part.base)
-            del elements[part.keep :]
-            elements.extend(map(bytes, part.add))
-            if len(elements) != part.size:
-                raise KeyError(part.base)
+            elements = elements[:]  # an older branch may still be asked for
+        self._lists.pop((ns, channel), None)  # it is used up, also where the parts do not fit
+        try:
+            for part in reversed(parts):
+                add = list(map(bytes, part.add))
+                elements = put_together(elements, keep=part.keep, then=part.then, add=add, size=part.size)
+        except ValueError:
+            raise KeyError(seq) from None
         self._lists[ns, channel] = seq, elements
         return elements
+
+    def entries(self, seq: int, channel: str) -> dict[str, bytes]:
+        """The encoded entries of the mapping that a record holds."""
+        ns = self.record(seq).ns
+        known = self._maps.get((ns, channel))
+        parts: list[MapPart] = []
+        at, last = seq, seq + 1
+        while at and (known is None or at != known[0]):
+            if at >= last:
+                raise KeyError(at)
+            part = self.record(at).maps[channel]
+            parts.append(part)
+            at, last = part.base, at
+        entries = dict(known[1]) if known is not None and at else {}
+        for part in reversed(parts):
+            for key in part.gone:
+                del entries[key]
+            entries.update((key, bytes(raw)) for key, raw in part.entries.items())
+            if len(entries) != part.size:
+                raise KeyError(part.base)
+        self._maps[ns, channel] = seq, entries
+        return entries
 
 
 def _by_id(named: tuple[int, int, str, str | None]) -> str:

@@ -1,11 +1,12 @@
 """Which part of a list is new. Elements that are the same objects as before are not looked into again.
 
-A reducer such as `add_messages` makes a new list of the same objects, so identity finds the common beginning at once.
-Where the objects are others (another process wrote the parent), the encoded elements are compared instead.
+A reducer such as `add_messages` makes a new list of the same objects, so identity finds what is kept at once: mostly a
+common beginning, after a removal or a replacement some pieces. Where the objects are others (another process wrote the
+parent), the encoded elements are compared instead.
 
 An object may be changed in place, though LangGraph asks for new ones: so of the last elements, which is where that
 happens, and of a few others in turn, it is seen whether their parts are still the same objects. What is found
-changed is written anew, with everything behind it.
+changed is written anew.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from typing import Any, Final
 import msgspec
 
 from relight.frameworks.langgraph.records import ListPart
+from relight.journal.threads import NEW
 
 _LOOKED_AT: Final = 8
 """elements at the end, and as many others in turn, that are looked at for changes in place"""
-_SLACK: Final = 64
+SLACK: Final = 64
+"""a chain of parts begins anew when it has so many elements more than twice what it stands for"""
+_MOST_PIECES: Final = 32
 _FEW: Final = 12
 """parts of an element that are themselves looked into"""
 _MUTABLE: Final = (list, dict, set)
@@ -32,10 +36,10 @@ Pack = Callable[[Any, int], bytes]
 class Live:
     """A list as it was saved last: the objects, and the record that holds it."""
 
-    __slots__ = ("elements", "prints", "seq", "turn", "weight")
+    __slots__ = ("elements", "prints", "seq", "turn")
 
-    def __init__(self, seq: int, elements: list[Any], weight: int) -> None:
-        self.seq, self.weight = seq, weight
+    def __init__(self, seq: int, elements: list[Any]) -> None:
+        self.seq = seq
         self.elements = elements
         self.prints = [_print(one) for one in elements]
         self.turn = 0
@@ -48,44 +52,100 @@ class Live:
         else:
             first = next(at for at in range(most) if value[at] is not self.elements[at])
         for at in range(max(0, first - _LOOKED_AT), first):
-            if not _is_same(self.prints[at], value[at]):
+            if not self.is_whole(at):
                 return at
         rest = first - _LOOKED_AT
         if rest > 0:
             for step in range(min(_LOOKED_AT, rest)):
-                at = (self.turn + step) % rest
-                if not _is_same(self.prints[at], value[at]):
-                    return self._first_changed(value, at)
+                if not self.is_whole((self.turn + step) % rest):
+                    return next(at for at in range(rest) if not self.is_whole(at))
             self.turn = (self.turn + _LOOKED_AT) % rest
         return first
 
-    def _first_changed(self, value: Sequence[Any], known: int) -> int:
-        return next(at for at in range(known + 1) if not _is_same(self.prints[at], value[at]))
+    def is_whole(self, at: int) -> bool:
+        """Has this element still the parts that it was saved with?"""
+        before = self.prints[at]
+        if before is None:
+            return True
+        now = _print(self.elements[at])
+        return now is not None and len(now) == len(before) and all(map(is_, now, before))
 
-    def goes_on(self, seq: int, keep: int, added: Sequence[Any], weight: int) -> None:
+    def goes_on(self, seq: int, keep: int, added: Sequence[Any]) -> None:
         """What was just saved is what counts from now on."""
-        self.seq, self.weight = seq, weight
+        self.seq = seq
         del self.elements[keep:], self.prints[keep:]
         self.elements.extend(added)
         self.prints.extend(map(_print, added))
 
 
-def part_of(value: list[Any], keep: int, base: int, base_weight: int, pack: Pack) -> ListPart:
-    """The part to be written. A chain of parts that has become much longer than its list begins anew."""
+def whole(value: Sequence[Any], pack: Pack, *, old: int = 0) -> ListPart:
+    """A list that goes on from no other, though it may have elements of one."""
+    add = [msgspec.Raw(pack(one, at)) for at, one in enumerate(value)]
+    return ListPart(size=len(value), add=add, weight=len(value), old=old)
+
+
+def part_of(
+    value: Sequence[Any], base: int, before: ListPart, live: Live | None, stored: Callable[[], list[bytes]], pack: Pack
+) -> ListPart:
+    """The part of a list to be written behind another one, which the record `base` holds. A chain of parts that has
+    become much longer than its list begins anew.
+
+    `live`: that other list's objects, where they are known; `stored`: its elements.
+    """
     size = len(value)
-    weight = base_weight + size - keep
-    if not keep or weight > 2 * size + _SLACK:
-        return ListPart(size=size, add=[msgspec.Raw(pack(one, at)) for at, one in enumerate(value)], weight=size)
-    add = [msgspec.Raw(pack(value[at], at)) for at in range(keep, size)]
-    return ListPart(size=size, base=base, keep=keep, add=add, weight=weight)
+    keep, places, packed = _placed(value, before.size, live, stored, pack)
+    fresh = [at for at, place in enumerate(places, keep) if place == NEW]
+    weight = before.weight + len(fresh)
+    if len(fresh) == size or weight > 2 * size + SLACK:
+        return whole(value, pack, old=fresh[0] if fresh else size)
+    pieces = _pieces(places)
+    if len(pieces) > _MOST_PIECES:
+        fresh, pieces = list(range(keep, size)), []
+    add = [msgspec.Raw(packed.get(at) or pack(value[at], at)) for at in fresh]
+    return ListPart(size=size, base=base, keep=keep, then=pieces, add=add, weight=before.weight + len(add))
 
 
-def same_encoded(value: Sequence[Any], stored: Sequence[bytes], pack: Pack) -> int:
-    """How many elements at the beginning have the same bytes."""
-    for at, (one, before) in enumerate(zip(value, stored, strict=False)):
-        if pack(one, at) != before:
-            return at
-    return min(len(value), len(stored))
+def _placed(
+    value: Sequence[Any], size: int, live: Live | None, stored: Callable[[], list[bytes]], pack: Pack
+) -> tuple[int, list[int], dict[int, bytes]]:
+    """How many elements at the beginning are kept, where each of the others was, and what was encoded to see it."""
+    keep = live.same(value) if live is not None else 0
+    if keep == min(len(value), size):
+        return keep, [NEW] * (len(value) - keep), {}
+    objects = {id(one): at for at, one in enumerate(live.elements)} if live is not None else {}
+    held = stored()
+    known: dict[bytes, int] | None = None
+    places: list[int] = []
+    packed: dict[int, bytes] = {}
+    follows = keep
+    for at in range(keep, len(value)):
+        place = objects.get(id(value[at]), NEW)
+        if place != NEW and live is not None and not live.is_whole(place):
+            place = NEW
+        if place == NEW and follows < size:
+            one = packed[at] = pack(value[at], at)
+            if held[follows] == one:
+                place = follows
+            elif live is None:
+                if known is None:
+                    known = {element: position for position, element in enumerate(held)}
+                place = known.get(one, NEW)
+        places.append(place)
+        follows = place + 1 if place != NEW else follows
+    more = next((at for at, place in enumerate(places) if place != keep + at), len(places))
+    return keep + more, places[more:], packed
+
+
+def _pieces(places: Sequence[int]) -> list[tuple[int, int]]:
+    """The same by stretches, without the new ones at the end."""
+    pieces: list[tuple[int, int]] = []
+    for place in places:
+        start, count = pieces[-1] if pieces else (NEW, 0)
+        if count and (place == start == NEW or (start != NEW and place == start + count)):
+            pieces[-1] = start, count + 1
+        else:
+            pieces.append((place, 1))
+    return pieces[:-1] if pieces and pieces[-1][0] == NEW else pieces
 
 
 def _print(value: Any) -> list[Any] | None:
@@ -104,10 +164,3 @@ def _print(value: Any) -> list[Any] | None:
         if part and type(part) in _MUTABLE:
             parts.extend(part.values() if type(part) is dict else part)
     return parts
-
-
-def _is_same(before: list[Any] | None, value: Any) -> bool:
-    if before is None:
-        return True
-    now = _print(value)
-    return now is not None and len(now) == len(before) and all(map(is_, now, before))

@@ -16,12 +16,13 @@ from relight.engine import ledger
 from relight.engine.context import Context
 from relight.engine.ledger import Ledger
 from relight.errors import Conflict, InvalidName
+from relight.journal.threads import AGENT
 from relight.model.ref import check_name
 from relight.model.session import Identity
 from relight.model.status import StatusChange
 from relight.model.step import StepKind
+from relight.ports.store import Record
 
-AGENT: Final = "langgraph"
 _REPLACES: Final = "replaces"
 _SESSION: Final = re.compile(r"[0-9a-f]{32}\Z")
 
@@ -35,10 +36,10 @@ def names_for(thread_id: str) -> list[str]:
         return [derived]
 
 
-def locate(context: Context, thread_id: str) -> Ledger | None:
+def locate(context: Context, thread_id: str) -> Record | None:
     """The session of a thread. A fork that `relight fork` made of one is a thread under its session's id."""
     for name in names_for(thread_id):
-        found = ledger.find(context, name=name)
+        found = context.store.find_named(name)
         if found is not None and found.identity.agent == AGENT and found.identity.key == thread_id:
             return found
     held = [one for one in ledger.keyed(context, agent=AGENT, key=thread_id) if one.identity.parent is None]
@@ -46,7 +47,7 @@ def locate(context: Context, thread_id: str) -> Ledger | None:
     if held:
         return held[0]
     if _SESSION.match(thread_id):
-        found = ledger.find(context, id=thread_id)
+        found = context.store.find(thread_id)
         if found is not None and found.identity.agent == AGENT:
             return found
     return None
@@ -60,7 +61,7 @@ def begin(context: Context, thread_id: str, fields: dict[str, Any] | None = None
         except Conflict:
             found = locate(context, thread_id)
             if found is not None:
-                return found
+                return ledger.opened(context, found)
     raise Conflict(f"thread {thread_id!a}: both names it could have are taken by other sessions")
 
 
@@ -97,7 +98,7 @@ def replace(context: Context, old: Identity, records: list[tuple[bytes, StepKind
         agent=AGENT,
         labels=old.labels,
         metadata={_REPLACES: old.id},
-        created_us=context.clock.now_us(),
+        created_us=old.created_us,
     )
     ledger.write_whole(context, new, records, status)
     return _exchange(context, old, new)

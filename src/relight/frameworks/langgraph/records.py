@@ -1,8 +1,8 @@
 """What the saver writes: one record a `put`, one a `put_writes`. Data whose parts stay encoded until somebody asks.
 
 A checkpoint's record holds the values that are new with it; for every other channel it names the record that has it.
-A list is new only from the first element that differs from its parent's: the record names that list and says how much
-of it is kept. So bytes grow with what is new, and a checkpoint is read from the records it names.
+Of a list or a mapping only the elements are new that its parent's does not have: the record names that one and says
+what of it is kept. So bytes grow with what is new, and a checkpoint is read from the records it names.
 
 Every few hundred records a checkpoint's carries a page: what the records since the last page are of, without what is in
 them, and the digest of the record with that page. So a thread is listed from its pages and the records behind the last.
@@ -26,10 +26,28 @@ class ListPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     base: int = 0
     """the record that holds the list it goes on from; 0: it is whole"""
     keep: int = 0
-    """how many elements of that one stay"""
+    """how many elements of that one stay at the beginning"""
+    then: list[tuple[int, int]] = []
+    """what follows these: so many elements of that one from there on, or (-1, n) the next so many that are added"""
     add: list[msgspec.Raw] = []
+    """those that `then` does not name come last"""
     weight: int = 0
     """elements written from the whole list on; what bounds the cost of reading it"""
+    old: int = 0
+    """of a list that is written whole again: how many at its beginning the one before had too"""
+
+
+class MapPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
+    """A mapping, as what it changes in another one."""
+
+    size: int
+    """how many keys the whole mapping has"""
+    base: int = 0
+    """the record that holds the mapping it goes on from; 0: it is whole"""
+    gone: list[str] = []
+    entries: dict[str, msgspec.Raw] = {}
+    weight: int = 0
+    """keys written from the whole mapping on"""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -60,6 +78,7 @@ class Put(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     metadata: msgspec.Raw
     values: dict[str, msgspec.Raw] = {}
     lists: dict[str, ListPart] = {}
+    maps: dict[str, MapPart] = {}
     at: dict[str, int] = {}
     """channels that did not change: the record that has their value"""
 

@@ -3,7 +3,7 @@
 A run begins by loading its thread, and LangGraph hands the saver its `Runtime` with every call of that run: one object
 for one invocation. The saver takes the lease when a run begins, so that a second one is refused before any of its
 nodes has run. The end of a run is not announced; it is seen where the last checkpoint has nothing left to do, where
-an interrupt or an error is written, and where nobody but us holds that object any more.
+an interrupt or an error is written, and, half a second late, where nobody but us holds that object any more.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from __future__ import annotations
 import gc
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+import msgspec
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
+from relight.engine.heartbeat import BEATS_A_LEASE
 from relight.engine.recorder import Recorder
+from relight.model.session import Head
 from relight.model.status import Status, StatusChange
 
 _RUNTIME: Final = "__pregel_runtime"
@@ -25,6 +28,8 @@ _START: Final = "__start__"
 _OURS: Final = 2
 """references to a run's object that are our own: the one held here, and the one being counted"""
 _REASON: Final = 300
+_LOOK_SECONDS: Final = 0.5
+"""between two looks at whether a run is over"""
 _LOOKS_APART: Final = 60.0
 """seconds, at least, between two close looks at a run that is quiet"""
 
@@ -57,29 +62,49 @@ class Run:
 
 
 class Pulse:
-    """Keeps the lease of a living run while a node takes its time; what the heartbeat sees of it."""
+    """What the heartbeat sees of a run: it is looked at often; its lease is renewed while a node takes its time, and
+    given back soon after nobody holds the run any more."""
 
-    def __init__(self, recorder: Recorder, run: Run, *, quiet_seconds: float) -> None:
+    def __init__(self, recorder: Recorder, run: Run, *, quiet_seconds: float, over: Callable[[Pulse], None]) -> None:
         self._recorder, self._run = recorder, run
         self._quiet_seconds = quiet_seconds
+        self._over = over
         self._seq, self._doubted_at = recorder.head.seq, time.monotonic()
-        self.store, self.identity = recorder.store, recorder.identity
+        self._renewed_at = self._doubted_at
+        self.store, self.identity = self, recorder.identity
         self.owner, self.epoch = recorder.owner, recorder.epoch
 
     @property
-    def head(self) -> Any:
-        """For the lease's length."""
-        return self._recorder.head
+    def head(self) -> Head:
+        """For the time between two looks."""
+        head = self._recorder.head
+        if head.lease is None:
+            return head
+        seconds = min(head.lease.seconds, _LOOK_SECONDS * BEATS_A_LEASE)
+        return msgspec.structs.replace(head, lease=msgspec.structs.replace(head.lease, seconds=seconds))
 
     @property
     def owns(self) -> bool:
-        """Is there a lease to keep, and a run that needs it? One that is quiet for long is looked at closely."""
-        recorder = self._recorder
-        if not (recorder.owns and recorder.epoch == self.epoch and self._run.is_alive):
+        """Is there a lease to keep, or to give back?"""
+        return self._recorder.owns and self._recorder.epoch == self.epoch
+
+    def renew(self, session: str, *, owner: str, epoch: int) -> None:
+        """A beat. LeaseLost, NotFound."""
+        if not self._is_needed():
+            self._over(self)
+            return
+        now, lease = time.monotonic(), self._recorder.head.lease
+        if lease is None or now - self._renewed_at >= lease.seconds / BEATS_A_LEASE - _LOOK_SECONDS:
+            self._recorder.store.renew(session, owner=owner, epoch=epoch)
+            self._renewed_at = now
+
+    def _is_needed(self) -> bool:
+        """Is there a run that needs it? One that is quiet for long is looked at closely."""
+        if not self._run.is_alive:
             return False
         now = time.monotonic()
-        if recorder.head.seq != self._seq:
-            self._seq, self._doubted_at = recorder.head.seq, now
+        if self._recorder.head.seq != self._seq:
+            self._seq, self._doubted_at = self._recorder.head.seq, now
         elif now - self._doubted_at >= self._quiet_seconds:
             self._doubted_at = now + _LOOKS_APART
             return self._run.is_surely_alive()

@@ -30,7 +30,7 @@ from langgraph.checkpoint.base import (
 )
 
 from relight.engine import ledger
-from relight.errors import RelightError, ThreadBusy, ThreadGone, UsageError
+from relight.errors import RelightError, ThreadBusy, ThreadGone, UnknownType, UsageError
 from relight.frameworks.langgraph import naming, runs
 from relight.frameworks.langgraph.builder import rebuilt
 from relight.frameworks.langgraph.checkpoints import Checkpoints, config_of, new_put, new_writes
@@ -38,6 +38,7 @@ from relight.frameworks.langgraph.index import Index, Stored
 from relight.frameworks.langgraph.serde import DataSerializer
 from relight.frameworks.langgraph.thread import Thread, named_by
 from relight.frameworks.langgraph.values import Values
+from relight.journal.threads import AGENT
 from relight.model.status import Status, StatusChange
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
             yield self._thread(str(thread_id))
             return
         seen: set[str] = set()
-        for one in ledger.keyed(self._context, agent=naming.AGENT):
+        for one in ledger.keyed(self._context, agent=AGENT):
             name = naming.thread_of(one.identity)
             if name not in seen:
                 seen.add(name)
@@ -333,9 +334,14 @@ class RelightSaver(BaseCheckpointSaver[int]):
     def recover(self, thread_id: str) -> RunnableConfig | None:
         """After damage: stand on the newest whole checkpoint again; its config. What is damaged stays, unseen."""
         thread = self._thread(str(thread_id))
+
+        def read() -> None:
+            with suppress(UnknownType):  # to be registered; nothing is damaged
+                self._load(thread, "", None, live=False)
+
         with thread.lock:
-            thread.recover()
-            stored = thread.index.find("", None) if thread.look() else None
+            thread.recover(read)
+            stored = thread.index.find("", None)
         return config_of(thread.id, "", stored.id) if stored is not None else None
 
     def get_next_version(self, current: Any, channel: None) -> Any:

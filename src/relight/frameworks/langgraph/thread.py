@@ -4,7 +4,8 @@
 
 A run that lost the thread once is refused for good: another writer went on from where it stood, and what it still
 has to say belongs to a history that is not the thread's any more. A thread that was deleted is remembered with the
-moment of its deletion: a write that names a checkpoint from before is a late one and is refused.
+moment of its deletion: a write that names a checkpoint from before is a late one and is refused. A program that did not
+see the deletion tells a late one by its checkpoint, which is older than the thread and not in it.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from relight.frameworks.langgraph.lists import Live
 from relight.frameworks.langgraph.records import is_paged
 from relight.frameworks.langgraph.runs import Pulse, Run
 from relight.journal.codec import Undecodable
+from relight.journal.threads import AGENT
 from relight.model.status import StatusChange
 from relight.model.step import StepKind
 
@@ -51,8 +53,8 @@ class Thread:
         self.id = thread_id
         self.lock = threading.RLock()
         self.index = Index()
-        self.live: dict[tuple[str, str], Live] = {}
-        """namespace and channel to the list that was saved or loaded last"""
+        self.live: dict[tuple[str, str], Live | tuple[int, dict[str, Any]]] = {}
+        """namespace and channel to the list, or the record and the mapping, that was saved or loaded last"""
         self.run: Run | None = None
         self._context = context
         self._seconds = lease_seconds
@@ -72,12 +74,13 @@ class Thread:
 
     def look(self) -> bool:
         """Bring the index up to date; False where there is no such thread."""
-        if self._ledger is None:
-            self._ledger = naming.locate(self._context, self.id)
-            if self._ledger is None:
-                return False
-        ledger = self._by_pages(self._ledger)
         try:
+            if self._ledger is None:
+                record = naming.locate(self._context, self.id)
+                if record is None:
+                    return False
+                self._ledger = ledgers.opened(self._context, record)
+            ledger = self._by_pages(self._ledger)
             self._absorb(ledger, ledger.look())
         except NotFound:
             self.forget()
@@ -100,8 +103,12 @@ class Thread:
                     entries = entries[1:]
                 else:
                     self.index, entries = Index(), ledger.look_whole().entries
-        for entry in entries:
-            self._take(entry)
+        try:
+            for entry in entries:
+                self._take(entry)
+        except Corrupt:
+            ledger.read_anew()  # or the next look would go on behind it
+            raise
 
     def _reader(self, ledger: Ledger) -> Callable[[Link, Link], list[Entry]]:
         """What reads records that the pages of this very session name, whatever becomes of the thread."""
@@ -139,9 +146,7 @@ class Thread:
         self._deleted_at = self._stamp(self._context.clock.now_us())
         if self.run is not None:
             self._bar(self.run, deleted=True)
-        self._stop_beating()
-        self._ledger, self._settled, self._held_epoch = None, False, None
-        self.index, self.live, self.run = Index(), {}, None
+        self._begin_anew()
 
     @property
     def is_idle(self) -> bool:
@@ -194,13 +199,15 @@ class Thread:
         """
         self._refuse_barred(token)
         self._refuse_second(token, nested)
+        if not may_create and not nested and not self._is_at_it(token):
+            self._refuse_former(named)
         if self._ledger is None or not self._ledger.owns:
             self._own(token, begins=begins, may_create=may_create, named=named)
         assert self._ledger is not None
         if token is not None and not nested and (self.run is None or not self.run.is_of(token)):
             self.run = Run(token)
         if self.run is not None and self._pulse is None:
-            self._pulse = Pulse(self._ledger.recorder, self.run, quiet_seconds=self._seconds)
+            self._pulse = Pulse(self._ledger.recorder, self.run, quiet_seconds=self._seconds, over=self._over)
             self._context.heartbeat.keep(self._pulse)  # type: ignore[arg-type]
 
     def _refuse_barred(self, token: object | None) -> None:
@@ -224,8 +231,24 @@ class Thread:
         self._stop_beating()
         self.run = None
 
+    def _is_at_it(self, token: object | None) -> bool:
+        return token is not None and self.run is not None and self.run.is_of(token)
+
+    def _refuse_former(self, named: Sequence[str | None]) -> None:
+        """ThreadGone where a write is on a checkpoint that this thread does not have and that is older than it: of one
+        of the same id that was deleted, by whichever program."""
+        for id in named:
+            made = uuid_time(id)
+            if made is None or self._has(id) or (self.look() and self._has(id)):
+                continue
+            if self._ledger is None or made < self._stamp(self._ledger.identity.created_us):
+                raise ThreadGone(self.id)
+
+    def _has(self, id: str | None) -> bool:
+        return any(id in space for space in self.index.spaces.values())
+
     def _own(self, token: object | None, *, begins: bool, may_create: bool, named: Sequence[str | None]) -> None:
-        is_same = token is not None and self.run is not None and self.run.is_of(token)
+        is_same = self._is_at_it(token)
         for _ in range(_BEGIN_TRIES):
             if self._ledger is None and not self.look():
                 if not may_create:
@@ -268,7 +291,7 @@ class Thread:
         if self._deleted_at is None:
             return
         for id in ids:
-            if id is None or any(id in space for space in self.index.spaces.values()):
+            if id is None or self._has(id):
                 continue
             made = uuid_time(id)
             if made is None or made <= self._deleted_at:
@@ -317,6 +340,16 @@ class Thread:
             self._context.heartbeat.forget(self._pulse)  # type: ignore[arg-type]
             self._pulse = None
 
+    def _over(self, pulse: Pulse) -> None:
+        """The heartbeat's word that a run ended without a last write. Whoever is busy here decides by itself."""
+        if self.lock.acquire(blocking=False):
+            try:
+                if self._pulse is pulse and self._ledger is not None:
+                    self._stop_beating()
+                    self._ledger.rest(StatusChange(status="terminated", reason="left"))
+            finally:
+                self.lock.release()
+
     def leave(self, how: StatusChange) -> None:
         """Give the lease back, whatever the run behind it does."""
         if self._ledger is not None and self._ledger.owns:
@@ -331,15 +364,13 @@ class Thread:
         ledger = self._ledger
         assert ledger is not None
         naming.replace(self._context, ledger.identity, list(records), status)
-        self._stop_beating()
-        self._ledger, self._settled, self._held_epoch = None, False, None
-        self.index, self.live, self.run = Index(), {}, None
+        self._begin_anew()
 
     def delete(self) -> None:
         """Remove it with every byte, whoever works on it."""
-        found = {one.identity.id: one.identity for one in ledgers.keyed(self._context, agent=naming.AGENT, key=self.id)}
+        found = {one.identity.id: one.identity for one in ledgers.keyed(self._context, agent=AGENT, key=self.id)}
         going = [identity for identity in found.values() if identity.parent is None]
-        here = self._ledger or naming.locate(self._context, self.id)
+        here = naming.locate(self._context, self.id)
         if here is not None and here.identity.id not in found:
             going.append(here.identity)
         if going:
@@ -347,16 +378,27 @@ class Thread:
                 ledgers.remove(self._context, going)
         self.forget()
 
-    def recover(self) -> bool:
-        """Leave a damaged step behind; False where nothing is damaged."""
-        ledger = self._ledger or naming.locate(self._context, self.id)
-        if ledger is None:
+    def recover(self, read: Callable[[], object]) -> None:
+        """Leave damage behind: stand on the newest checkpoint that `read` can read."""
+        record = naming.locate(self._context, self.id)
+        if record is None:
             raise ThreadGone(self.id)
-        went_back = ledger.go_back() is not None
+        ledgers.go_back(self._context, record.identity)
+        while True:
+            self._begin_anew()
+            try:
+                self.look()
+                read()
+                return
+            except Corrupt as error:
+                if error.seq is None or not ledgers.go_back(self._context, record.identity, before=error.seq):
+                    raise
+
+    def _begin_anew(self) -> None:
+        """Another session, or another head, from now on."""
         self._stop_beating()
         self._ledger, self._settled, self._held_epoch = None, False, None
         self.index, self.live, self.run = Index(), {}, None
-        return went_back
 
 
 def named_by(config: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> list[str | None]:

@@ -1,0 +1,72 @@
+"""Which keys of a mapping are new. A text, a number or bytes that is the same object as before is not looked into
+again; everything that can change in place is encoded and compared; plain data, of which the encoding is that of
+MessagePack itself, without a walk through it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from relight.frameworks.langgraph.lists import SLACK
+from relight.frameworks.langgraph.records import MapPart
+from relight.frameworks.langgraph.values import MARK
+from relight.journal.codec import encoded
+
+_FIXED: Final = frozenset({str, int, bool, float, bytes, type(None)})
+_PLAIN: Final = frozenset({dict, list})
+_NOT_THERE: Final = object()
+
+Pack = Callable[[Any, str], bytes]
+"""encode what stands under this key"""
+
+
+def is_divisible(value: Any) -> bool:
+    """Can it be stored by its keys?"""
+    return type(value) is dict and MARK not in value and all(type(key) is str for key in value)
+
+
+def whole(value: Mapping[str, Any], pack: Pack) -> MapPart:
+    """A mapping that goes on from no other."""
+    entries = {key: msgspec.Raw(pack(one, key)) for key, one in value.items()}
+    return MapPart(size=len(value), entries=entries, weight=len(value))
+
+
+def part_of(
+    value: Mapping[str, Any],
+    base: int,
+    before: MapPart,
+    live: Mapping[str, Any] | None,
+    stored: Mapping[str, bytes],
+    pack: Pack,
+) -> MapPart:
+    """The part of a mapping to be written behind another one, which the record `base` holds. A chain of parts that has
+    become much longer than its mapping, and one that would bring the keys into another order, begins anew.
+
+    `live`: that other mapping's objects, where they are known; `stored`: its entries.
+    """
+    known = live or {}
+    entries: dict[str, msgspec.Raw] = {}
+    for key, one in value.items():
+        if known.get(key, _NOT_THERE) is one and (type(one) in _FIXED or _is_plainly(one, stored[key])):
+            continue
+        packed = pack(one, key)
+        if stored.get(key) != packed:
+            entries[key] = msgspec.Raw(packed)
+    gone = [key for key in stored if key not in value]
+    weight = before.weight + len(entries) + len(gone)
+    stay = [key for key in stored if key in value] if gone else list(stored)
+    ordered = [*stay, *(key for key in entries if key not in stored)]
+    if weight > 2 * len(value) + SLACK or ordered != list(value):
+        return whole(value, pack)
+    return MapPart(size=len(value), base=base, gone=gone, entries=entries, weight=weight)
+
+
+def _is_plainly(one: Any, stored: bytes) -> bool:
+    """Is it a list or a mapping of plain data that has these bytes? False where only a closer look tells."""
+    try:
+        return type(one) in _PLAIN and encoded(one) == stored
+    except (TypeError, ValueError, RecursionError):
+        return False
