@@ -479,12 +479,26 @@ def _is_procrastinate(address: str, asked: str | None = None) -> bool:
     return asked == "procrastinate" or (not asked and on_postgres and find_spec("procrastinate") is not None)
 
 
+def import_for_attending() -> None:
+    """What whoever attends to a session needs, before anybody knows which: nothing is opened, no thread begins."""
+    scheme = os.environ.get("RELIGHT_STORE", "").partition("://")[0]
+    kind = "postgres" if scheme in _POSTGRES else "redis" if scheme in _REDIS else "sqlite"
+    _import_the_rest()
+    import_module(f"relight.stores.{kind}.store")
+    for name in ("agents.claude_code.adapter", "agents.codex.adapter", "agents.command", "runtimes.process.runtime"):
+        import_module(f"relight.{name}")
+    for name in ("launching", "supervise", "supervise_agent"):
+        import_module(f"relight.engine.{name}")
+
+
 def work_loop(rl: Relight, options: WorkerOptions, log: Log, *, engine: str | None = None) -> WorkLoop:
     """A worker on an open store: its engine, and processes that attend to what it takes."""
+    from relight.engine.launching import refuse_unshared
     from relight.engine.working import WorkLoop
     from relight.fleet.attending import ProcessAttendants
 
     context = rl._context
+    refuse_unshared(context)
     chosen = open_engine(context.store, context.clock, engine)
     chosen.prepare()
     attendants = ProcessAttendants(context.store.url, options.name, context.run_directory, os.environ)

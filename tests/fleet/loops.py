@@ -62,6 +62,7 @@ class SimulatedAttendants:
         self.world = world
         self.all: list[SimulatedAttendant] = []
         self.tidied = 0
+        self.closed = False
         self.fail: OSError | None = None
 
     def start(self, session: str, *, owner: str | None, retries: int | None) -> SimulatedAttendant:
@@ -78,6 +79,9 @@ class SimulatedAttendants:
         made = SimulatedAttendant(self.world, "", None, None)
         made.end()
         return made
+
+    def close(self) -> None:
+        self.closed = True
 
     @property
     def alive(self) -> list[SimulatedAttendant]:

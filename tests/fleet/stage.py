@@ -15,6 +15,7 @@ from typing import Any
 
 import relight
 from relight.errors import RelightError
+from relight.fleet.attending import NURSERY
 from relight.model.info import SessionInfo
 from tests.conftest import ROOT
 
@@ -38,7 +39,8 @@ class RunningWorker:
 
     def __init__(self, fleet: Fleet, name: str, words: tuple[str, ...]) -> None:
         self.name, self.log, self._fleet = name, fleet.directory / f"{name}.log", fleet.environment[FLEET]
-        command = [sys.executable, "-P", "-m", "relight.cli", "worker", "--name", name, "--no-retention", *words]
+        python = [*fleet.within, sys.executable, "-P", "-m"]
+        command = [*python, "relight.cli", "worker", "--name", name, "--no-retention", *words]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=fleet.environment, start_new_session=True
@@ -58,6 +60,22 @@ class RunningWorker:
             except OSError:
                 continue  # it ended meanwhile
         return found
+
+    def programs(self) -> list[int]:
+        """The processes that run sessions: neither the worker, nor whoever attends to them, nor who forks those."""
+        found = []
+        for pid in self.tree()[1:]:
+            try:
+                if b"\0RELIGHT_SESSION=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes():
+                    found.append(pid)
+            except OSError:
+                continue
+        return found
+
+    def nursery(self) -> int:
+        """The process that forks those who attend."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return next(int(pid) for pid in children if NURSERY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
 
     def signal_all(self, number: int) -> None:
         """As if its machine died, slept or woke."""
@@ -95,7 +113,9 @@ class Fleet:
         self.effects = directory / "effects"
         self.effects.touch()
         self.workers: dict[str, RunningWorker] = {}
-        self._made = 0
+        self.within: tuple[str, ...] = ()
+        """a command that starts another: where workers are started from now on"""
+        self._made = self._submitted = 0
         self.rl = relight.open(url)
 
     def start(self, *words: str, name: str | None = None) -> RunningWorker:
@@ -108,7 +128,8 @@ class Fleet:
         """So many sessions of the counting program; their ids."""
         command = [sys.executable, "-P", COUNTED, str(self.effects), str(turns), str(seconds)]
         asked = {"queue": "default", "directory": str(self.directory), **asked}
-        return [self.rl.submit(command, name=f"job{self._made}-{n}", **asked).id for n in range(number)]
+        self._submitted += 1
+        return [self.rl.submit(command, name=f"job{self._submitted}-{n}", **asked).id for n in range(number)]
 
     def info(self, session: str) -> SessionInfo | None:
         """As it is; None while the store is away."""

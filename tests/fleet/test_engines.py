@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from relight.fleet.embedded import EmbeddedEngine
 from relight.fleet.procrastinate.engine import ProcrastinateEngine, queue_name
+from relight.fleet.procrastinate.schema import connect
 from relight.machine import SystemClock
 from relight.model.queueing import Line
 from relight.ports.engine import WorkEngine
 from relight.ports.store import Store
 from relight.stores.memory import MemoryStore
+from relight.stores.postgres.connections import Connections
 from relight.stores.postgres.store import PostgresStore
 from relight.stores.redis.store import RedisStore
 from relight.stores.sqlite.store import SqliteStore
@@ -128,3 +131,12 @@ def test_a_name_is_made_the_same_way_on_both_sides(server: Server) -> None:
         assert made == queue_name(line)
     engine.close()
     store.close()
+
+
+def test_its_connection_gives_a_silent_server_up_as_soon_as_the_stores_own(server: Server) -> None:
+    for asked, wanted in (("", "30000"), ("?tcp_user_timeout=4000", "4000")):
+        pool = Connections(server.url() + asked)
+        with closing(pool), connect(server.url() + asked) as ours, pool.borrowed() as the_stores:
+            for name in ("connect_timeout", "keepalives_idle", "keepalives_interval", "keepalives_count"):
+                assert ours.info.get_parameters()[name] == the_stores.info.get_parameters()[name]
+            assert [one.info.get_parameters()["tcp_user_timeout"] for one in (ours, the_stores)] == [wanted] * 2

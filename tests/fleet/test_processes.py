@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -18,7 +20,7 @@ import pytest
 
 from relight.journal.taking_over import BY_A_PERSON
 from tests.figures import Figure
-from tests.fleet.stage import Fleet, Judged, wait_until
+from tests.fleet.stage import Fleet, Judged, RunningWorker, wait_until
 
 
 @pytest.fixture
@@ -83,6 +85,44 @@ def test_stop_ends_what_a_worker_runs_and_what_stands_in_line(fleet: Fleet) -> N
     assert wait_until("nothing runs", lambda: not fleet.rl.workers() or not fleet.rl.workers()[0].worker.running)
 
 
+def test_stop_of_a_session_that_is_being_handed_over_ends_that_one_alone(fleet: Fleet) -> None:
+    """Its owner is the worker at that moment, and a worker has others in its hands."""
+    (beside,) = fleet.submit(1, turns=100, seconds=0.2)
+    worker = fleet.start()
+    wait_until("an effect", fleet.effects.read_text)
+    os.kill(worker.nursery(), signal.SIGSTOP)
+    (session,) = fleet.submit(1, turns=100, seconds=0.2)
+    wait_until("claimed", lambda: fleet.rl.get(session).status == "spawning")
+    words = [sys.executable, "-P", "-m", "relight.cli", "stop", session]
+    with subprocess.Popen(words, env=dict(fleet.environment), stdout=subprocess.DEVNULL) as stop:
+        wait_until("the wish", lambda: _stop_attempt(fleet, session) == 1 or stop.poll() is not None, bound_seconds=20)
+        os.kill(worker.nursery(), signal.SIGCONT)
+        assert stop.wait(30) == 0
+    info = fleet.rl.get(session)
+    assert (info.status, info.reason) == ("terminated", BY_A_PERSON)
+    assert fleet.rl.get(beside).status == "working"
+    assert [one.worker.draining for one in fleet.rl.workers()] == [False]
+
+
+def _stop_attempt(fleet: Fleet, session: str) -> int | None:
+    record = fleet.rl.store.find(session)
+    assert record is not None
+    return record.identity.stop_attempt
+
+
+def test_a_service_that_is_stopped_with_all_its_processes_puts_everything_back_in_line(fleet: Fleet) -> None:
+    """A service manager sends its signal to everybody at once: that is one request, and no verdict on any session."""
+    spoken = fleet.submit(2, turns=100, seconds=0.2)
+    plain = fleet.rl.submit(["sleep", "60"], directory=str(fleet.directory), queue="default").id
+    worker = fleet.start()
+    wait_until("all at work", lambda: all(fleet.rl.get(one).status == "working" for one in (*spoken, plain)))
+    worker.signal_all(signal.SIGTERM)
+    assert worker.process.wait(30) == 0
+    for one in (*spoken, plain):
+        assert fleet.rl.get(one).status == "queued", fleet.rl.get(one).reason
+    assert worker.tree() == [worker.process.pid]
+
+
 @pytest.mark.guarantee("G12")
 def test_a_worker_killed_between_claim_and_hand_over_strands_nothing(fleet: Fleet, figure: Figure) -> None:
     (session,) = fleet.submit(1, turns=2)
@@ -103,6 +143,7 @@ def test_a_command_line_puts_in_line_lists_and_sets(fleet: Fleet) -> None:
     )
     assert put.returncode == 0, put.stderr
     assert put.stdout.split("\t")[1:] == ["one", "night\n"]
+    assert "queue       night, priority 3, for a worker with gpu\n" in command(fleet, "show", "one").stdout
     later = command(fleet, "run", "--queue", "night", "--not-before", "+2h", "--name", "two", "--", *program)
     assert later.returncode == 0, later.stderr
     assert command(fleet, "run", "--priority", "1", "--", *program).returncode == 2
@@ -221,7 +262,7 @@ def test_a_stopped_machine_that_wakes_up_writes_nothing(fleet: Fleet, figure: Fi
     (session,) = fleet.submit(1, turns=8, seconds=0.15)
     first = fleet.start(name="first")
     wait_until("an effect", fleet.effects.read_text)
-    first.signal_all(signal.SIGSTOP)
+    wait_until("it sleeps, and holds no lock of the file", lambda: _sleeps_without_a_lock(fleet, first))
     begun = time.monotonic()
     fleet.start(name="second")
     wait_until("the takeover", lambda: fleet.rl.get(session).attempt == 2, bound_seconds=60)
@@ -230,10 +271,23 @@ def test_a_stopped_machine_that_wakes_up_writes_nothing(fleet: Fleet, figure: Fi
     wait_until("the end", lambda: fleet.rl.get(session).status == "completed")
     judged = Judged(fleet, [session], turns=8)
     judged.check(fleet)
-    wait_until("the zombie is gone", lambda: len([p for p in first.tree() if _is_alive(p)]) <= 1)
+    left = 2  # the worker, and the process that forks those who attend
+    wait_until("the zombie is gone", lambda: len([p for p in first.tree() if _is_alive(p)]) <= left)
     figure(
         "G8", f"a machine stopped past its lease: taken over after {seconds:.1f} s (lease 6 + sweep 1), 0 late writes"
     )
+
+
+def _sleeps_without_a_lock(fleet: Fleet, worker: RunningWorker) -> bool:
+    """A process that stands still in the middle of a commit keeps everybody from the one file there is."""
+    worker.signal_all(signal.SIGSTOP)
+    with contextlib.closing(sqlite3.connect(fleet.url, timeout=0, isolation_level=None)) as connection:
+        try:
+            connection.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            worker.signal_all(signal.SIGCONT)
+            return False
+    return True
 
 
 def _is_alive(pid: int) -> bool:
@@ -252,3 +306,16 @@ def test_wrong_settings_are_refused_in_words(fleet: Fleet) -> None:
         assert done.returncode == 2, (name, done.stderr)
         assert value in done.stderr
         assert os.path.exists(fleet.directory)
+
+
+def test_a_worker_whose_store_is_gone_for_good_still_ends_when_it_is_asked(fleet: Fleet) -> None:
+    plain = fleet.rl.submit(["sleep", "60"], directory=str(fleet.directory), queue="default").id
+    worker = fleet.start()
+    wait_until("at work", lambda: fleet.rl.get(plain).status == "working")
+    for path in fleet.directory.glob("relight.db*"):
+        if path.is_file():
+            path.unlink()
+    wait_until("it has seen it", lambda: "store away" in worker.log.read_text())
+    worker.process.send_signal(signal.SIGTERM)
+    assert worker.process.wait(40) == 0
+    wait_until("nobody is left", lambda: len(worker.tree()) == 1, bound_seconds=20)

@@ -9,13 +9,17 @@ from typing import Any
 import apsw
 import pytest
 
-from relight.errors import Corrupt, Refused
+import relight
+from relight.cli.doctor_server import look_at_engine
+from relight.engine.working import WorkerOptions
+from relight.errors import Corrupt, Refused, UsageError
 from relight.fleet.embedded import LOOK_SECONDS, EmbeddedEngine
 from relight.journal.taking_over import BY_A_PERSON, MOST_STARTS
 from relight.model.policy import RunPolicy
 from relight.model.status import StatusChange
 from relight.model.step import Changes
 from relight.ports import faults
+from relight.wiring import work_loop
 from tests.core.world import World
 from tests.figures import Figure
 from tests.fleet.loops import LEASE, SimulatedWorker, standing
@@ -361,3 +365,42 @@ def test_a_machine_that_cannot_start_the_daily_sweep_goes_on(world: World) -> No
     session = standing(world, worker.rl)
     worker.step(2)
     assert worker.loop.running == (session,)
+
+
+def test_a_program_that_died_a_moment_ago_is_left_to_whoever_attends_to_it(world: World) -> None:
+    """He counts its deaths, and starts it again: another worker on the same machine does not step in between."""
+    rl = world.start()
+    session = standing(world, rl)
+    first = SimulatedWorker(world, "first")
+    first.step()
+    first.attendants.of(session).take_over()
+    other = SimulatedWorker(world, "other")
+    program = first.attendants.of(session).pid
+    other.step()
+    world.machine.alive.discard(program)
+    other.loop._sweep_us = 0
+    other.step()
+    assert rl.get(session).attempt == 1
+    assert ("taken over" in {what for what, _ in other.lines}) is False
+    other.pass_time(3.0)  # nobody said anything: then it is lost
+    assert [what for what, _ in other.lines].count("taken over") == 1
+    assert rl.get(session).attempt == 2
+
+
+def test_who_waits_for_a_label_that_no_worker_has_is_told(world: World) -> None:
+    rl = world.start()
+    standing(world, rl, wants=("gpu",))
+    worker = SimulatedWorker(world)
+    worker.step()
+    (found,) = look_at_engine(rl, [])
+    assert not found.fine
+    assert found.text.endswith("nobody serves q with gpu")
+    assert found.cure == "relight worker --queue q --labels gpu"
+    SimulatedWorker(world, "able", labels=("eu", "gpu")).step()
+    (found,) = look_at_engine(rl, [])
+    assert found.fine
+
+
+def test_a_store_that_lives_in_one_process_has_no_workers() -> None:
+    with relight.open("memory:") as rl, pytest.raises(UsageError, match="a store that it can open too"):
+        work_loop(rl, WorkerOptions(name="w", queues=("q",)), lambda what, fields: None)

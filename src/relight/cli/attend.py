@@ -1,9 +1,12 @@
 """`python -m relight.cli.attend SESSION [RETRIES]`: one attempt on behalf of a worker, in a process of its own.
 
 The worker holds the session's lease under the owner id in RELIGHT_ATTEND, and hands it over; where that is empty the
-session's workspace is not on this machine: its files are brought first, then it is claimed here. SIGUSR1, or the end of
-the pipe on standard input, means that the worker stops: the program is asked to end, and the session goes back in line.
-SIGTERM comes from `relight stop`, and ends the session.
+session's workspace is not on this machine: its files are brought first, then it is claimed here. A byte on the pipe on
+standard input, or its end, means that the worker stops: the program is asked to end, and the session goes back in line.
+SIGTERM comes where a whole service is stopped, the worker with it, and means the same.
+
+With `--nursery` instead of a session it forks such a process for each session that its worker asks for, as
+`relight.fleet.attending` says why.
 """
 
 from __future__ import annotations
@@ -16,13 +19,14 @@ from types import FrameType
 from typing import TYPE_CHECKING, Final
 
 from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, QueueFull, RelightError, StoreError
-from relight.fleet.attending import DRAIN_SIGNAL, OWNER_VARIABLE, WORKER_VARIABLE
+from relight.fleet.attending import NURSERY, OWNER_VARIABLE, WORKER_VARIABLE
 
 if TYPE_CHECKING:
     from relight.engine.supervise import Supervision
 
 TAKEN_CODE: Final = 75
 """somebody else was faster, or the store is away: the worker looks again"""
+_DRAIN_SIGNAL: Final = signal.SIGUSR1
 _STDIN: Final = 0
 
 
@@ -30,6 +34,10 @@ def main(words: list[str]) -> int:
     """Attend to one session, to the end of its attempts."""
     import relight
 
+    if words == [NURSERY]:
+        from relight.cli.attend_nursery import fork_for_each
+
+        words = fork_for_each()  # it comes back in each child, and there alone
     session, retries = words[0], int(words[1]) if len(words) > 1 else None
     owner, worker = os.environ.pop(OWNER_VARIABLE, ""), os.environ.get(WORKER_VARIABLE, "?")
     pipe = _taken_stdin()
@@ -59,22 +67,24 @@ def _taken_stdin() -> int:
 
 
 def _listen(supervision: Supervision, why: str, pipe: int) -> None:
-    """Signals, and the end of the worker."""
-
-    def stop(number: int, frame: FrameType | None) -> None:
-        supervision.interrupt(number)
+    """Signals, and the worker: each byte from it is a request to stop, and so is its end. The second is an order; but
+    a signal and the worker's first byte are one request, which came on two ways."""
+    came = {"pipe": 0, "signal": 0}
 
     def drain(number: int, frame: FrameType | None) -> None:
-        supervision.drain(why)
+        way, other = ("pipe", "signal") if number == _DRAIN_SIGNAL else ("signal", "pipe")
+        came[way] += 1
+        if came[way] > came[other]:
+            supervision.drain(why)
 
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, stop)
-    signal.signal(DRAIN_SIGNAL, drain)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, _DRAIN_SIGNAL):
+        signal.signal(number, drain)
 
     def watch() -> None:
-        while os.read(pipe, 1):
-            pass
-        os.kill(os.getpid(), DRAIN_SIGNAL)
+        more = True
+        while more:
+            more = bool(os.read(pipe, 1))
+            os.kill(os.getpid(), _DRAIN_SIGNAL)  # in the main thread, which it wakes
 
     threading.Thread(target=watch, name="relight-worker-pipe", daemon=True).start()
 

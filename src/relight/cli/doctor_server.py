@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from relight import configuration
 from relight.cli.finding import Finding
+from relight.journal.lining import fitting
 from relight.wording import count, place
 
 if TYPE_CHECKING:
@@ -59,15 +60,15 @@ def look_at_engine(rl: Relight, standings: Sequence[Standing]) -> list[Finding]:
         text = f"{missing[0].place}: not there yet; the first worker makes it"
         return [Finding("engine", text, False, "relight migrate, then: relight worker")]
     alive = [one.worker for one in workers if one.alive]
-    served = {queue for worker in alive for queue in worker.queues}
-    unserved = [one.name for one in waiting if one.name not in served]
+    lines = rl.store.list_lines()
+    unserved = [line for line in lines if not any(fitting([line], one.queues, one.labels) for one in alive)]
     kinds = ", ".join(sorted({worker.engine for worker in alive})) or "nobody works"
     text = f"{kinds}: {count(len(alive), 'worker')}, {count(sum(one.queued for one in waiting), 'session')} in line"
     if unserved:
-        queue = unserved[0]
-        return [
-            Finding("engine", f"{text}; nobody serves {', '.join(unserved)}", False, f"relight worker --queue {queue}")
-        ]
+        names = ", ".join(f"{one.queue} with {','.join(one.wants)}" if one.wants else one.queue for one in unserved)
+        labels = f" --labels {','.join(unserved[0].wants)}" if unserved[0].wants else ""
+        cure = f"relight worker --queue {unserved[0].queue}{labels}"
+        return [Finding("engine", f"{text}; nobody serves {names}", False, cure)]
     silent = [one.worker.name for one in workers if not one.alive]
     if silent:
         text += f"; silent: {', '.join(silent)}"

@@ -27,7 +27,19 @@ from relight.model.call import Call
 from relight.model.info import FilesState, ResumePlan, SessionInfo
 from relight.model.view import Call as AskedCall
 from relight.model.view import Reason, Result, Text
-from relight.wording import age, count, lasting, money, now_text, place, seconds_between, short_id, tokens, where
+from relight.wording import (
+    age,
+    count,
+    lasting,
+    moment,
+    money,
+    now_text,
+    place,
+    seconds_between,
+    short_id,
+    tokens,
+    where,
+)
 
 if TYPE_CHECKING:
     from relight.engine.library import Loaded, Relight
@@ -160,6 +172,7 @@ def _facts(found: Shown, now: datetime) -> list[Fact]:
         Fact("asks", one_line(info.question or ""), "waiting"),
         Fact("task", one_line(info.task or "")),
         Fact("doing", now_text(info, now) if info.doing is not None else ""),
+        Fact("queue", _line(info, now)),
         Fact("why", _why(info), "bad" if info.status == "failed" else ""),
         Fact("said", f'"{one_line(info.said)}"' if info.said else ""),
         Fact(
@@ -180,6 +193,16 @@ def _facts(found: Shown, now: datetime) -> list[Fact]:
         entries.append(Fact("stderr" if entries[-1].name not in ("stderr", "") else "", one_line(line)))
     entries.append(can_resume_fact(plan))
     return entries
+
+
+def _line(info: SessionInfo, now: datetime) -> str:
+    """Where it stands in line, and for whom."""
+    if info.status != "queued" or info.queue is None:
+        return ""
+    priority = f"priority {info.priority}" if info.priority else ""
+    wants = f"for a worker with {', '.join(info.wants)}" if info.wants else ""
+    wakes = f"not before {moment(info.wake_at, now)}" if info.wake_at is not None else ""
+    return ", ".join(one for one in (info.queue, priority, wants, wakes) if one)
 
 
 def _why(info: SessionInfo) -> str:

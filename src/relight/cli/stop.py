@@ -14,8 +14,8 @@ from relight.cli.verb import json_flag, ref_argument, verb
 @json_flag
 @pass_door
 def stop(door: Door, ref: str, as_json: bool) -> int:
-    """Stop a running session: SIGTERM to its supervisor, else to its process. Where it runs on another machine its
-    worker is asked; one that stands in line leaves it."""
+    """Stop a running session: SIGTERM to its supervisor, else to its process. Where it runs for a worker, or on another
+    machine, whoever runs it is asked; one that stands in line leaves it."""
     with door.opened() as rl:
         stopped = rl.stop(ref)
         info = rl.get(stopped.session)

@@ -54,6 +54,14 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     handed: dict[str, str]
     """RELIGHT_SESSION and RELIGHT_OWNER as a supervisor set them, taken by the first opening"""
 
+    def line_us(self) -> int:
+        """Now, as lines count: the time of the store's server where there is one, so that machines whose clocks differ
+        stand in one line and wake at one time. A server's instant is its own wall time."""
+        if not hasattr(self.store, "place"):
+            return self.clock.now_us()
+        there = self.store.instant()
+        return there.us if there.timeline != self.clock.instant().timeline else self.clock.now_us()
+
     def agent(self, identity: Identity) -> AgentAdapter:
         """Who translates for a session: by the command it was begun with, whatever its agent is called."""
         return self.agents.of(identity.command) if identity.command else self.agents.named("command")

@@ -17,6 +17,7 @@ from relight.engine.reading import Found
 from relight.engine.surveying import missing_roots
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
 from relight.model.execution import execution_of
+from relight.model.info import Reason
 from relight.model.policy import RunPolicy
 from relight.model.queueing import Place
 from relight.model.session import Identity
@@ -45,11 +46,13 @@ def launch(
     With a `place` it stands in line for a worker from the commit that makes it; not yet `in_line`: until a step puts it
     there. The worker may be on another machine: whether its program is there is looked at by whoever starts it.
     """
+    if any("\0" in word for word in command):
+        raise UsageError("a word of a command holds no zero byte")
     adapter = context.agents.of(command)
     policy = policy or RunPolicy()
     if place is None:
         _check_program(context, adapter, command, directory, runtime)
-    _refuse_unshared(context)
+    refuse_unshared(context)
     if policy.approve and not adapter.capabilities.approvals:
         raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
     if name is not None and context.store.find_named(name) is not None:
@@ -128,7 +131,7 @@ def check_startable(
     below_head = found.seq is not None and found.seq != found.whole_head().head
     if found.whole_head().status == "completed" and prompt is None and not below_head:
         raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
-    _refuse_unshared(context)
+    refuse_unshared(context)
     resuming.check_workspace(context, found, restore=restore)
     missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
     if missing:
@@ -141,13 +144,32 @@ def check_startable(
         _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
 
 
+def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list[Reason]]:
+    """What a start would find here: the variables it was begun with, set or not, and what it would be refused for."""
+    identity = found.identity
+    if identity.command is None or identity.directory is None:
+        return {}, []
+    name, reasons = identity.name or identity.id[:8], list[Reason]()
+    variables = {one: bool(context.environment.get(one)) for one in identity.secrets}
+    if unset := [one for one, is_set in variables.items() if not is_set]:
+        cure = f"relight resume {name} --without-secrets"
+        reasons.append(Reason(code="secrets_missing", text=f"not set here: {', '.join(unset)}", cure=cure))
+    try:
+        if not missing_roots(identity):  # a look starts nothing, so no other kind of place is tried
+            _check_program(context, context.agent(identity), identity.command, identity.directory, "process")
+    except UsageError as error:
+        reasons.append(Reason(code="no_program", text=error.message, cure=error.hints[0] if error.hints else None))
+    return variables, reasons
+
+
 def bring_back(context: Context, found: Found) -> None:
     """Put the workspace back, then look again whether the program can be started in it."""
     resuming.bring_back(context, found)
     context.runtime(found.identity).check(found.identity.command or [], found.identity.directory or ".")
 
 
-def _refuse_unshared(context: Context) -> None:
+def refuse_unshared(context: Context) -> None:
+    """A store that lives in this process is no place for what another one works on."""
     if context.store.durability == "none" and "://" not in context.store.url:
         what = "a program can only be supervised on a store that it can open too"
         raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])

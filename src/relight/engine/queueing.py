@@ -111,21 +111,22 @@ def headless(agent: str | None, prompt: str | None) -> list[str]:
 
 def place_for(context: Context, queue: str, *, priority: int, wants: Iterable[str]) -> Place:
     """A place that begins now."""
-    return checked_place(queue, priority=priority, wants=wants, since_us=context.clock.now_us())
+    return checked_place(queue, priority=priority, wants=wants, since_us=context.line_us())
 
 
 def not_before_us(context: Context, moment: datetime | float | None) -> int | None:
     """A moment, or so many seconds from now, as a time to wake; None where it is past."""
     if moment is None:
         return None
+    now_us = context.line_us()
     if isinstance(moment, datetime):
         aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         at_us = round(aware.timestamp() * 1e6)
     elif type(moment) in (int, float) and 0 <= moment < 1e9:
-        at_us = context.clock.now_us() + round(moment * 1e6)
+        at_us = now_us + round(moment * 1e6)
     else:
         raise UsageError(f"not_before is a datetime or a number of seconds, not {moment!a}")
-    return at_us if at_us > context.clock.now_us() else None
+    return at_us if at_us > now_us else None
 
 
 def enqueue(context: Context, found: Found, place: Place, *, prompt: str | None, wake_us: int | None) -> None:
@@ -133,24 +134,29 @@ def enqueue(context: Context, found: Found, place: Place, *, prompt: str | None,
     gate(found)
     identity, head = found.identity, found.whole_head()
     title = identity.name or identity.id[:8]
-    if identity.command is None:
-        hints = ["it goes on where it stopped when your program opens it again"]
-        raise NotResumable(title, "relight did not start it, so no worker can", hints=hints)
+    refuse_unstartable(identity)
     if head.status == "completed" and prompt is None:
         hints = [f"go on with a new prompt: relight resume {title} PROMPT --queue {place.queue}"]
         raise NotResumable(title, "it is completed", hints=hints)
     if head.status == "waiting" and prompt is None:
         raise NotResumable(title, "it waits for an answer", hints=[f"relight send {title} TEXT"])
-    context.store.update(msgspec.structs.replace(identity, place=place))
     recorder = recorder_for(context, resolve(context.store, identity.id))
     if prompt is not None:
         add_prompt(context, recorder, prompt, place=place, wake_us=wake_us)
-        return
-    wake_us = wake_us or (head.wake_us if head.status == "queued" else None)
-    if head.status in LIVE:  # its owner is gone, or this is refused: one transition at a time
-        write_once(context, recorder, "mark", Changes())
-    change = StatusChange(status="queued", reason="put in line", wake_us=wake_us)
-    write_once(context, recorder, "status", Changes(status=change), place=place)
+    else:
+        wake_us = wake_us or (head.wake_us if head.status == "queued" else None)
+        if head.status in LIVE:  # its owner is gone, or this is refused: one transition at a time
+            write_once(context, recorder, "mark", Changes())
+        change = StatusChange(status="queued", reason="put in line", wake_us=wake_us)
+        write_once(context, recorder, "status", Changes(status=change), place=place)
+    context.store.update(msgspec.structs.replace(identity, place=place))  # only a head that is rebuilt asks for it
+
+
+def refuse_unstartable(identity: Identity) -> None:
+    """Before anything is touched, a fork included: a worker cannot start what relight did not."""
+    if identity.command is None:
+        hints = ["it goes on where it stopped when your program opens it again"]
+        raise NotResumable(identity.name or identity.id[:8], "relight did not start it, so no worker can", hints=hints)
 
 
 def leave_line(context: Context, found: Found, why: str) -> None:

@@ -20,6 +20,7 @@ from relight.engine.reading import Found, resolve
 from relight.errors import Conflict, LeaseHeld, NotFound, Refused
 from relight.journal.describe import derived_status
 from relight.journal.taking_over import BY_A_PERSON
+from relight.model.lease import Lease
 from relight.model.session import Head
 from relight.model.status import LIVE, StatusChange
 from relight.model.step import Changes
@@ -36,7 +37,7 @@ class Stopped(msgspec.Struct, frozen=True, kw_only=True):
 
     session: str
     pid: int
-    """0: nobody ran it, or somebody on another machine"""
+    """0: nobody ran it yet, or somebody on another machine"""
     supervised: bool
     killed: bool
 
@@ -48,9 +49,19 @@ def stop(context: Context, found: Found) -> Stopped:
     lease = head.lease
     if lease is None or context.host.is_gone(lease.owner):
         return _end_orphans(context, found)
-    if context.host.is_gone(lease.owner) is None and found.identity.command is not None and head.status in LIVE:
-        return _ask_elsewhere(context, found, head)
-    if context.host.is_gone(lease.owner) is None:
+    is_elsewhere = context.host.is_gone(lease.owner) is None
+    is_supervised = found.identity.command is not None and head.status in LIVE | {"waiting"}
+    if (is_elsewhere or head.place is not None) and is_supervised:
+        is_out_of_reach = is_elsewhere or _is_a_workers(context, lease)
+        if _is_obeyed(context, found, head):
+            _note_wish(context, found)
+            pid = 0 if is_out_of_reach else lease.owner.pid
+            return Stopped(session=found.identity.id, pid=pid, supervised=True, killed=False)
+        if is_out_of_reach:
+            hints = ["it stops when its worker sees the request", f"or take its lease away: relight clear {name}"]
+            where = f"runs elsewhere ({lease.owner.label})" if is_elsewhere else f"its worker ({lease.owner.label})"
+            raise Refused(f"{name}: {where}, was asked to stop and has not done so yet", hints=hints)
+    if is_elsewhere:
         hints = [f"stop it there, or take its lease away: relight clear {name}"]
         raise Refused(f"{name}: runs elsewhere ({lease.owner.label}); it cannot be stopped from here", hints=hints)
     supervisor = context.runtime().supervisor_of(lease.owner.pid, found.identity.id)
@@ -82,29 +93,37 @@ def _end_orphans(context: Context, found: Found) -> Stopped:
     return Stopped(session=session, pid=left[0], supervised=False, killed=False)
 
 
-def _ask_elsewhere(context: Context, found: Found, head: Head) -> Stopped:
-    """Leave word in the session itself; whoever runs it looks there every second, and so does every sweep."""
-    session, name = found.identity.id, found.identity.name or found.identity.id
+def _is_obeyed(context: Context, found: Found, head: Head) -> bool:
+    """Leave word in the session itself; whoever runs it for a worker looks there every second, and so does every sweep.
+
+    No signal: while a session is being handed over, its owner is the worker, who has others at work too."""
+    session = found.identity.id
     for _ in range(_WORD_TRIES):
         record = context.store.find(session)
         if record is None:
             raise NotFound(session)
-        if record.identity.stop_attempt != head.attempt:  # its owner may have written what it is at the same moment
-            context.store.update(msgspec.structs.replace(record.identity, stop_attempt=head.attempt))
+        attempt = (
+            record.head.attempt if record.head is not None else head.attempt
+        )  # it may have died, and begun another
+        if record.identity.stop_attempt != attempt:  # its owner may have written what it is at the same moment
+            context.store.update(msgspec.structs.replace(record.identity, stop_attempt=attempt))
         if _gone_within(context, found, head, ASK_SECONDS / _WORD_TRIES):
-            return Stopped(session=session, pid=0, supervised=True, killed=False)
-    owner = head.lease.owner.label if head.lease is not None else "somebody"
-    raise Refused(
-        f"{name}: runs elsewhere ({owner}), was asked to stop and has not done so yet",
-        hints=["it stops when its worker sees the request", f"or take its lease away: relight clear {name}"],
-    )
+            return True
+    return False
+
+
+def _is_a_workers(context: Context, lease: Lease) -> bool:
+    """Does a worker hold it, which is not to be ended for one of its sessions?"""
+    known = [one.worker for one in queueing.workers(context)]
+    return any((worker.host, worker.pid) == (lease.owner.host, lease.owner.pid) for worker in known)
 
 
 def _note_wish(context: Context, found: Found) -> None:
-    """A person wanted it to end. Nothing to note where it ended by itself meanwhile; its supervisor may be writing."""
+    """A person wanted it to end, and it stands in no line any more. Nothing to note where it ended by itself meanwhile;
+    its supervisor may be writing."""
     for _ in range(_NOTE_TRIES):
         recorder = recorder_for(context, resolve(context.store, found.identity.id))
-        if derived_status(recorder.head, evidence_of(context, recorder.head))[0] != "terminated":
+        if derived_status(recorder.head, evidence_of(context, recorder.head))[0] not in ("terminated", "queued"):
             return
         change = StatusChange(status="terminated", reason=BY_A_PERSON, failure=recorder.head.failure)
         try:
@@ -115,13 +134,23 @@ def _note_wish(context: Context, found: Found) -> None:
         return
 
 
+def _is_at_work(context: Context, head: Head) -> bool:
+    """Says so, with an owner who may live; or has one while it waits for an answer."""
+    lease = head.lease
+    if derived_status(head, evidence_of(context, head))[0] in LIVE:
+        return True
+    if head.status != "waiting" or lease is None:
+        return False
+    return not context.host.is_gone(lease.owner) and not lease.expired(context.store.instant())
+
+
 def _gone_within(context: Context, found: Found, head: Head, seconds: float) -> bool:
     """Is the session not running any more? A restart by a supervisor counts as running."""
     for _ in range(round(seconds / _POLL_SECONDS)):
         record = context.store.find(found.identity.id)
         if record is None:
             raise NotFound(found.identity.id)
-        if record.head is None or derived_status(record.head, evidence_of(context, record.head))[0] not in LIVE:
+        if record.head is None or not _is_at_work(context, record.head):
             return True
         context.clock.sleep(_POLL_SECONDS)
     return False

@@ -343,12 +343,12 @@ class Supervision:
 
     def _obey(self, identity: Identity, head: Head) -> None:
         """What others want of it: that it ends, or that it is theirs now."""
-        child = self._child
-        if child is None or not self._number:
+        if not self._number:
             return
         if head.attempt > self._number:
-            child.signal(signal.SIGKILL)  # somebody else began another attempt: what this one does is refused
-        elif identity.stop_attempt == self._number and not self._wished:
+            if self._child is not None:
+                self._child.signal(signal.SIGKILL)  # somebody else began another attempt: what this one does is refused
+        elif identity.stop_attempt == self._number and not self._wished:  # it may have died by itself meanwhile
             self._wished = True
             self.interrupt(signal.SIGTERM)
 
@@ -395,9 +395,16 @@ class Supervision:
 
     def _stopped(self, exit: Exit) -> StatusChange:
         """What it becomes where somebody asked to stop: back in line where its worker did, else terminated."""
-        if self._back_in_line is not None and not self._wished:
+        if self._back_in_line is not None and not self._is_wished():
             return StatusChange(status="queued", reason=self._back_in_line)
         return StatusChange(status="terminated", reason=self._why_stopped(exit))
+
+    def _is_wished(self) -> bool:
+        """A person's word counts, also where it came after its worker's."""
+        if not self._wished:
+            record = self._context.store.find(self._session)
+            self._wished = record is not None and record.identity.stop_attempt == self._number
+        return self._wished
 
     def _why_stopped(self, exit: Exit) -> str:
         if self._wished:
@@ -415,7 +422,7 @@ class Supervision:
         if self._head().place is None:
             self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
             return
-        wake_us = self._context.clock.now_us() + round((delay_seconds + _GRACE_SECONDS) * 1e6)
+        wake_us = self._context.line_us() + round((delay_seconds + _GRACE_SECONDS) * 1e6)
         change = StatusChange(status="queued", reason=f"died ({exit})", failure=failure, wake_us=wake_us)
         self._write(change)
 

@@ -9,7 +9,7 @@ claimed and not handed over, or handed over and lost, is put back in line by the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -38,8 +38,12 @@ SWEEP_SHARE: Final = 0.7
 SLEPT_SHARE: Final = 0.6
 """of a lease: whoever was not at work for so long may see leases that ran out while their owners slept too"""
 _AWAKE_SECONDS: Final = 0.5
+_NOTICED_SECONDS: Final = 1.0
+"""that whoever attends to a program has to say that it died, before others do"""
 WAIT_SECONDS: Final = 0.1
 _OPERATOR_SECONDS: Final = 1.0
+_EARLY_SECONDS: Final = 0.05
+"""what a server's answer takes: so much a line may be ahead of us, who read the same clock"""
 _AGAIN_SECONDS: Final = 2.0
 """before a session whose attendant could not be started is tried again"""
 _AWAY_SECONDS: Final = 0.5
@@ -77,7 +81,7 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
     """
     if head.status != "queued" or head.place is None:
         return None
-    if head.wake_us is not None and head.wake_us > context.clock.now_us() + _OPERATOR_SECONDS * 1e6:
+    if head.wake_us is not None and head.wake_us > context.line_us() + _EARLY_SECONDS * 1e6:
         return None  # an old hint: its time has not come
     owner = context.host.owner(context.entropy.session_id())
     attempt = AttemptStart(
@@ -105,21 +109,39 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
     )
 
 
-def recover(context: Context, *, attended: Collection[str] = ()) -> list[PutBack]:
+def recover(
+    context: Context, *, attended: Collection[str], noticed: Mapping[str, int]
+) -> tuple[list[PutBack], dict[str, int]]:
     """Put every session back in line whose owner is lost. Any number of workers may do so at once: one of them wins.
 
-    Those that are `attended` have somebody who says how they ended; they are left to him while their lease lasts."""
-    found = []
+    Those that are `attended` have somebody who says how they ended; they are left to him while their lease lasts. So
+    is one whose process was seen to be dead for the first time, as another worker's attendant may be about to start it
+    again, and he counts its deaths: sessions `noticed` at a look, with their seq, are put back by the next.
+    """
+    found: list[PutBack] = []
+    dying: dict[str, int] = {}
     for record in every_session(context.store, Query(statuses=LIVE)):
-        if record.head is not None and not _is_attended(context, record.head, attended):
-            put = recover_one(context, record.identity, record.head)
-            if put is not None:
-                found.append(put)
-    return found
+        head = record.head
+        if head is None or (head.session in attended and _lasts(context, head)):
+            continue
+        if _has_died_early(context, head) and noticed.get(head.session) != head.seq:
+            dying[head.session] = head.seq
+            continue
+        put = recover_one(context, record.identity, head)
+        if put is not None:
+            found.append(put)
+    return found, dying
 
 
-def _is_attended(context: Context, head: Head, attended: Collection[str]) -> bool:
-    return head.session in attended and head.lease is not None and not head.lease.expired(context.store.instant())
+def _lasts(context: Context, head: Head) -> bool:
+    return head.lease is not None and not head.lease.expired(context.store.instant())
+
+
+def _has_died_early(context: Context, head: Head) -> bool:
+    """Before its lease ran out, of a session that stands in line again once it is put back."""
+    if head.place is None or head.lease is None or not context.host.is_gone(head.lease.owner):
+        return False
+    return _lasts(context, head)
 
 
 def recover_one(context: Context, identity: Identity, head: Head) -> PutBack | None:
@@ -164,7 +186,7 @@ def _hand_back(context: Context, session: str, owner: str, why: str) -> PutBack 
         return recover_one(context, identity, head)
     change = _change_after(context, identity, head, why)
     if change.status == "queued":
-        wake_us = context.clock.now_us() + round(_AGAIN_SECONDS * 1e6)
+        wake_us = context.line_us() + round(_AGAIN_SECONDS * 1e6)
         change = msgspec.structs.replace(change, wake_us=wake_us)
     draft = Draft(
         kind="status",
@@ -254,6 +276,8 @@ class WorkLoop:
         self._finished = 0
         self._started_us = context.clock.now_us()
         self._sweep_us = 0
+        self._noticed: dict[str, int] = {}
+        """sessions whose process was seen to be dead at the last sweep, and their seq"""
         self._stepped_us = context.clock.instant().us
         self._away = False
         self._looked = False
@@ -274,6 +298,7 @@ class WorkLoop:
         while self._running or not (self._asked or (until_empty and self._is_empty())):
             self.step()
         self._say_goodbye()
+        self._attendants.close()
         self._engine.close()
 
     def _is_empty(self) -> bool:
@@ -291,9 +316,9 @@ class WorkLoop:
 
     def step(self) -> None:
         """One round. A store that is away for a while costs nothing but time."""
+        self._pass_on()
         try:
             self._reap()
-            self._pass_on()
             self._sweep()
             if not self._asked and len(self._running) < self._options.concurrency:
                 self._fill()
@@ -370,15 +395,23 @@ class WorkLoop:
             if code is None:
                 self._renew(one)
                 continue
-            owner = one.claimed.owner if one.claimed is not None else ""
-            put = hand_back(self._context, session, owner, f"its attendant ended (exit code {code})")
-            self._engine.close_ticket(one.ticket)
+            try:
+                self._let_go(session, one, code)
+            except RelightError as error:
+                if not (self._asked and self._away):
+                    raise  # it is tried again
+                self._log("left", {"session": session, "error": str(error)})  # to the sweep of whoever finds the store
             del self._running[session]
             self._finished += 1
             self._looked = False
-            self._tell_end(session, put)
         if self._tidying is not None and self._tidying.poll() is not None:
             self._tidying = None
+
+    def _let_go(self, session: str, one: Running, code: int) -> None:
+        owner = one.claimed.owner if one.claimed is not None else ""
+        put = hand_back(self._context, session, owner, f"its attendant ended (exit code {code})")
+        self._engine.close_ticket(one.ticket)
+        self._tell_end(session, put)
 
     def _renew(self, one: Running) -> None:
         """A process takes its time to start: until it has taken the lease over, this worker renews it."""
@@ -427,7 +460,10 @@ class WorkLoop:
         if slept:  # a closed lid, a stop: owners that slept as well renew their leases in a moment
             self._sweep_us = now_us + round(_AWAKE_SECONDS * 1e6)
             return
-        for put in recover(self._context, attended=self._running):
+        found, self._noticed = recover(self._context, attended=self._running, noticed=self._noticed)
+        if self._noticed:
+            self._sweep_us = min(self._sweep_us, now_us + round(_NOTICED_SECONDS * 1e6))
+        for put in found:
             told = {"status": put.change.status, "from_seq": put.resumed_from, "reason": put.change.reason or ""}
             self._log("taken over", {"session": put.session, **told})
         closed = self._engine.sweep(self._is_at_work)

@@ -111,6 +111,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         size_bytes=head.size_bytes,
         queue=head.place.queue if head.place is not None else None,
         priority=head.place.priority if head.place is not None else 0,
+        wants=list(head.place.wants) if head.place is not None else [],
     )
     return msgspec.structs.replace(info, attention=_attention(info, head, evidence))
 

@@ -12,9 +12,9 @@ from typing import Final
 
 import msgspec
 
-from relight.errors import InvalidName, UsageError
+from relight.errors import UsageError
 from relight.model.queueing import Line, Place
-from relight.model.ref import NAME_RULE, check_name
+from relight.model.ref import check_name
 from relight.model.session import Head
 
 MOST_PRIORITY: Final = 1_000_000
@@ -78,16 +78,9 @@ def checked_place(queue: str, *, priority: int, wants: Iterable[str], since_us: 
 
 def checked_queue(name: str) -> str:
     """A queue's name: what can be typed."""
-    return _checked(name, "queue name")
+    return check_name(name, "queue name")
 
 
 def checked_label(name: str) -> str:
     """A worker's label."""
-    return _checked(name, "worker's label")
-
-
-def _checked(name: str, what: str) -> str:
-    try:
-        return check_name(name)
-    except InvalidName:
-        raise InvalidName(what, str(name), NAME_RULE) from None
+    return check_name(name, "worker's label")

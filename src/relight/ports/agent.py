@@ -126,6 +126,14 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """the agent has nothing more to do until it is asked again"""
 
 
+class Begun(msgspec.Struct, frozen=True, kw_only=True):
+    """A native session, wherever it was begun."""
+
+    native_id: str
+    directory: str
+    touched_us: int
+
+
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
     """A native session as it stands on disk: the active branch, from the last compaction on, in the order of the
     conversation. Bookkeeping lines that the agent can do without are left out."""
@@ -240,6 +248,10 @@ class AgentAdapter(Protocol):
 
     def sessions(self, surroundings: Surroundings) -> list[str]:
         """Ids of all native sessions begun in this directory, newest first: what `adopt` offers."""
+        ...
+
+    def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
+        """Native sessions of this home, whichever directory they were begun in, newest first; not more are read."""
         ...
 
     def id_in_output(self, line: Line) -> str | None:

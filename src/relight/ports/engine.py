@@ -66,11 +66,6 @@ class WorkEngine(Protocol):
 class Attendant(Protocol):
     """A process of its own that runs one attempt of one session, from a lease that a worker hands over to it."""
 
-    @property
-    def pid(self) -> int:
-        """Its process."""
-        ...
-
     def poll(self) -> int | None:
         """Its exit code once it has ended."""
         ...
@@ -89,4 +84,8 @@ class Attendants(Protocol):
 
     def tidy(self) -> Attendant:
         """One that removes what retention says is over."""
+        ...
+
+    def close(self) -> None:
+        """Nothing more is started. Those that run go on."""
         ...

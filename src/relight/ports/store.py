@@ -205,7 +205,7 @@ class Store(Protocol):
 
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
         """Remove sessions with everything that is theirs. Conflict where a fork outside the list needs one, or where
-        one has another epoch than the one given for it: somebody has claimed it since."""
+        one has another epoch than the one given for it, or none: somebody has claimed or removed it since."""
         ...
 
     def list_lines(self) -> list[Line]:
@@ -226,7 +226,7 @@ class Store(Protocol):
         ...
 
     def instant(self) -> Instant:
-        """Now, on the timeline of this store's leases."""
+        """Now, on the timeline of this store's leases. A server's is its own wall time."""
         ...
 
     def size_bytes(self) -> int:

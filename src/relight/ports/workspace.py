@@ -11,12 +11,13 @@ nothing that depends on the row can be committed after: a paused writer cannot c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from relight.model.snapshot import (
     Change,
     Choice,
+    Entry,
     RestoreOutcome,
     RestorePlan,
     RestoreRecord,
@@ -104,6 +105,9 @@ class Content(Protocol):
 
     def diff(self, before: str, after: str) -> tuple[Change, ...]:
         """What changed between two snapshots."""
+
+    def entries(self, snapshot: str) -> Mapping[bytes, Entry]:
+        """Everything a snapshot holds, by path."""
 
     def read(self, snapshot: str, path: bytes) -> bytes:
         """As `Workspace.read`."""

@@ -14,7 +14,7 @@ from typing import Any, Final
 import psycopg
 from procrastinate.sql import queries
 
-from relight.fleet.procrastinate.schema import SQL, Connection, away, install
+from relight.fleet.procrastinate.schema import SQL, Connection, away, connect, install
 from relight.journal.lining import first_of, line_key
 from relight.model.queueing import Line
 from relight.ports.clock import Clock
@@ -152,7 +152,7 @@ class ProcrastinateEngine:
         """The connection, made anew where it was lost; what goes wrong on it is a store that is away."""
         try:
             if self._connection is None or self._connection.closed:
-                self._connection = psycopg.connect(self._store.url, autocommit=True, connect_timeout=10)
+                self._connection = connect(self._store.url)
                 self._connection.execute(SQL["listen"])
             yield self._connection
         except psycopg.Error as error:

@@ -20,6 +20,14 @@ Connection = psycopg.Connection[tuple[Any, ...]]
 
 OURS: Final = 1
 """raised with every change of install.sql"""
+_PATIENCE: Final[dict[str, Any]] = {
+    "connect_timeout": 10,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 30_000,
+}
+"""as the store's own; the address may say otherwise"""
 _NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _MIGRATION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)_")
 
@@ -58,6 +66,11 @@ def install(connection: Connection) -> bool:
     return True
 
 
+def connect(url: str) -> Connection:
+    """A connection that does not wait for ever for a server that has vanished without a word."""
+    return psycopg.connect(autocommit=True, **{**_PATIENCE, **psycopg.conninfo.conninfo_to_dict(url)})
+
+
 def away(error: psycopg.Error) -> StoreUnavailable:
     """What went wrong on a connection of ours, in our words."""
     text = str(error).strip().partition("\n")[0]
@@ -70,7 +83,7 @@ def away(error: psycopg.Error) -> StoreUnavailable:
 def standing(url: str) -> Standing:
     """Where it stands in the database at an address. Nothing is made or changed."""
     try:
-        with psycopg.connect(url, autocommit=True, connect_timeout=10) as connection:
+        with connect(url) as connection:
             found = _found(connection)
     except psycopg.Error as error:
         raise away(error) from None
