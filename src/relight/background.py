@@ -15,7 +15,7 @@ from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from relight.errors import AgentFailed, RelightError
+from relight.errors import AgentFailed, PlanMoved, RelightError
 from relight.model.info import SessionInfo
 from relight.ports.runtime import STORE_VARIABLE
 
@@ -51,26 +51,42 @@ def start_in_background(
     now: bool = False,
     seconds: float = START_SECONDS,
 ) -> Begun:
-    """Start a supervisor for a session and wait until it owns it. AgentFailed where it does not, with what it said."""
+    """Start a supervisor for a session and wait until it owns it. AgentFailed where it does not, with what it said.
+
+    A library that has the session as it was shown (`Relight.as_shown`) hands this on: it begins so, or not at all."""
     before = rl.get(session)
+    if not from_last_good:
+        rl.load(before.id)  # damage is told by its own name, before anything is started
+    checked, rl = rl, rl.plain
     flags = {"--restore": restore, "--without-secrets": without_secrets, "--from-last-good": from_last_good}
     command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--yes", "--quiet"]
     command += [flag for flag, wanted in {**flags, "--now": now}.items() if wanted]
     command += ["--retries", str(retries)] if retries is not None else []
+    command += ["--plan", checked.plan_hash(before.id)] if checked is not rl else []
     command += ["--", before.id, *([prompt] if prompt is not None else [])]
     environment = {**os.environ, STORE_VARIABLE: rl.store.url}  # not an argument: an address may hold a password
     environment.pop(_TOKEN, None)  # an agent does not get the key to the server that started it
     log = rl.run_directory(before.id) / "supervisor.log"
-    with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as kept:
-        said_from = kept.tell()
-        child = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True, env=environment
-        )
-    info = _wait(rl, before, child, seconds)
+    try:
+        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as kept:
+            said_from = kept.tell()
+            child = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True, env=environment
+            )
+    except OSError as error:
+        hints = ["make room for another process and its file, then ask again"]
+        raise AgentFailed(f"{before.title}: no process could be started for it: {error}", hints=hints) from None
+    try:
+        info = _wait(rl, before, child, seconds)
+    except RelightError:
+        _end(child)
+        raise
     if info.attempt == before.attempt and not _waits(info, child):
         _end(child)
-        hints = [f"see what stands against it: relight resume {info.title} --dry-run"]
         evidence = _said(log, said_from)
+        if PlanMoved.code in "".join(evidence):
+            checked.get(before.id)  # says so itself
+        hints = [f"see what stands against it: relight resume {info.title} --dry-run"]
         raise AgentFailed(f"{info.title}: it did not start in the background", evidence=evidence, hints=hints)
     return Begun(info, child.pid, child)
 

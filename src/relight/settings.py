@@ -113,6 +113,12 @@ SETTINGS: Final = (
         meaning="Where the data directory is found.",
     ),
     Setting(
+        name="RELIGHT_CACHE_MINUTES",
+        default="`5`",
+        meaning="How long the provider keeps a prompt it has read: a resume later than that reads it from a cold cache,"
+        " and its plan says so.",
+    ),
+    Setting(
         name="RELIGHT_HINTS",
         default="hints are shown",
         meaning="`0` silences hints and the line that says that a session continues.",

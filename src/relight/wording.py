@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from relight.inert import one_line, shortened
-from relight.model.info import AttentionKind, SessionInfo
+from relight.model.info import AttentionKind, ResumePlan, SessionInfo
 from relight.model.status import LIVE, Status
 
 Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
@@ -36,6 +36,11 @@ ATTENTION: Final[dict[AttentionKind, tuple[str, Role]]] = {
     "terminated": ("†", "warn"),
     "quiet": ("!", "warn"),
     "halted": ("=", "warn"),
+}
+DURABILITY: Final = {
+    "power-loss": "an acknowledged step survives a crash and a power cut",
+    "process-crash": "an acknowledged step survives a crash of the program, not of the machine",
+    "none": "nothing survives the end of the program",
 }
 _TITLE: Final = 60
 
@@ -165,3 +170,35 @@ def now_text(info: SessionInfo, now: datetime) -> str:
         return said
     doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
     return doubt + one_line(info.reason or said)
+
+
+def conversation(plan: ResumePlan) -> str:
+    """How a resume gives its program the conversation back."""
+    text, agent = count(plan.message_count, "message"), plan.agent
+    if agent is not None and agent.living is not None:
+        text += f"; {agent.agent} still lives (pid {agent.living}) and is taken up as it is"
+    elif agent is not None and agent.rung == "native":
+        text += f", {agent.agent}'s own resume (native)" + (", written from the journal" if agent.written else "")
+    elif agent is not None:
+        text += f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it begins anew")
+    return text + ("; below the head, so a new session is forked and this one stays" if plan.forks else "")
+
+
+def first_reply(plan: ResumePlan, now: datetime) -> str:
+    """What the first reply after a resume would read; empty where nobody can say."""
+    reply = plan.first_reply
+    if reply is None:
+        return ""
+    parts = [f"about {tokens(reply.tokens)} tokens" + ("" if reply.counted else ", by length")]
+    if reply.cold is not None:
+        idle = lasting(seconds_between(reply.replied_at, now) or 0.0)
+        parts.append(f"cache {'cold' if reply.cold else 'warm'} (idle {idle})")
+    if reply.cost is not None:
+        parts.append(f"about {money(reply.cost)}")
+    return ", ".join(parts)
+
+
+def environment(plan: ResumePlan) -> str:
+    """Which of the variables that its first start had are set here; what is not set is a reason of its own."""
+    found = [name for name, is_set in plan.environment.items() if is_set]
+    return f"{', '.join(found)} {'is' if len(found) == 1 else 'are'} set" if found else ""

@@ -169,5 +169,6 @@ def every_page(site: Site) -> dict[str, str]:
         "compared": f"/checkpoints/{session}@tests-green?compare=other&other=@10",
         "operations": "/operations?resumes=1",
         "dialog": f"/checkpoints/{session}@tests-green/do/rewind",
+        "several": "/do/archive",
         "missing": "/sessions/nothing-here",
     }

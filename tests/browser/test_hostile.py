@@ -148,6 +148,7 @@ def test_five_hundred_payloads_in_every_field_are_only_text(
     page.get_by_role("link", name="split").click()
     assert_inert(page)
     look("/operations?resumes=1")
+    look("/do/archive")
     every = 500 // sample(5, proof=250)
     for n in range(0, 500, every):
         one = f"{n:032x}"

@@ -265,3 +265,14 @@ def test_the_view_of_a_fork_holds_its_ancestors_steps(scene: Desk) -> None:
     rows = window.told(scene.rl, info, window.window_of(info.seq, at=None, upto=None, after=None), density="steps",
                        kind="all").rows  # fmt: skip
     assert rows[0].seq == 1 and not any(row.left for row in rows)
+
+
+def test_a_message_that_is_only_a_picture_has_its_row() -> None:
+    picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
+    rows = history.Teller("anthropic").tell(
+        [
+            event(1, messages=[{"role": "user", "content": [picture]}]),
+            event(2, messages=[{"role": "user", "content": [{"type": "text", "text": "look"}, picture, picture]}]),
+        ]
+    )
+    assert [row.text for row in rows] == ["1 image", "“look”, 2 images"]

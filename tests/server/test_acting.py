@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from starlette.testclient import TestClient
 
+from relight.errors import StoreUnavailable
 from relight.refusals import KeyBusy
 from relight.server.acting import Acting, Done
 from relight.server.tokens import Principal
@@ -47,7 +48,7 @@ def test_two_servers_of_one_store_refuse_nothing_because_the_other_writes(desk: 
         start.wait(20)
         for number in range(30):
             try:
-                one.service.acting.act(WHO, "try", None, lambda: Done(document={}), asked={}, key=f"{side}-{number}")
+                one.service.acting.act(WHO, "try", None, lambda _: Done(document={}), asked={}, key=f"{side}-{number}")
             except BaseException as error:
                 wrong.append(error)
 
@@ -64,7 +65,7 @@ def test_two_at_once_under_one_key_are_one(desk: Desk) -> None:
     acting, entered, leave = desk.service.acting, threading.Event(), threading.Event()
     done: list[Done] = []
 
-    def slow() -> Done:
+    def slow(_: object) -> Done:
         entered.set()
         assert leave.wait(10)
         return Done(document={"n": 1})
@@ -83,7 +84,7 @@ def test_two_at_once_under_one_key_are_one(desk: Desk) -> None:
 
 
 def test_a_key_whose_server_died_at_work_does_nothing_twice(desk: Desk) -> None:
-    def dies() -> Done:
+    def dies(_: object) -> Done:
         raise KeyboardInterrupt
 
     service, ran = desk.service, []
@@ -92,16 +93,40 @@ def test_a_key_whose_server_died_at_work_does_nothing_twice(desk: Desk) -> None:
     assert isinstance(row, str)
     after = Acting(service.rl, service.state, service.settings, service.clock)
     with pytest.raises(KeyBusy, match="nobody knows how far it came"):
-        after.act(WHO, "try", None, lambda: ran.append(1) or Done(document={}), asked={}, key="k")  # type: ignore[func-returns-value]
+        after.act(WHO, "try", None, lambda _: ran.append(1) or Done(document={}), asked={}, key="k")  # type: ignore[func-returns-value]
     assert ran == []
     with pytest.raises(KeyboardInterrupt):
         after.act(WHO, "try", None, dies, asked={}, key="other")
 
 
+def test_a_key_whose_store_was_lost_at_work_does_nothing_twice(desk: Desk) -> None:
+    def lost(_: object) -> Done:
+        raise StoreUnavailable("the answer to COMMIT did not come")
+
+    acting = desk.service.acting
+    with pytest.raises(StoreUnavailable):
+        acting.act(WHO, "try", None, lost, asked={}, key="k")
+    assert desk.service.state.rows("SELECT outcome FROM actions") == [("unknown: RL-5001",)]
+    with pytest.raises(KeyBusy, match="nobody knows how far it came"):
+        acting.act(WHO, "try", None, lambda _: pytest.fail("done again"), asked={}, key="k")
+
+
+def test_what_was_done_is_answered_as_done_also_where_it_cannot_be_written_down(desk: Desk) -> None:
+    acting, state = desk.service.acting, desk.service.state
+
+    def then_full(_: object) -> Done:
+        state.rows("CREATE TRIGGER full BEFORE UPDATE ON actions BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+        return Done(document={"n": 1})
+
+    assert acting.act(WHO, "try", None, then_full, asked={}, key="k").document == {"n": 1}
+    assert state.rows("SELECT outcome FROM actions") == [("begun",)]
+    assert acting.act(WHO, "try", None, then_full, asked={}, key="k").replayed
+
+
 def test_only_so_many_changes_wait_at_once_and_looking_goes_on(desk: Desk, client: TestClient) -> None:
     acting, leave, entered = desk.service.acting, threading.Event(), threading.Semaphore(0)
 
-    def slow() -> Done:
+    def slow(_: object) -> Done:
         entered.release()
         assert leave.wait(20)
         return Done(document={})
@@ -115,6 +140,8 @@ def test_only_so_many_changes_wait_at_once_and_looking_goes_on(desk: Desk, clien
         assert entered.acquire(timeout=20)
     assert Answer(client.post("/api/sessions/changelog/fork", json={})).status == 429
     assert client.get("/api/sessions").status_code == 200
+    told = client.get("/api/actions").json()["items"][0]
+    assert told["verb"] == "fork" and told["outcome"] == "refused: RL-6005"  # whoever asked stands in the log
     leave.set()
     for thread in threads:
         thread.join()
@@ -157,8 +184,6 @@ def test_who_did_what_is_written_down_before_and_after(desk: Desk, client: TestC
 
 def test_the_audit_log_cannot_be_rewritten_and_stays_bounded(desk: Desk, client: TestClient) -> None:
     client.post("/api/sessions/changelog/fork", json={})
-    from relight.errors import StoreUnavailable
-
     with pytest.raises(StoreUnavailable, match="append-only"):
         desk.service.state.rows("UPDATE actions SET who = 'nobody'")
     for number in range(30):
@@ -169,3 +194,33 @@ def test_the_audit_log_cannot_be_rewritten_and_stays_bounded(desk: Desk, client:
     Acting(desk.rl, desk.service.state, small, desk.service.clock).prune()
     kept = desk.service.state.rows("SELECT verb FROM actions ORDER BY id")
     assert [row[0] for row in kept] == [f"verb-{number}" for number in range(20, 30)]
+
+
+def test_of_many_who_change_a_session_at_once_each_is_told_and_each_is_written_down(desk: Desk) -> None:
+    """What only one can do, one does; nobody's change is lost, and nothing is a fault."""
+    asked: list[tuple[str, str, Any]] = [
+        ("POST", "/api/sessions/port-to-uv/archive", {}),
+        ("POST", "/api/sessions/port-to-uv/fork", {}),
+        ("POST", "/api/sessions/nightly-docs/send", {"text": "x"}),
+        ("POST", "/api/sessions/nightly-docs/clear", {}),
+        ("DELETE", "/api/sessions/changelog", None),
+    ] * 4
+    start, told = threading.Barrier(len(asked)), []
+
+    def ask(number: int, method: str, path: str, body: Any) -> None:
+        client = desk.client(("operate", "admin")[number % 2] if path.endswith(("fork", "send")) else "admin")
+        start.wait(20)
+        told.append((path.rpartition("/")[2], client.request(method, path, json=body).status_code))
+
+    threads = [threading.Thread(target=ask, args=(number, *one)) for number, one in enumerate(asked)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert len(told) == len(asked) and all(status in (200, 201, 404, 409) for _, status in told), told
+    assert told.count(("archive", 200)) == told.count(("changelog", 200)) == 1, told
+    sent, forked = told.count(("send", 200)), told.count(("fork", 201))
+    assert len([one for one in desk.rl.sessions() if one.parent]) == forked
+    assert len(desk.rl.load("nightly-docs").messages) == 1 + sent
+    outcomes = [row[0] for row in desk.service.state.rows("SELECT outcome FROM actions")]
+    assert len(outcomes) == len(asked) and outcomes.count("done") == len([1 for _, status in told if status < 400])

@@ -40,6 +40,7 @@ def desk(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Desk]:
     made.close()
 
 
+@pytest.mark.timeout(900)  # for the full size
 def test_generated_requests_find_no_fault(
     desk: Desk, sample: Callable[..., int], figure: Figure, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

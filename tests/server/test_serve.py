@@ -113,6 +113,8 @@ def test_a_failed_start_leaves_everything_as_it_was_and_says_why(place: Place) -
     actions = server.call("GET", "/api/actions")[1]["items"]
     assert {one["outcome"] for one in actions[1:]} == {"refused: RL-3001"}
     server.close()
+    gone = Shell(place.shell.store, place.stops).run("serve", "--link")
+    assert gone.returncode == 3 and "start one: relight serve" in gone.stderr  # no link to nobody
 
 
 @pytest.mark.guarantee("G12")
@@ -193,3 +195,12 @@ def test_without_the_extra_the_command_that_installs_it_is_told(tmp_path: Path) 
     shell = Shell(tmp_path / "p.db", tmp_path)
     done = shell.run("serve", PYTHONPATH=f"{tmp_path}{os.pathsep}{environment(shell.store)['PYTHONPATH']}")
     assert done.returncode == 2 and "pip install 'relight[server]'" in done.stderr, done.stderr
+
+
+def test_the_number_of_streams_is_not_bounded_by_what_a_shell_lets_a_program_open() -> None:
+    code = (
+        "import resource as r; from relight.cli.serve import raise_open_files as up;"
+        "hard = r.getrlimit(r.RLIMIT_NOFILE)[1]; r.setrlimit(r.RLIMIT_NOFILE, (64, hard));"
+        "assert up(32) == 64; assert up(128) == 128; r.setrlimit(r.RLIMIT_NOFILE, (64, 100)); assert up(128) == 100"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=30, env=environment("memory:"))

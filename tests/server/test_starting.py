@@ -8,6 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
+from relight.cli.group import run
 from tests.server.desk import Answer, Desk
 
 
@@ -48,6 +49,63 @@ def test_a_damaged_session_is_not_mended_for_a_resume_that_cannot_start(desk: De
         refused = Answer(desk.client().post("/api/sessions/job/resume", json=body))
         assert refused.status == 400 and "no program" in refused.document["detail"], refused.document
         assert logical(desk.store) == before
+
+
+def test_damage_is_told_by_its_own_name_however_a_resume_is_asked_for(
+    desk: Desk, damaged: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELIGHT_STORE", str(desk.store))
+    before = logical(desk.store)
+    for ref in ("job", "job@2"):
+        refused = Answer(desk.client().post(f"/api/sessions/{ref}/resume", json={}))
+        assert (refused.status, refused.code) == (409, "RL-5002"), refused.document
+        assert any("--from-last-good" in hint for hint in refused.document["hints"])
+    for flags in ([], ["--detach"], ["--queue", "night"]):
+        assert run(["resume", "job", *flags]) == 5 and "RL-5002" in capsys.readouterr().err
+    assert logical(desk.store) == before and damaged.exists()
+
+
+def test_a_place_in_line_that_is_refused_leaves_nothing_behind(desk: Desk, tmp_path: Path) -> None:
+    desk.rl.launch(["true"], directory=str(tmp_path), agent="true", name="job")
+    with desk.rl.session("own") as s:
+        s.append({"role": "user", "content": "one"})
+        s.append({"role": "user", "content": "two"})
+    with desk.rl.session("job"):
+        before = logical(desk.store)
+        for ref, body in (("job", {}), ("job", {"prompt": "x"}), ("own@1", {})):
+            refused = desk.client().post(f"/api/sessions/{ref}/resume", json={"queue": "night", **body})
+            assert Answer(refused).status == 409
+            assert logical(desk.store) == before, (ref, body)
+
+
+FORGOTTEN = (
+    *(
+        f"job --queue night {flag}"
+        for flag in ("--restore", "--without-secrets", "--from-last-good", "--now", "--retries=1", "--detach")
+    ),
+    "job --priority=1",
+    "job --not-before=+1h",
+    *(f"--all {flag}" for flag in ("--restore", "--now", "--retries=1", "--plan=x", "--queue=night")),
+)
+
+
+def test_a_flag_that_would_be_forgotten_is_refused_by_the_command_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELIGHT_STORE", str(tmp_path / "p.db"))
+    for words in FORGOTTEN:
+        assert run(["resume", *words.split()]) == 2, words
+        assert words.split()[-1].partition("=")[0] in capsys.readouterr().err, words
+
+
+def test_a_dry_run_puts_nothing_in_line(
+    desk: Desk, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("RELIGHT_STORE", str(desk.store))
+    desk.rl.launch(["true"], directory=str(tmp_path), agent="true", name="job")
+    before = logical(desk.store)
+    assert run(["resume", "job", "--queue", "night", "--dry-run"]) == 0 and "job" in capsys.readouterr().out
+    assert logical(desk.store) == before
 
 
 @pytest.mark.parametrize("flag", ["restore", "without_secrets", "from_last_good", "now", "retries"])

@@ -10,6 +10,7 @@ from relight.errors import UsageError
 from relight.model.call import Effect
 from relight.ports.agent import (
     Ask,
+    Begun,
     Capabilities,
     Decision,
     Heard,
@@ -58,6 +59,9 @@ class Command:
         return None
 
     def sessions(self, surroundings: Surroundings) -> list[str]:
+        return []
+
+    def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
         return []
 
     def id_in_output(self, line: Line) -> str | None:

@@ -12,10 +12,21 @@ if TYPE_CHECKING:
     from relight.engine.library import Relight
 
 
-def start_detached(door: Door, rl: Relight, session: str, *, retries: int | None, prompt: str | None = None) -> int:
+def start_detached(
+    door: Door,
+    rl: Relight,
+    session: str,
+    *,
+    retries: int | None,
+    prompt: str | None = None,
+    without_secrets: bool = False,
+    now: bool = False,
+) -> int:
     """Leave when the supervisor owns the session. A prompt that is in the journal already is not said again."""
     said = prompt if prompt is not None and rl.speaks(session) else None
-    info, pid, child = start_in_background(rl, session, prompt=said, retries=retries)
+    info, pid, child = start_in_background(
+        rl, session, prompt=said, retries=retries, without_secrets=without_secrets, now=now
+    )
     child.returncode = child.returncode or 0  # it lives on without us
     if door.console.out.terminal:
         door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), f"  runs in the background, pid {pid}"]])

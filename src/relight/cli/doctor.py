@@ -6,6 +6,7 @@ import os
 import platform
 import shutil
 import sys
+from collections import Counter
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -24,17 +25,12 @@ from relight.cli.verb import json_flag, verb
 from relight.errors import StoreError
 from relight.machine import SystemClock
 from relight.model.policy import Retention
-from relight.wording import count, place, size
+from relight.wording import DURABILITY, count, place, size
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
     from relight.ports.store import Store
 
-_DURABILITY: Final = {
-    "power-loss": "an acknowledged step survives a crash and a power cut",
-    "process-crash": "an acknowledged step survives a crash of the program, not of the machine",
-    "none": "nothing survives the end of the program",
-}
 _LOW_BYTES: Final = 200_000_000
 _AHEAD_SECONDS: Final = 60
 
@@ -62,7 +58,7 @@ def doctor(door: Door, systemd: bool, as_json: bool) -> int:
             findings += _store(rl, door)
             findings += look_at_engine(rl, standings)
             findings += _clock(rl, door.now()) + look_at_skew(rl, SystemClock())
-            findings += look_at_blobs(rl) + look_at_workspaces(rl)
+            findings += look_at_blobs(rl) + look_at_workspaces(rl) + _adoptable(rl)
     except StoreError as error:
         cure = error.hints[0] if error.hints else ""
         said = "; ".join((error.message, *error.evidence[:1]))
@@ -146,7 +142,7 @@ def _durable(store: Store) -> Finding:
     """In words; a store on a server says itself why it is no better, and what would help."""
     reason = getattr(store, "durability_reason", "")
     cures = getattr(store, "durability_cures", ()) or ("set RELIGHT_STORE to a file",)
-    text = f"{store.durability}: {reason}" if reason else _DURABILITY.get(store.durability, store.durability)
+    text = f"{store.durability}: {reason}" if reason else DURABILITY.get(store.durability, store.durability)
     fine = store.durability == "power-loss"
     return Finding("durable", text, fine=fine, cure="" if fine else "; ".join(cures))
 
@@ -192,6 +188,14 @@ def _clock(rl: Relight, now: datetime) -> list[Finding]:
             Finding("clock", f"a step was saved {ahead:.0f} s in the future", False, "set the clock of this machine")
         ]
     return [Finding("clock", f"{now.astimezone():%Y-%m-%d %H:%M:%S %Z}; leases do not depend on it")]
+
+
+def _adoptable(rl: Relight) -> list[Finding]:
+    """Conversations of coding agents on this machine that are not ours yet. Their files are only looked at."""
+    numbers = Counter(one.agent for one in rl.adoptable())
+    told = " and ".join(f"{count(number, 'session')} of {agent}" for agent, number in sorted(numbers.items()))
+    where = "relight adopt, in the directory it was begun in"
+    return [Finding("adopt", f"{told} on this machine can be adopted: {where}")] if told else []
 
 
 def _system() -> list[Finding]:

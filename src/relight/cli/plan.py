@@ -12,7 +12,7 @@ from relight.cli.look import Line, Look, Span
 from relight.cli.table import Fact, facts
 from relight.inert import one_line
 from relight.model.info import ResumePlan
-from relight.wording import count, lasting, moment, place, seconds_between
+from relight.wording import conversation, count, environment, first_reply, lasting, moment, place, seconds_between
 
 
 def lines_of(
@@ -20,10 +20,12 @@ def lines_of(
 ) -> list[Line]:
     """What would happen, and what stands against it."""
     entries = [
-        Fact("conversation", count(plan.message_count, "message") + _rung(plan) + _fork_note(plan)),
+        Fact("conversation", conversation(plan)),
         plan_fact(plan.files),
         Fact("calls", _calls(plan)),
         Fact("", f"the model will be told: {plan.told}" if plan.told and not _lives(plan) else "", "warn"),
+        Fact("first reply", first_reply(plan, now)),
+        Fact("environment", environment(plan)),
         Fact("command", _command(plan, directory)),
         Fact("orphans", _orphans(() if _lives(plan) else orphans), "warn"),
     ]
@@ -47,23 +49,6 @@ def _title(plan: ResumePlan, now: datetime) -> Line:
 
 def _lives(plan: ResumePlan) -> bool:
     return plan.agent is not None and plan.agent.living is not None
-
-
-def _rung(plan: ResumePlan) -> str:
-    """How a coding agent gets its conversation back."""
-    agent = plan.agent
-    if agent is None:
-        return ""
-    if agent.living is not None:
-        return f"; {agent.agent} still lives (pid {agent.living}) and is taken up as it is"
-    if agent.rung == "native":
-        own = f", {agent.agent}'s own resume (native)"
-        return f"{own}, written from the journal" if agent.written else own
-    return f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it begins anew")
-
-
-def _fork_note(plan: ResumePlan) -> str:
-    return "; below the head, so a new session is forked and this one stays" if plan.forks else ""
 
 
 def _calls(plan: ResumePlan) -> str:

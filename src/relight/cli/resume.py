@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -17,11 +18,15 @@ from relight.cli.supervising import run_in_front
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.engine.documents import plan_document
 from relight.errors import UsageError
-from relight.model.info import ResumePlan, SessionInfo
+from relight.journal.gathering import comes_back
+from relight.model.info import ResumePlan
+from relight.model.status import Status
 from relight.wording import count
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
+
+_DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 
 
 @verb(
@@ -43,6 +48,9 @@ if TYPE_CHECKING:
 @click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
 @click.option("--priority", type=int, default=0, metavar="N", help="As in run.")
 @click.option("--not-before", metavar="T", help="As in run.")
+@click.option(
+    "--plan", "shown", metavar="HASH", help="Only if the plan is still this one, as `can-resume --json` has it."
+)
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
 @json_flag
@@ -64,6 +72,7 @@ def resume(
     queue: str | None,
     priority: int,
     not_before: str | None,
+    shown: str | None,
     level: Level | None,
     as_json: bool,
 ) -> int:
@@ -72,18 +81,22 @@ def resume(
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
     if as_json and not dry_run:
         raise UsageError("--json shows the plan: add --dry-run", hints=["follow the steps: relight tail REF -f --json"])
-    with door.opened() as rl:
-        if queue is not None:
-            if ref is None:
-                raise UsageError("--queue is for one session")
-            when = moment_of(not_before, door.now())
-            return tell_queued(door, rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when))
+    here = {"--restore": restore, "--from-last-good": from_last_good, "--without-secrets": without_secrets}
+    here |= {"--now": now, "--retries": retries is not None}
+    in_line = {"--priority": bool(priority), "--not-before": not_before is not None}
+    _check_together({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
+    with door.opened() as opened:
         if ref is None:
-            return _resume_all(door, rl, dry_run=dry_run, yes=yes)
+            return _resume_all(door, opened, dry_run=dry_run, yes=yes)
+        rl = opened if shown is None else _as_shown(opened, ref, shown, now=now)
         plan = rl.can_resume(ref, disk=dry_run or level != "quiet")
         if dry_run:
             return _show_plan(door, rl, plan, as_json=as_json)
-        may_go_on = plan.ok or (restore and _only_missing(plan))
+        if queue is not None:
+            when = moment_of(not_before, door.now())
+            return tell_queued(door, rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when))
+        waived = {*({"workspace_missing"} if restore else ()), *({"secrets_missing"} if without_secrets else ())}
+        may_go_on = all(reason.code in waived for reason in plan.reasons if reason.blocks)
         if level != "quiet" and may_go_on and plan.command is not None:
             _tell_plan(door, rl, plan)
         if may_go_on and plan.in_doubt and door.console.can_ask and not confirm(door, "go on?", yes=yes):
@@ -100,15 +113,32 @@ def resume(
         if restore and plan.files is not None and level != "quiet":
             door.console.say(Span("✓", "ok"), f" workspace put back as at @{plan.files.captured_at}")
         if detach:
-            return start_detached(door, rl, supervision.session, retries=retries, prompt=prompt)
+            return start_detached(
+                door, rl, supervision.session, retries=retries, prompt=prompt, without_secrets=without_secrets, now=now
+            )
         info = rl.get(supervision.session)
         supervision.watcher = Milestones(door, info, level=level or "normal", resumed=level != "quiet")
         return run_in_front(door, supervision)
 
 
-def _only_missing(plan: ResumePlan) -> bool:
-    """Does nothing but the missing workspace stand against it?"""
-    return all(reason.code == "workspace_missing" for reason in plan.reasons if reason.blocks)
+def _check_together(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:
+    """What would be forgotten on the way is not taken. `here`: flags of a start on this machine."""
+    wrong = [(flag, "is for one session; name it") for flag in here if all_]
+    if queue is None:
+        wrong += [(flag, "belongs to a queue; add --queue default") for flag in in_line]
+    else:
+        wrong += [(flag, "is not kept in a queue; leave one of the two out") for flag in here if flag != "--plan"]
+    for flag, why in wrong:
+        if here.get(flag) or in_line.get(flag):
+            raise UsageError(f"{flag} {why}")
+    if all_ and queue is not None:
+        raise UsageError("--queue is for one session")
+
+
+def _as_shown(rl: Relight, ref: str, shown: str, *, now: bool) -> Relight:
+    """The session as it was shown. One that waits for its time is compared now, and may be told something meanwhile."""
+    made = rl.as_shown(ref, shown)
+    return rl if made.get(ref).wake_at is not None and not now else made
 
 
 def _show_plan(door: Door, rl: Relight, plan: ResumePlan, *, as_json: bool) -> int:
@@ -130,12 +160,8 @@ def _tell_plan(door: Door, rl: Relight, plan: ResumePlan) -> None:
 
 
 def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
-    """What was running when it died, and what waits for its time; what somebody stopped, or has a verdict, does not
-    come back by itself."""
-    stopped = [info for info in rl.sessions(status="terminated") if info.command is not None and not _was_stopped(info)]
-    stopped += [
-        info for info in rl.sessions(status="queued") if info.command is not None and info.attempt and not info.queue
-    ]  # who stands in a queue is a worker's
+    """What was running when it died, and what waits for its time."""
+    stopped = [info for status in _DIED for info in rl.sessions(status=status) if comes_back(info)]
     for info in stopped:
         door.console.say(Span(info.title, "bold"), f"  @{info.head}  {info.reason or ''}", indent=2)
     if not stopped or dry_run:
@@ -146,8 +172,3 @@ def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     for info in stopped:
         start_detached(door, rl, info.id, retries=None)
     return 0
-
-
-def _was_stopped(info: SessionInfo) -> bool:
-    """By a person: Ctrl-C, `relight stop`, leaving. A reboot sends SIGTERM, and what it ended comes back."""
-    return (info.reason or "").startswith(("stopped by", "stopped (SIGINT)", "left", "interrupted", "adopted"))

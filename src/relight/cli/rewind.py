@@ -10,7 +10,7 @@ import click
 from relight.cli.console import shown
 from relight.cli.door import Door, pass_door
 from relight.cli.filelines import FileRow, file_rows, touched
-from relight.cli.lasting_effects import effects_since, not_undone
+from relight.cli.lasting_effects import not_undone
 from relight.cli.look import Line, Look, Part, Span
 from relight.cli.plaintext import cells, cut, pad
 from relight.cli.restore import choice_options, differences_of
@@ -115,7 +115,7 @@ def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice) 
     files = None
     if plan.files is not None:
         files = FilesPreview(stay=True) if scope == "conversation" else _files(rl, checkpoint, info, choice)
-    return Preview(info, target, label, effects_since(rl, info.id, target), files)
+    return Preview(info, target, label, rl.effects_since(info.id, target), files)
 
 
 def _files(rl: Relight, checkpoint: str, info: SessionInfo, choice: Choice) -> FilesPreview:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import resource
 import socket
 import sys
 from importlib import import_module
 from typing import Any, Final, Literal
+from urllib.parse import urlsplit
 
 import click
 
@@ -21,6 +23,9 @@ PACKAGES: Final = ("fastapi", "uvicorn", "jinja2", "prometheus_client")
 _EVERYWHERE: Final = ("0.0.0.0", "::")
 _PEER_MS: Final = 60_000
 _ADDRESS: Final = "address"
+_ANSWER_SECONDS: Final = 2.0
+_OTHER_FILES: Final = 1000
+"""open beside the streams: requests, the store, what is being started"""
 
 
 @verb(
@@ -39,6 +44,7 @@ _ADDRESS: Final = "address"
 @click.option("--insecure-host", is_flag=True, help="Listen on another address than this machine's own without TLS.")
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @click.option("--no-sweep", is_flag=True, help="Do not remove finished sessions once a day.")
+@click.option("--no-upkeep", is_flag=True, help="Do not read every digest and try a restore once a day.")
 @click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log.")
 @click.option("--link", is_flag=True, help="Only print a new link to the server that runs on this store.")
 @pass_door
@@ -52,6 +58,7 @@ def serve(
     insecure_host: bool,
     no_open: bool,
     no_sweep: bool,
+    no_upkeep: bool,
     log: Literal["text", "json"],
     link: bool,
 ) -> int:
@@ -73,7 +80,14 @@ def serve(
         return _print_link(door)
     return _serve(
         door,
-        {"host": host, "port": port, "secure": cert is not None, "log": log, "sweep": not no_sweep},
+        {
+            "host": host,
+            "port": port,
+            "secure": cert is not None,
+            "log": log,
+            "sweep": not no_sweep,
+            "upkeep": not no_upkeep,
+        },
         names=names,
         tls={"ssl_certfile": cert, "ssl_keyfile": key} if cert else {},
         opens=not no_open,
@@ -112,6 +126,7 @@ def _serve(door: Door, asked: dict[str, Any], *, names: tuple[str, ...], tls: di
             callback_allow=_allowed(os.environ.get("RELIGHT_CALLBACK_ALLOW", "")),
             **asked,
         )
+        raise_open_files(settings.streams + _OTHER_FILES)
         guard = make_guard(settings)
         app = create_app(rl, guard=guard, settings=settings, metrics=metrics)
         (settings.directory / _ADDRESS).write_text(_address(settings), encoding="ascii")
@@ -119,6 +134,16 @@ def _serve(door: Door, asked: dict[str, Any], *, names: tuple[str, ...], tls: di
         Running(app, **tls).run(sockets=[listener])
         guard.tokens.state.close()
     return 0
+
+
+def raise_open_files(wanted: int) -> int:
+    """Let this process have so many open, as far as it may; how many it has. Each stream is one, 1,024 are usual."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unbounded = resource.RLIM_INFINITY
+    most = wanted if hard == unbounded else min(wanted, hard)
+    if soft != unbounded and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 
 def _listening(host: str, port: int) -> socket.socket:
@@ -174,11 +199,14 @@ def _announce(door: Door, settings: ServerSettings, code: str, *, opens: bool) -
 
 
 def _print_link(door: Door) -> int:
+    """Only where somebody listens: one that was killed has left its address behind."""
     from relight.cli.token import directory_of, tokens_in
 
     directory = directory_of(door, create=False)
     try:
         address = (directory / _ADDRESS).read_text(encoding="ascii")
+        at = urlsplit(address)
+        socket.create_connection((at.hostname or "", at.port or 0), _ANSWER_SECONDS).close()
     except OSError:
         raise NotFound("serve", what="server of this store", hints=["start one: relight serve"]) from None
     code = tokens_in(directory).new_code(ServerSettings(directory=directory).code_seconds)

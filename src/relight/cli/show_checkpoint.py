@@ -9,7 +9,7 @@ import msgspec
 from relight.cli.console import shown
 from relight.cli.door import Door
 from relight.cli.filefacts import checkpoint_facts, left_out_fact
-from relight.cli.lasting_effects import effects_since, not_undone
+from relight.cli.lasting_effects import not_undone
 from relight.cli.look import Line, Span
 from relight.cli.plaintext import cut
 from relight.cli.show import can_resume_fact
@@ -28,7 +28,7 @@ def show_checkpoint(door: Door, rl: Relight, ref: str, *, as_json: bool) -> int:
     seq = int(plan.checkpoint.rpartition("@")[2])
     found = next(one for one in rl.checkpoints(plan.session) if one.seq == seq)
     info = rl.get(plan.session)
-    since = effects_since(rl, plan.session, seq)
+    since = rl.effects_since(plan.session, seq)
     held = rl.files_at(ref, start=True) if plan.files is not None and plan.files.captured_at is not None else None
     if as_json:
         effects = [call_document(call) for call in since] if since is not None else None

@@ -5,7 +5,9 @@ And joining: the command that shows a person where a session lives.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -15,12 +17,22 @@ from relight.engine.opening import recorder_for
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, resolve
 from relight.errors import Ambiguous, Conflict, NotFound, Refused
+from relight.model.checkpoint import at
 from relight.model.session import Identity
 from relight.model.status import StatusChange
 from relight.model.step import Changes
 from relight.model.usage import Usage
 from relight.ports.agent import AgentAdapter, Surroundings
 from relight.ports.store import Query
+
+
+class Adoptable(msgspec.Struct, frozen=True, kw_only=True):
+    """A native session that is not ours yet."""
+
+    agent: str
+    native: str
+    directory: str
+    touched_at: datetime
 
 
 def adopt(
@@ -61,6 +73,25 @@ def adoptable(context: Context, directory: str) -> list[tuple[str, str]]:
         for one in adapter.sessions(surroundings)
         if _owner_of(context, adapter, one) is None
     ]
+
+
+def found_here(context: Context, *, most: int) -> list[Adoptable]:
+    """What could be adopted on this machine, whichever directory it was begun in, newest first. What is ours already is
+    left out, and what was begun in a directory that is gone."""
+    surroundings = Surroundings(directory=os.getcwd(), environment=context.environment)
+    offered = [
+        (adapter.name, one) for adapter in context.agents.known() for one in adapter.everywhere(surroundings, most=most)
+    ]
+    if not offered:
+        return []
+    records = listing.every_session(context.store, Query())
+    ours = {record.head.native for record in records if record.head is not None and record.head.native}
+    found = [
+        Adoptable(agent=agent, native=one.native_id, directory=one.directory, touched_at=at(one.touched_us))
+        for agent, one in offered
+        if one.native_id not in ours and os.path.isdir(one.directory)
+    ]
+    return sorted(found, key=lambda one: one.touched_at, reverse=True)[:most]
 
 
 def _found(

@@ -22,9 +22,13 @@ from relight.errors import Conflict, NotFound
 from relight.journal.restore import may_run_later
 from relight.model.session import Identity
 from relight.model.snapshot import Change, Entry
-from relight.ports.workspace import Content
+from relight.ports.workspace import Content, Workspace
 
 TEXT_MOST_BYTES: Final = 1024 * 1024
+
+
+Holder = Content | Workspace
+"""who can tell snapshots apart and read them"""
 
 
 class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,6 +67,18 @@ def diff(context: Context, a: Found, b: Found | None) -> list[FileDiff]:
         close_all(roots)
 
 
+def file_at(context: Context, found: Found, root: str, path: str) -> bytes:
+    """The content of one captured file at a checkpoint. NotFound where it holds none."""
+    held = held_at(context, found)
+    if root not in held or root not in found.identity.pools:
+        raise NotFound(root, what="workspace root")
+    content = context.workspaces().content(found.identity.pools[root])
+    try:
+        return content.read(held[root], os.fsencode(path))
+    finally:
+        content.close()
+
+
 def held_at(context: Context, found: Found) -> dict[str, str]:
     """Root name to snapshot at a checkpoint; before the first capture it is the first. NotFound where there is none."""
     rows = rows_of(context, found)
@@ -90,7 +106,7 @@ def _between(
     return found
 
 
-def root_diff(name: str, content: Content, before: str, after: str) -> list[FileDiff]:
+def root_diff(name: str, content: Holder, before: str, after: str) -> list[FileDiff]:
     """One root, from one snapshot to another; what the later one left out comes last."""
     changed = [_file_diff(name, content, before, after, change) for change in content.diff(before, after)]
     left = [
@@ -101,7 +117,7 @@ def root_diff(name: str, content: Content, before: str, after: str) -> list[File
     return [one for one in changed if one.kind != "skip"] + left
 
 
-def _file_diff(name: str, content: Content, before: str, after: str, change: Change) -> FileDiff:
+def _file_diff(name: str, content: Holder, before: str, after: str, change: Change) -> FileDiff:
     entry = change.after or change.before
     assert entry is not None
     old = _text(content, before, change.path, change.before)
@@ -121,7 +137,7 @@ def _file_diff(name: str, content: Content, before: str, after: str, change: Cha
     )
 
 
-def _text(content: Content, snapshot: str, path: bytes, entry: Entry | None) -> str | None:
+def _text(content: Holder, snapshot: str, path: bytes, entry: Entry | None) -> str | None:
     """The file's text; empty where it is not there; None where it is not text."""
     if entry is None or entry.kind == "dir":
         return ""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         recovering,
         restoring,
         session,
+        shown,
         starting,
         stopping,
         supervise,
@@ -56,7 +57,7 @@ else:
     files, operating, recovering, restoring = map(Later, ("files", "operating", "recovering", "restoring"))
     session, starting, stopping, supervise = map(Later, ("session", "starting", "stopping", "supervise"))
     supervise_agent, sweeping, unbundling = map(Later, ("supervise_agent", "sweeping", "unbundling"))
-    joining, launching = map(Later, ("joining", "launching"))
+    joining, launching, shown = map(Later, ("joining", "launching", "shown"))
 
 
 __all__ = ["Loaded", "Relight"]
@@ -64,6 +65,8 @@ __all__ = ["Loaded", "Relight"]
 
 class Relight(Queueing):
     """An open store with all verbs. Use it as a context, or call `close`."""
+
+    _plain: Relight | None = None
 
     # -- opening ----------------------------------------------------------------------------------------------
 
@@ -182,6 +185,18 @@ class Relight(Queueing):
                 self._context.tell(f"{session.name or session.id} continues at @{head.head} ({ended}); is_new is False")
 
     # -- writing ----------------------------------------------------------------------------------------------
+
+    def as_shown(self, ref: str, plan: str) -> Relight:
+        """The same verbs on a session as it was shown, by the hash of its plan: the first of them that changes it does
+        so in that state, or raises PlanMoved and nothing is done. `plain` leads back."""
+        made = Relight(shown.as_shown(self._context, resolve(self._context.store, ref), plan))
+        made._plain = self
+        return made
+
+    @property
+    def plain(self) -> Relight:
+        """Without what `as_shown` adds."""
+        return self._plain or self
 
     def fork(
         self,
@@ -340,6 +355,10 @@ class Relight(Queueing):
         """Take over a session of a coding agent that was begun without relight; the newest of this directory."""
         made = adopting.adopt(self._context, native, directory=directory, command=command, name=name)
         return self.get(made.id)
+
+    def adoptable(self, *, most: int = 50) -> list[adopting.Adoptable]:
+        """Native sessions on this machine that `adopt` could take over, newest first."""
+        return adopting.found_here(self._context, most=most)
 
     def settle(self, ref: str, call: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
         """Decide a call in doubt: its result, or that it may run again."""

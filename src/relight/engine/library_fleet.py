@@ -81,6 +81,7 @@ class Queueing(Reading):
         """Put a session that has stopped in line for a worker; below the head, a fork. Refused while it is owned."""
         context, found = self._context, resolve(self._context.store, ref)
         place = queueing.place_for(context, queue, priority=priority, wants=wants)
+        queueing.refuse_unstartable(found.identity)
         if found.seq is not None and found.seq != found.whole_head().head:
             made = branching.fork(context, found)
             found = resolve(context.store, made.id)

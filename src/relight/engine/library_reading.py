@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator, Mapping
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, get_args
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from relight.engine import (
         bundling,
         comparing,
+        drilling,
         exporting,
         launching,
         operating,
@@ -42,11 +44,13 @@ if TYPE_CHECKING:
         unbundling,
         verifying,
     )
+    from relight.journal.fold import Fold
     from relight.journal.undoing import Operation
 else:
     bundling, comparing, exporting, restoring = map(Later, ("bundling", "comparing", "exporting", "restoring"))
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
     unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
+    drilling = Later("drilling")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -151,9 +155,15 @@ class Reading:
     def load(self, ref: str) -> Loaded:
         """The state at a session's head or at a checkpoint. Repairs nothing, changes nothing."""
         found = resolve(self._context.store, ref)
+        loaded = self._loaded(found)[0]
+        if loaded.messages:
+            return loaded
+        return msgspec.structs.replace(loaded, messages=tailing.thread(self._context, found, loaded.seq))
+
+    def _loaded(self, found: Found) -> tuple[Loaded, Fold]:
         fold = load(self._context.store, found)
         live = found.head is not None and self._is_live(found)
-        return Loaded(
+        loaded = Loaded(
             session=found.identity.id,
             seq=found.seq if found.seq is not None else found.whole_head().head,
             messages=fold.messages,
@@ -163,6 +173,7 @@ class Reading:
             result=fold.result,
             turns=fold.turns,
         )
+        return loaded, fold
 
     def _is_live(self, found: Found) -> bool:
         head = found.whole_head()
@@ -194,9 +205,9 @@ class Reading:
         """What a resume would do, and what stands against it; `disk` compares the files with it, which takes a walk."""
         found = resolve(self._context.store, ref)
         info = listing.info_of(self._context, found)
-        damage, calls, count = None, [], 0
+        damage, calls, count, fold = None, [], 0, None
         try:
-            loaded = self.load(ref)
+            loaded, fold = self._loaded(found)
             calls, count = loaded.calls, len(loaded.messages)
         except Corrupt as error:
             cure = f"relight resume {info.title} --from-last-good" if error.offered else None
@@ -205,12 +216,33 @@ class Reading:
             return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
         held = surveying.survey(self._context, found, disk=disk) if found.identity.workspace else None
         plan = plan_resume(info, found.head, seq=found.seq, message_count=count, calls=calls, damage=damage, files=held)
-        return msgspec.structs.replace(plan, agent=starting.foresee(self._context, found, has_history=count > 0))
+        agent = starting.foresee(self._context, found, has_history=count > 0)
+        reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
+        reply = starting.first_reply(self._context, found.identity, fold) if reads and fold is not None else None
+        plan = msgspec.structs.replace(plan, agent=agent, first_reply=reply)
+        if not plan.ok or info.queue is not None:  # a worker looks where it is
+            return plan
+        variables, against = launching.foresee_start(self._context, found)
+        return msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against, ok=not against)
 
-    def verify(self, ref: str | None = None) -> verifying.Report:
-        """Check the digest chain of one session, or of all of them and the store itself."""
+    def effects_since(self, session: str, seq: int) -> list[Call] | None:
+        """Effects declared `once` that began after a checkpoint, in the head's view: going back does not take them
+        back. None where the head is damaged, and nobody can say."""
+        try:
+            calls = self.load(session).calls
+        except Corrupt:
+            return None
+        return [call for call in calls if (call.intent_seq or 0) > seq and call.effect == "once"]
+
+    def verify(self, ref: str | None = None, *, files: bool = True) -> verifying.Report:
+        """Check the digest chain of one session, or of all of them and the store itself; captured files too."""
         found = resolve(self._context.store, ref) if ref is not None else None
-        return verifying.verify(self._context, found)
+        return verifying.verify(self._context, found, files=files)
+
+    def drill(self, ref: str, directory: str | os.PathLike[str], *, most_bytes: int) -> drilling.Drilled | None:
+        """Bring a checkpoint back below an empty directory and compare it; None where it is larger than that."""
+        found = resolve(self._context.store, ref)
+        return drilling.drill(self._context, found, Path(directory), most_bytes=most_bytes)
 
     def export_bundle(
         self,
@@ -240,6 +272,10 @@ class Reading:
         """How files differ between two checkpoints, or between one and the disk now."""
         store = self._context.store
         return comparing.diff(self._context, resolve(store, a), resolve(store, b) if b is not None else None)
+
+    def file(self, ref: str, root: str, path: str) -> bytes:
+        """One captured file as it was at a checkpoint."""
+        return comparing.file_at(self._context, resolve(self._context.store, ref), root, path)
 
     def file_bytes(self) -> int:
         """What the captured files of all sessions take on disk."""

@@ -136,8 +136,10 @@ def archive(context: Context, found: Found) -> Checkpoint:
     """Finished for good, not restorable. Only what has ended, or was never begun, can be archived."""
     recorder = recorder_for(context, found)
     status, _ = derived_status(recorder.head, evidence_of(context, recorder.head))
+    name = found.identity.name or found.identity.id
+    if status == "archived":
+        raise Conflict(f"{name}: it is archived already")
     if status in ("waiting", "spawning", "working"):
-        name = found.identity.name or found.identity.id
         raise NotResumable(name, f"cannot be archived while it is {status}", hints=[f"relight clear {name}"])
     if recorder.head.status == "working":
         write_once(context, recorder, "mark", Changes())

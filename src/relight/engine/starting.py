@@ -23,11 +23,13 @@ from relight.engine.operating import NEXT_PROMPT
 from relight.engine.reading import Found, resolve
 from relight.engine.recorder import Recorder
 from relight.engine.repairing import Ready, make_ready
-from relight.errors import RelightError
+from relight.errors import RelightError, UsageError
+from relight.journal import first_reply as estimating
 from relight.journal.brief import brief
+from relight.journal.fold import Fold
 from relight.model.ending import Verdict
 from relight.model.execution import Execution, Part, Started
-from relight.model.info import AgentState
+from relight.model.info import AgentState, FirstReply
 from relight.model.session import Identity
 from relight.model.status import StatusChange
 from relight.model.step import Changes
@@ -377,3 +379,14 @@ def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState 
     if not adapter.capabilities.native_resume:
         return AgentState(agent=adapter.name, rung="bootstrap")
     return AgentState(agent=adapter.name, rung="native", written=not there)
+
+
+def first_reply(context: Context, identity: Identity, fold: Fold) -> FirstReply | None:
+    """What the first reply after a resume would read, and what that would cost, about."""
+    given = context.environment.get("RELIGHT_CACHE_MINUTES", "")
+    try:
+        minutes = float(given) if given else estimating.CACHE_MINUTES
+    except ValueError:
+        raise UsageError(f"RELIGHT_CACHE_MINUTES is a number of minutes, not {given[:50]!a}") from None
+    now_us = context.clock.now_us()
+    return estimating.first_reply(fold, provider=identity.provider, now_us=now_us, cache_minutes=minutes)

@@ -42,16 +42,17 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
         return all(problem.abandoned for problem in self.problems)
 
 
-def verify(context: Context, found: Found | None) -> Report:
-    """Check one session, or the whole store with its own integrity check."""
+def verify(context: Context, found: Found | None, *, files: bool = True) -> Report:
+    """Check one session, or the whole store with its own integrity check. `files`: what was captured is read too."""
     if found is not None:
-        steps, problems = _check_session(context, found)
+        steps, problems = _check_session(context, found, files=files)
         return Report(sessions=1, steps=steps, problems=problems)
     problems = _check_store(context)
     sessions = steps = 0
     try:
         for record in every_session(context.store):
-            count, more = _check_session(context, Found(identity=record.identity, head=record.head, seq=None))
+            one = Found(identity=record.identity, head=record.head, seq=None)
+            count, more = _check_session(context, one, files=files)
             sessions, steps, problems = sessions + 1, steps + count, problems + more
     except Corrupt as error:
         problems.append(Problem(session=None, seq=None, what=f"sessions cannot be listed: {error.what}"))
@@ -66,7 +67,7 @@ def _check_store(context: Context) -> list[Problem]:
         return [Problem(session=None, seq=None, what=error.what)]
 
 
-def _check_session(context: Context, found: Found) -> tuple[int, list[Problem]]:
+def _check_session(context: Context, found: Found, *, files: bool) -> tuple[int, list[Problem]]:
     name = found.identity.name or found.identity.id
     try:
         steps = list(context.store.steps(found.identity.id))
@@ -79,7 +80,7 @@ def _check_session(context: Context, found: Found) -> tuple[int, list[Problem]]:
         for seq, what in _broken(context, chain, steps)
     ]
     problems += _head_problems(context, found, steps, name, known={one.seq for one in problems})
-    problems += _file_problems(context, found.identity, name)
+    problems += _file_problems(context, found.identity, name) if files else []
     if problems and not problems[0].abandoned:
         problems[0] = msgspec.structs.replace(problems[0], offered=_offer(context, chain, problems[0], name))
     return len(steps), problems

@@ -18,6 +18,7 @@ from relight.journal.formats.registry import FORMATS, detect
 from relight.model.call import Call, Intent, OpenEffect, Outcome
 from relight.model.checkpoint import at
 from relight.model.step import Carried, Changes, Step
+from relight.model.usage import Usage
 
 _TRIAL: Final = Step(
     session="",
@@ -84,6 +85,17 @@ class _Group(msgspec.Struct, eq=False):
         return None
 
 
+class Measured(msgspec.Struct, frozen=True, kw_only=True):
+    """The newest reply of which a provider said how much it read."""
+
+    tokens: int
+    """what it read and wrote: all of the conversation so far"""
+    messages: int
+    """of the fold that are in it"""
+    at_us: int
+    usage: Usage
+
+
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """A `once` effect: begun, and perhaps ended."""
 
@@ -109,6 +121,7 @@ class Fold:
         self.partial: Any = None
         self.result: Any = None
         self.turns = 0
+        self.measured: Measured | None = None
         self.seq = 0
         self._provider = provider
         self._format: Format | None = None
@@ -208,8 +221,11 @@ class Fold:
             self._reset(changes.carried or Carried())
         for outcome in changes.outcomes:
             self._close(outcome, step)
+        turns = self.turns
         for message in changes.messages:
             self._add(message, step)
+        if changes.usage is not None:
+            self._measure(changes.usage, step, replies=self.turns - turns)
         if changes.carried is not None:
             self._reopen(changes.carried, step)
         for intent in changes.intents:
@@ -228,8 +244,20 @@ class Fold:
             self.result = changes.status.result
         self.seq = step.seq
 
+    def _measure(self, usage: Usage, step: Step, *, replies: int) -> None:
+        """One reply's usage says how long the conversation is; the sum over several says nothing of that."""
+        prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        if replies > 1:
+            return
+        if prompt:
+            tokens, messages = prompt + usage.output_tokens, len(self.messages)
+            self.measured = Measured(tokens=tokens, messages=messages, at_us=step.at_us, usage=usage)
+        elif self.measured is not None:  # a reply told in parts: the rest of what it wrote
+            tokens, messages = self.measured.tokens + usage.output_tokens, len(self.messages)
+            self.measured = msgspec.structs.replace(self.measured, tokens=tokens, messages=messages)
+
     def _reset(self, carried: Carried) -> None:
-        self.messages, self.turns = [], 0
+        self.messages, self.turns, self.measured = [], 0, None
         self._slots, self._groups = {}, []
         self.hooked = {}
         self.state = dict(carried.state)

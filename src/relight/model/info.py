@@ -77,6 +77,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     queue: str | None = None
     """the line it stands in whenever it is queued; None: no worker takes it up"""
     priority: int = 0
+    wants: list[str] = []
+    """labels that its worker must have"""
 
     @property
     def title(self) -> str:
@@ -145,6 +147,19 @@ class AgentState(msgspec.Struct, frozen=True, kw_only=True):
     """the pid of an agent that outlived its supervisor: it is taken up, not started"""
 
 
+class FirstReply(msgspec.Struct, frozen=True, kw_only=True):
+    """What the first reply after a resume would read; an estimate."""
+
+    tokens: int
+    counted: bool
+    """the provider counted most of it; else all of it was measured by its length"""
+    replied_at: datetime | None = None
+    """when it was read last"""
+    cold: bool | None = None
+    """the provider's cache of it is over; None: nobody can say"""
+    cost: float | None = None
+
+
 class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a resume would do; the same object for `can-resume`, the dialog and `resume` itself."""
 
@@ -170,3 +185,7 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """None: the session has no workspace"""
     agent: AgentState | None = None
     """None: its program is no coding agent"""
+    environment: dict[str, bool] = {}
+    """variables with credentials that its first start had: are they set here?"""
+    first_reply: FirstReply | None = None
+    """None: there is nothing to read, or the agent does not read it anew"""

@@ -47,10 +47,10 @@ def parse_ref(text: str) -> Ref:
     return Ref(session=session, label=tail)
 
 
-def check_name(name: str) -> str:
-    """A session name that can be typed, printed and put into a URL."""
+def check_name(name: str, what: str = "session name") -> str:
+    """A name that can be typed, printed and put into a URL."""
     if not isinstance(name, str) or not _NAME.match(name):
-        raise InvalidName("session name", str(name), NAME_RULE)
+        raise InvalidName(what, str(name), NAME_RULE)
     return name
 
 

@@ -1,6 +1,6 @@
 """Every change that comes in over HTTP: the plan's hash, the idempotency key, the audit log, then the verb itself.
 
-    key known?  ->  plan still as shown?  ->  written down as begun  ->  done  ->  written down what became of it
+    key known?  ->  written down as begun  ->  plan still as shown: done  ->  written down what became of it
 
 Killed after "begun": the entry stays and says so, and the key answers that nobody knows, so that nothing is done twice.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any, Final
 
@@ -20,7 +20,7 @@ from starlette.responses import Response
 
 from relight.engine.documents import encoded, plan_document
 from relight.engine.library import Relight
-from relight.errors import PlanMoved, RelightError, UsageError
+from relight.errors import PlanMoved, RelightError, StoreUnavailable, UsageError
 from relight.ports.clock import Clock
 from relight.refusals import KeyBusy, KeyReused, TooMany
 from relight.server.guard import principal_of
@@ -51,6 +51,14 @@ class Done(msgspec.Struct, frozen=True, kw_only=True):
     replayed: bool = False
 
 
+Change = Callable[[Relight], Done]
+"""a verb; it is given the library, with the session as it was shown where that was said"""
+
+
+def _no_room() -> Done:
+    raise TooMany(f"{_AT_ONCE} changes are at work already", hints=["ask again in a moment"])
+
+
 class Acting:
     """Runs changes, one at a time each, and remembers them."""
 
@@ -64,7 +72,7 @@ class Acting:
         request: Request,
         verb: str,
         ref: str | None,
-        do: Callable[[], Done],
+        do: Change,
         *,
         asked: Mapping[str, Any] | None = None,
         why: str | None = None,
@@ -90,7 +98,7 @@ class Acting:
         who: Principal,
         verb: str,
         ref: str | None,
-        do: Callable[[], Done],
+        do: Change,
         *,
         asked: Mapping[str, Any],
         why: str | None = None,
@@ -100,7 +108,7 @@ class Acting:
     ) -> Done:
         """Do it once. `shown`: the hash of the plan that the caller saw; `key`: the same request again is not done."""
         if not self._room.acquire(blocking=False):
-            raise TooMany(f"{_AT_ONCE} changes are at work already", hints=["ask again in a moment"])
+            return self._recorded(who, verb, ref, _no_room, asked, why)
         try:
             return self._act(who, verb, ref, do, asked, why, shown, key, route)
         finally:
@@ -111,7 +119,7 @@ class Acting:
         who: Principal,
         verb: str,
         ref: str | None,
-        do: Callable[[], Done],
+        do: Change,
         asked: Mapping[str, Any],
         why: str | None,
         shown: str | None,
@@ -123,31 +131,38 @@ class Acting:
             return kept
         try:
             done = self._recorded(who, verb, ref, lambda: self._as_shown(ref, shown, do), asked, why)
+        except StoreUnavailable:
+            if kept is not None:  # nobody knows whether it was done, and the key says so from now on
+                self._write_down("UPDATE replies SET run = '' WHERE key = ?", (kept,))
+            raise
         except BaseException:
             if kept is not None:
-                self._state.rows("DELETE FROM replies WHERE key = ?", (kept,))
+                self._write_down("DELETE FROM replies WHERE key = ?", (kept,))
             raise
         if kept is not None:
             body = encoded(done.document if done.kept is None else done.kept)
-            self._state.rows("UPDATE replies SET status = ?, body = ? WHERE key = ?", (done.status, body, kept))
+            self._write_down("UPDATE replies SET status = ?, body = ? WHERE key = ?", (done.status, body, kept))
         return done
+
+    def _write_down(self, statement: str, values: Sequence[Any]) -> None:
+        """What came of a change. Where that fails it is answered as it is nevertheless: it was done, or was not."""
+        try:
+            self._state.rows(statement, values)
+        except StoreUnavailable as error:
+            LOG.error("not written down", extra={"code": error.code, "said": str(error)[:200]})
 
     # -- the plan ---------------------------------------------------------------------------------------------------
 
-    def _as_shown(self, ref: str | None, shown: str | None, do: Callable[[], Done]) -> Done:
-        if shown is not None and ref is not None:
-            self._check_plan(ref, shown)
-        return do()
-
-    def _check_plan(self, ref: str, shown: str) -> None:
-        given = shown.strip().removeprefix("W/").strip('"')
-        now = self._rl.plan_hash(ref)
-        if given in ("*", now):
-            return
-        plan = self._rl.can_resume(ref)
-        moved = PlanMoved(plan.name or plan.session[:8], shown=given[:32], now=now)
-        moved.plan = plan_document(plan)  # type: ignore[attr-defined]
-        raise moved
+    def _as_shown(self, ref: str | None, shown: str | None, do: Change) -> Done:
+        """The comparison is made again in the change's own transaction: what moved in between is not acted on."""
+        given = shown.strip().removeprefix("W/").strip('"') if shown is not None else "*"
+        if ref is None or given == "*":
+            return do(self._rl)
+        try:
+            return do(self._rl.as_shown(ref, given))
+        except PlanMoved as moved:
+            moved.plan = plan_document(self._rl.can_resume(ref))  # type: ignore[attr-defined]
+            raise
 
     # -- the key ----------------------------------------------------------------------------------------------------
 
@@ -167,7 +182,7 @@ class Acting:
         if before != digest:
             raise KeyReused("this idempotency key was used for another request", hints=["use a new key"])
         if status is None:
-            lost = "the server died while it was at work; nobody knows how far it came" if run != self._run else ""
+            lost = "the server, or its store, died at work; nobody knows how far it came" if run != self._run else ""
             hints = ["look at the session, then use a new key"] if lost else ["ask again in a moment"]
             raise KeyBusy(lost or "the request under this key is still at work", hints=hints)
         return Done(document=body, status=status, replayed=True)
@@ -199,11 +214,12 @@ class Acting:
                 done = do()
         except BaseException as error:
             code = error.code if isinstance(error, RelightError) else type(error).__name__
-            self._state.rows("UPDATE actions SET outcome = ? WHERE id = ?", (f"refused: {code}", entry))
-            LOG.warning("refused", extra=said | {"code": code})
+            word = "unknown" if isinstance(error, StoreUnavailable) else "refused"
+            self._write_down("UPDATE actions SET outcome = ? WHERE id = ?", (f"{word}: {code}", entry))
+            LOG.warning(word, extra=said | {"code": code})
             raise
         after = self._look(done.session)
-        self._state.rows(
+        self._write_down(
             "UPDATE actions SET outcome = 'done', after = ?, undo = ? WHERE id = ?",
             (json.dumps(after) if after is not None else None, done.undo, entry),
         )

@@ -21,6 +21,7 @@ from relight.server import openapi, problems
 from relight.server.acting import Acting
 from relight.server.api import (
     actions,
+    adoptable,
     checkpoints,
     events,
     health,
@@ -30,8 +31,10 @@ from relight.server.api import (
     session_reading,
     session_writing,
     sessions,
+    several,
     statistics,
     token,
+    upkeep,
 )
 from relight.server.callbacks import Callbacks
 from relight.server.frame import Frame
@@ -47,6 +50,7 @@ from relight.server.state import ServerState
 from relight.server.stories import Stories
 from relight.server.streams import Hub
 from relight.server.tokens import Tokens
+from relight.server.upkeep import Upkeep
 
 
 def make_guard(settings: ServerSettings, clock: Clock | None = None) -> Guard:
@@ -79,7 +83,7 @@ def create_app(
     problems.install(app)
     for noun in (health, login, sessions, session_reading, session_writing, checkpoints, runs, events):
         app.include_router(noun.router)
-    for noun in (actions, operations, statistics, token):
+    for noun in (actions, adoptable, operations, several, statistics, token, upkeep):
         app.include_router(noun.router)
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)
@@ -106,6 +110,7 @@ def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, 
         callbacks=callbacks,
         metrics=metrics,
         stories=Stories(rl),
+        upkeep=Upkeep(rl, state, settings, clock),
     )
 
 
@@ -115,11 +120,13 @@ def _lifespan(service: Service) -> Callable[[FastAPI], AbstractAsyncContextManag
         housekeeping = Housekeeping(service)
         service.hub.start(asyncio.get_running_loop())
         housekeeping.start()
+        service.upkeep.start()
         try:
             yield
         finally:
             service.hub.stop()
             await asyncio.to_thread(service.hub.join)
             await asyncio.to_thread(housekeeping.stop)
+            await asyncio.to_thread(service.upkeep.stop)
 
     return living

@@ -1,6 +1,6 @@
 """The guard: who may do what, from where. It stands before every route, so a route that forgot it is closed anyway.
 
-    Host  ->  rate  ->  token or cookie  ->  Origin and Sec-Fetch-Site  ->  JSON  ->  size  ->  the route's own scope
+    Host  ->  rate  ->  token or cookie  ->  Origin and Sec-Fetch-Site  ->  size  ->  JSON  ->  the route's own scope
 
 Open are /healthz and /login alone. A web page cannot drive the server: the cookie is SameSite=Strict, a mutating or
 streaming request of another site is refused by its own headers, a form cannot send JSON, there is no CORS, and a host
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import ipaddress
+import json
 import re
 import threading
 from collections import OrderedDict
@@ -21,7 +22,7 @@ from urllib.parse import urlsplit
 from fastapi import Depends, Request
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from relight.errors import RelightError
+from relight.errors import RelightError, UsageError
 from relight.ports.clock import Clock
 from relight.refusals import Forbidden, NotJson, NotSameSite, TooLarge, TooMany, Unauthorised
 from relight.server import tokens
@@ -35,6 +36,9 @@ _READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _WITH_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\])(?::[0-9]{1,5})?")
 _STREAMS: Final = "/events"
+_ONCE: Final = ("authorization", "content-type", "idempotency-key", "if-match", "last-event-id", "origin")
+"""headers of which a second one would leave it open which is meant"""
+_MOST_DIGITS: Final = 4300
 _MOST_BUCKETS: Final = 10_000
 _NEW_LINK: Final = "a new link: relight serve --link"
 
@@ -67,7 +71,7 @@ class Guard:
             raise Unauthorised("a token or a login is needed", hints=[_NEW_LINK])
         if path_of(request).endswith(_STREAMS) and not open_path:
             return principal  # bounded by their number: after a restart all of them come back at once
-        if not self._rates.take(f"{principal.name}" if principal is not None else f"@{address}"):
+        if not self._rates.take(principal.name if principal is not None else f"@{address}"):
             raise TooMany("too many requests", hints=["wait a second, then go on more slowly"])
         return principal
 
@@ -90,7 +94,10 @@ class Guard:
             raise NotSameSite("a browser would have said where this comes from")
 
     def check_form(self, request: Request) -> None:
-        """A call that changes something is JSON: no form of a web page can send that."""
+        """A call that changes something is JSON: no form of a web page can send that. And it says one thing."""
+        twice = [name for name in _ONCE if len(request.headers.getlist(name)) > 1]
+        if twice or {"content-length", "transfer-encoding"} <= {*request.headers}:
+            raise UsageError(f"said twice: {', '.join(twice) or 'how long the request is'}")
         if request.method not in _WITH_BODY or not path_of(request).startswith("/api/"):
             return
         kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -128,6 +135,9 @@ class Gate:
             guard.check_site(request, principal)
             guard.check_form(request)
             body = await self._body(request, receive)
+            if body is None:
+                return  # whoever asked is gone, and what they asked is not known
+            check_json(request, body)
         except RelightError as refused:
             LOG.info("refused", extra={"code": refused.code, "method": request.method, "path": path_of(request)[:200]})
             await answer_problem(request, problem_of(refused))(scope, receive, send)
@@ -139,8 +149,8 @@ class Gate:
         scope.setdefault("state", {})["principal"] = principal
         await self._app(scope, _replayed(body, receive), send)
 
-    async def _body(self, request: Request, receive: Receive) -> bytes:
-        """All of it, within a bound, before anybody acts on the beginning."""
+    async def _body(self, request: Request, receive: Receive) -> bytes | None:
+        """All of it, within a bound, before anybody acts on the beginning; None where it broke off."""
         most = self._guard.settings.body_bytes
         if request.method in _READING:
             return b""
@@ -152,7 +162,7 @@ class Gate:
             while True:
                 message = await receive()
                 if message["type"] != "http.request":
-                    break
+                    return None
                 part = message.get("body", b"")
                 size += len(part)
                 if size > most:
@@ -161,6 +171,36 @@ class Gate:
                 if not message.get("more_body"):
                     break
         return b"".join(parts)
+
+
+def check_json(request: Request, body: bytes) -> None:
+    """A body that every reader reads the same: UTF-8, no name twice in an object, no number that is none."""
+    if not body or request.method not in _WITH_BODY or not path_of(request).startswith("/api/"):
+        return
+    try:
+        text = body.decode("utf-8-sig")
+        json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number, parse_int=_short_enough)
+    except (ValueError, RecursionError) as error:
+        why = "too deep" if isinstance(error, RecursionError) else str(error)[:200]
+        raise UsageError(f"this is not JSON: {why}") from None
+
+
+def _each_once(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a name stands twice in an object")
+    return found
+
+
+def _no_number(name: str) -> object:
+    raise ValueError(f"{name} is no number")
+
+
+def _short_enough(digits: str) -> int:
+    """Reading one takes the square of its length."""
+    if len(digits) > _MOST_DIGITS:
+        raise ValueError(f"a number has more than {_MOST_DIGITS} digits")
+    return 0
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:

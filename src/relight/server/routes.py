@@ -156,6 +156,6 @@ def _fits(part: str | int, kind: type) -> bool:
 
 
 class Body(BaseModel):
-    """A request's document: what it does not name is not taken."""
+    """A request's document: what it does not name is not taken, nor what only looks like it ("yes" for true)."""
 
-    model_config = {"extra": "forbid", "str_max_length": 200_000}
+    model_config = {"extra": "forbid", "strict": True, "str_max_length": 200_000}

@@ -171,6 +171,13 @@ class PlanDocument(BaseModel):
     plan: str
     files: dict[str, Any] | None
     agent: dict[str, Any] | None
+    environment: dict[str, bool] = Field(
+        description="variables with credentials that its first start had: are they set here?",
+        examples=[{"ANTHROPIC_API_KEY": True}],
+    )
+    first_reply: dict[str, Any] | None = Field(
+        description="what the first reply would read, estimated: tokens, whether the cache is cold, cost"
+    )
     effects_since: list[CallDocument] | None = Field(
         description="`once` calls that ran after it: no rewind undoes them"
     )
@@ -283,6 +290,95 @@ class RemovedDocument(BaseModel):
     dry_run: bool
 
 
+class VerifiedDocument(BaseModel):
+    """Every digest was read."""
+
+    at: datetime
+    sessions: int
+    steps: int
+    broken: int
+    names: list[str] = Field(description="of the first that are broken")
+    files: bool = Field(description="captured files were read too; else there are too many, or they lie elsewhere")
+    seconds: float
+
+
+class DrillDocument(BaseModel):
+    """Sessions were brought back into an empty directory, and compared there with what was captured."""
+
+    at: datetime
+    restored: int
+    tried: int
+    files: int
+    trouble: str = Field(description="of the first that did not come back", examples=[""])
+    seconds: float
+
+
+class GrowthDocument(BaseModel):
+    """How the store grows."""
+
+    bytes_a_day: float
+    full_in_days: float | None = Field(description="at this speed; null where it does not grow, or nobody can say")
+
+
+class UpkeepDocument(BaseModel):
+    """What the daily look at the store found; null: it was not made yet."""
+
+    verified: VerifiedDocument | None
+    drilled: DrillDocument | None
+    growth: GrowthDocument | None
+
+
+class AdoptableDocument(BaseModel):
+    """A coding agent's own session. `relight adopt NATIVE`, in its directory, takes it over."""
+
+    agent: str
+    native: str = Field(examples=["5f0c1f2e-0000-4000-8000-000000000000"])
+    directory: str
+    touched_at: datetime
+
+
+class OneOfSeveral(BaseModel):
+    """A session that could be archived, or started again. `plan` is what was seen of it."""
+
+    session: str
+    name: str | None
+    status: Status
+    reason: str | None
+    head: int
+    updated_at: datetime
+    plan: str
+
+
+class FinishedPage(Page[OneOfSeveral]):
+    """What could be archived."""
+
+    more: int = Field(description="that are not in this page")
+
+
+class AlikeDocument(BaseModel):
+    """Sessions that stopped for the same reason."""
+
+    cause: str = Field(examples=["its process died"])
+    items: list[OneOfSeveral]
+
+
+class OutcomeDocument(BaseModel):
+    """What became of one of several."""
+
+    session: str
+    done: bool
+    detail: str = Field(description="why not", examples=[""])
+    code: str | None = Field(examples=[None])
+
+
+class SeveralDocument(BaseModel):
+    """What became of each."""
+
+    items: list[OutcomeDocument]
+    done: int
+    refused: int
+
+
 class ForgottenDocument(BaseModel):
     """What a checkpoint lost; its step is still there."""
 
@@ -321,7 +417,7 @@ class ActionDocument(BaseModel):
     asked: dict[str, Any]
     before: dict[str, Any] | None
     after: dict[str, Any] | None
-    outcome: str = Field(examples=["done"], description="begun, done, or refused with its code")
+    outcome: str = Field(examples=["done"], description="begun, done, refused or unknown with its code")
     undo: str | None
 
 

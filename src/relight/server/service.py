@@ -18,6 +18,7 @@ from relight.server.starting import Starter
 from relight.server.state import ServerState
 from relight.server.stories import Stories
 from relight.server.streams import Hub
+from relight.server.upkeep import Upkeep
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -36,6 +37,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics
     stories: Stories
     """how resumes went"""
+    upkeep: Upkeep
+    """what the daily look at the store found"""
 
 
 def service_of(request: Request) -> Service:

@@ -26,6 +26,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """it may also be addressed by number: nobody can bind a number to another address"""
     body_bytes: int = 256 * 1024
     """most a request may bring"""
+    head_seconds: float = 30.0
+    """within which a request has to have begun"""
     body_seconds: float = 30.0
     """within which a request has to be there"""
     prompt_bytes: int = 100_000
@@ -56,4 +58,6 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """audit entries that are kept; the oldest go"""
     sweep_hours: float = 24.0
     sweep: bool = True
+    upkeep: bool = True
+    """every digest is read, and a restore tried, once a day"""
     log: Literal["text", "json"] = "text"

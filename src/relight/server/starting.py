@@ -40,6 +40,7 @@ class Starter:
 
     def resume(
         self,
+        rl: Relight,
         ref: str,
         *,
         prompt: str | None = None,
@@ -51,20 +52,20 @@ class Starter:
         now: bool = False,
         retries: int | None = None,
     ) -> Started:
-        """Go on with a session, or with a fork of the checkpoint."""
+        """Go on with a session, or with a fork of the checkpoint. `rl`: the library, or as it was shown to who asks."""
         if callback is not None:
             self._callbacks.check(callback)
-        before = self._rl.get(ref)
+        before = rl.get(ref)
         if queue is not None and (restore or without_secrets or from_last_good or now or retries is not None):
             wrong = "restore, without_secrets, from_last_good, now and retries are not kept in a queue"
             raise UsageError(wrong, hints=["leave them out, or leave out the queue"])
         if from_last_good:
-            self._check_before_mending(ref, prompt=prompt, restore=restore, without_secrets=without_secrets)
+            _check_before_mending(rl, ref, prompt=prompt, restore=restore, without_secrets=without_secrets)
         if queue is not None:
-            started = Started(session=self._rl.enqueue(ref, queue=queue, prompt=prompt), pid=None)
+            started = Started(session=rl.enqueue(ref, queue=queue, prompt=prompt), pid=None)
         else:
             begun = resume_in_background(
-                self._rl,
+                rl,
                 ref,
                 prompt=prompt,
                 restore=restore,
@@ -134,13 +135,6 @@ class Starter:
                 child.returncode = child.poll() or 0
             self._children.clear()
 
-    def _check_before_mending(self, ref: str, **wanted: Any) -> None:
-        """What could not be started in the end is refused before the supervisor takes the damaged steps away."""
-        try:
-            self._rl.check_start(ref, **wanted)
-        except Corrupt:
-            return  # the damage is what it was asked for
-
     def _check_ours(self, begun: Begun, before: SessionInfo) -> None:
         """Of two that ask at once one has it; the other is told who, and its supervisor does not begin later."""
         started = [event.started for event in self._rl.steps(before.id, after=before.seq) if event.started is not None]
@@ -156,3 +150,11 @@ class Starter:
         with self._lock:
             self._children.append(begun.child)
         return Started(session=self._rl.get(begun.session.id), pid=begun.pid)
+
+
+def _check_before_mending(rl: Relight, ref: str, **wanted: Any) -> None:
+    """What could not be started in the end is refused before the supervisor takes the damaged steps away."""
+    try:
+        rl.check_start(ref, **wanted)
+    except Corrupt:
+        return  # the damage is what it was asked for

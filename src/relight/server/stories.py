@@ -84,8 +84,9 @@ class Stories:
         if info.attempt < 2:
             return []
         key = (info.id, info.seq)
-        if key not in self._known:
-            self._known[key] = resumes_of(self._rl.steps(info.id))
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = resumes_of(self._rl.steps(info.id))
             if len(self._known) > _REMEMBERED:
                 self._known.popitem(last=False)
-        return self._known[key]
+        return found

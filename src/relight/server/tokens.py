@@ -74,7 +74,7 @@ class Tokens:
 
     def add(self, name: str, scope: Scope) -> str:
         """A new token; its value is told once and never again."""
-        check_name(name)
+        check_name(name, "token name")
         if scope not in SCOPES:
             raise UsageError(f"no scope called {scope!a}", hints=["there are: read, operate, admin"])
         value = _PREFIX + secrets.token_urlsafe(_BYTES)

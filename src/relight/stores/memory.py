@@ -305,8 +305,8 @@ class MemoryStore:
         with self._lock:
             going = set(sessions)
             for session, epoch in (epochs or {}).items():
-                if session in self._heads and self._known(session).epoch != epoch:
-                    raise Conflict(f"{session}: somebody claimed it meanwhile")
+                if session not in self._heads or self._known(session).epoch != epoch:
+                    raise Conflict(f"{session}: somebody claimed or removed it meanwhile")
             for fork in sorted(self._records(), key=lambda record: record.identity.id):
                 parent = fork.identity.parent
                 if parent is not None and parent.session in going and fork.identity.id not in going:

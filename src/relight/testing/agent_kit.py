@@ -133,6 +133,7 @@ class AgentChecks(ABC):
                 assert self.adapter.read(path).entries
             self.adapter.pending([strange])
             self.adapter.sessions(place)
+            self.adapter.everywhere(place, most=50)
 
     def check_a_cut_keeps_the_longest_valid_prefix(self) -> None:
         _, path = self._written(self.conversation())
@@ -178,6 +179,9 @@ class AgentChecks(ABC):
             return
         first = self.adapter.read(path)
         assert first.native_id in self.adapter.sessions(place)
+        begun = {one.native_id: one.directory for one in self.adapter.everywhere(place, most=50)}
+        assert os.path.realpath(begun[first.native_id]) == os.path.realpath(place.directory)
+        assert self.adapter.everywhere(place, most=0) == []
         assert self.adapter.locate(first.native_id, place) == path
         elsewhere, name = self._home(), self._id()
         again = self.adapter.write([entry.line for entry in first.entries], name, elsewhere)
@@ -222,6 +226,7 @@ class AgentChecks(ABC):
         path.symlink_to(outside)
         assert self.adapter.locate(name, place) is None
         assert name not in self.adapter.sessions(place)
+        assert name not in {one.native_id for one in self.adapter.everywhere(place, most=50)}
         kept = outside.read_bytes()
         _refuses(lambda: self.adapter.append(path, (), offset=0))
         assert outside.read_bytes() == kept

@@ -8,11 +8,13 @@ from pathlib import Path
 from typing import Final
 
 from relight.agents.native import jsonl
-from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in
-from relight.ports.agent import Surroundings
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in, recent
+from relight.ports.agent import Begun, Surroundings
 
 _LONGEST: Final = 200
 _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
+_GLANCE_BYTES: Final = 64 * 1024
+_SPOKEN: Final = ("user", "assistant", "system")
 _OPENING_BYTES: Final = 256 * 1024
 """how far into a transcript its beginning is looked for"""
 
@@ -65,6 +67,31 @@ def begun(surroundings: Surroundings) -> list[tuple[int, str]]:
     return sorted(found, reverse=True)
 
 
+def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
+    """The sessions of all projects, those touched last first. A project's name does not lead back to its path, so the
+    path is read from the session itself."""
+    home = projects(surroundings)
+    found: list[Begun] = []
+    for at_us, path in recent(home, depth=1):
+        if len(found) == most:
+            break
+        if is_id(path.stem) and inside(path, home) is not None and (directory := _directory(path)):
+            found.append(Begun(native_id=path.stem, directory=directory, touched_us=at_us))
+    return found
+
+
+def _directory(path: Path) -> str:
+    """Where it was begun; empty where nothing was said in it."""
+    try:
+        with path.open("rb") as file:
+            lines = jsonl.parse(file.read(_GLANCE_BYTES)).lines
+    except OSError:
+        return ""
+    if not any(line.get("type") in _SPOKEN for line in lines):
+        return ""
+    return next((cwd for line in lines if isinstance(cwd := line.get("cwd"), str)), "")
+
+
 def _began(path: Path) -> int | None:
     """The time of the first thing said."""
     try:
@@ -73,7 +100,7 @@ def _began(path: Path) -> int | None:
     except OSError:
         return None
     lines = jsonl.parse(opening).lines
-    if not any(line.get("type") in ("user", "assistant", "system") for line in lines):
+    if not any(line.get("type") in _SPOKEN for line in lines):
         return None
     return next((at for line in lines if (at := micros(line.get("timestamp"))) is not None), None)
 

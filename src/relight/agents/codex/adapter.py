@@ -16,6 +16,7 @@ from relight.agents.native.names import is_id, timed_id
 from relight.model.call import Effect
 from relight.ports.agent import (
     Ask,
+    Begun,
     Capabilities,
     Decision,
     Heard,
@@ -76,6 +77,9 @@ class Codex:
 
     def sessions(self, surroundings: Surroundings) -> list[str]:
         return [name for _, name in places.begun(surroundings)]
+
+    def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
+        return places.everywhere(surroundings, most=most)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("thread_id") if line.get("type") == "thread.started" else None

@@ -13,8 +13,8 @@ import msgspec
 
 from relight.agents.codex.rollout import META, payload_of
 from relight.agents.native import jsonl
-from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in
-from relight.ports.agent import Line, Surroundings
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in, recent
+from relight.ports.agent import Begun, Line, Surroundings
 
 _ID_CHARS: Final = 36
 _DEFAULT: Final = "openai"
@@ -93,6 +93,19 @@ def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[tuple[int, s
         if at is not None and at >= since_us and isinstance(cwd, str) and os.path.realpath(cwd) == directory:
             found.append((at, id_of(path)))
     return sorted(found, reverse=True)
+
+
+def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
+    """All threads, those touched last first."""
+    home = sessions_of(surroundings)
+    found: list[Begun] = []
+    for at_us, path in recent(home, depth=3):
+        if len(found) == most:
+            break
+        cwd = payload_of(jsonl.first(path) or {}).get("cwd") if id_of(path) and inside(path, home) is not None else None
+        if isinstance(cwd, str):
+            found.append(Begun(native_id=id_of(path), directory=cwd, touched_us=at_us))
+    return found
 
 
 def _touched_since(path: Path, since_us: int) -> bool:

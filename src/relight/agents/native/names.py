@@ -12,13 +12,17 @@ import secrets
 import time
 import uuid
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any, Final
 
 from relight.errors import UsageError
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+_MOST_DIRECTORIES: Final = 500
+_MOST_FILES: Final = 5000
 _OURS: Final = uuid.UUID("7f1b4f0e-6f2a-5f5e-9a64-2c3d5b7b9f11")
 
 
@@ -89,3 +93,31 @@ def place_in(directory: Path, home: Path) -> Path:
         hints = ["a symbolic link leads out of it; remove the link or move the agent's state"]
         raise UsageError(f"{directory} does not lie in the agent's own directory {home}", hints=hints)
     return directory
+
+
+def recent(home: Path, *, depth: int) -> list[tuple[int, Path]]:
+    """The transcripts so many directories below a home, with the time they were touched, newest first. A home that is
+    larger than anybody reads is not read to its end; links are not followed."""
+    level = [home]
+    for _ in range(depth):
+        below = [
+            Path(entry.path) for place in level for entry in _entries(place) if entry.is_dir(follow_symlinks=False)
+        ]
+        level = sorted(below, reverse=True)[:_MOST_DIRECTORIES]
+    found: list[tuple[int, Path]] = []
+    for place in level:
+        for entry in _entries(place):
+            if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
+                with suppress(OSError):
+                    found.append((entry.stat().st_mtime_ns // 1000, Path(entry.path)))
+        if len(found) >= _MOST_FILES:
+            break
+    return sorted(found, reverse=True)
+
+
+def _entries(directory: Path) -> list[os.DirEntry[str]]:
+    try:
+        with os.scandir(directory) as entries:
+            return list(islice(entries, _MOST_FILES))
+    except OSError:
+        return []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
 import msgspec
@@ -10,6 +11,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.engine.documents import checkpoint_document
+from relight.engine.library import Relight
 from relight.errors import NotFound
 from relight.server.acting import Done
 from relight.server.api.session_reading import list_checkpoints, whole_plan
@@ -78,6 +80,20 @@ def checkpoint_diff(
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.diff(ref, to)], None))
 
 
+@get(router, "/api/checkpoints/{ref}/file", model=None, tag=_TAG, errors=(404, 409), media="application/octet-stream")
+def checkpoint_file(
+    served: Served,
+    ref: Ref,
+    path: Annotated[str, Query(min_length=1, max_length=4000, examples=["src/auth.py"])],
+    root: Annotated[str, Query(max_length=200)] = "main",
+) -> Response:
+    """One captured file as it was here."""
+    content = served.rl.file(ref, root, path)
+    name = re.sub(r"[^A-Za-z0-9._-]", "_", path.rpartition("/")[2])[:100] or "file"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": "sandbox"}
+    return Response(content, media_type="application/octet-stream", headers=headers)
+
+
 @post(router, "/api/checkpoints/{ref}/resume", model=StartedDocument, status=201, tag=_TAG)
 def resume_checkpoint(request: Request, served: Served, ref: Ref, body: ResumeBody | None = None) -> Response:
     """Go on from here: at the head the session itself, below it a fork."""
@@ -88,8 +104,8 @@ def resume_checkpoint(request: Request, served: Served, ref: Ref, body: ResumeBo
 def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody) -> Response:
     """Name it; the newest use of a label wins."""
 
-    def do() -> Done:
-        made = served.rl.label(ref, body.label)
+    def do(rl: Relight) -> Done:
+        made = rl.label(ref, body.label)
         return Done(document={"checkpoint": made, "label": body.label}, session=made.partition("@")[0])
 
     return served.acting.answer(request, "label", ref, do, asked=body.model_dump())
@@ -99,7 +115,7 @@ def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody
 def drop_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
     """Remove its label and its capture of the files; the step stays, and the chain whole."""
 
-    def do() -> Done:
-        return Done(document=msgspec.to_builtins(served.rl.drop_checkpoint(ref)))
+    def do(rl: Relight) -> Done:
+        return Done(document=msgspec.to_builtins(rl.drop_checkpoint(ref)))
 
     return served.acting.answer(request, "drop-checkpoint", ref, do)

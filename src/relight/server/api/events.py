@@ -73,6 +73,8 @@ class EventStream(Response):
             for task in (sending, gone):
                 task.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
+        if not sending.cancelled():
+            sending.result()  # a fault in it is one of the server's, and stands in its log
 
     async def _send(self, send: Send) -> None:
         metrics: Metrics = self._served.metrics

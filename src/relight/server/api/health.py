@@ -11,7 +11,9 @@ from starlette.responses import Response
 
 from relight.engine.documents import encoded
 from relight.engine.library import Relight
+from relight.errors import Corrupt, StoreError
 from relight.server.metrics import MEDIA
+from relight.server.problems import Problem
 from relight.server.routes import answer, get
 from relight.server.schemas import FindingDocument, HealthDocument
 from relight.server.service import Served
@@ -38,13 +40,13 @@ DURABILITY: Final = {
     openapi_extra={"security": []},
 )
 def healthz(served: Served) -> Response:
-    """Open to everyone: does the store answer?"""
-    document = {
-        "ok": True,
-        **_store(served.rl),
-        "version": version("relight"),
-        "sessions": sum(served.rl.counts().values()),
-    }
+    """Open to everyone: does the store answer? Where it is, and what is wrong with it, is not told here."""
+    try:
+        sessions = sum(served.rl.counts().values())
+    except StoreError as error:
+        said = "the store is damaged" if isinstance(error, Corrupt) else "the store does not answer"
+        return Problem(status=503, code=error.code, detail=said, hints=("relight doctor",)).response()
+    document = {"ok": True, **_store(served.rl), "version": version("relight"), "sessions": sessions}
     return Response(encoded(document), media_type="application/json")
 
 

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from relight.engine.library import Relight
 from relight.model.policy import Retention
 from relight.server.acting import Done
 from relight.server.api.session_writing import Why
@@ -59,8 +60,8 @@ def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Re
     """Remove what finished longer ago than it is kept. Unfinished sessions never go."""
     body = body or SweepBody()
 
-    def do() -> Done:
-        removed = served.rl.sweep(Retention(finished_days=body.days))
+    def do(rl: Relight) -> Done:
+        removed = rl.sweep(Retention(finished_days=body.days))
         return Done(document=msgspec.to_builtins(removed))
 
     return served.acting.answer(request, "sweep", None, do, asked=body.model_dump(), why=body.why)

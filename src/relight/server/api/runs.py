@@ -9,8 +9,9 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.engine.documents import session_document
+from relight.engine.library import Relight
 from relight.server.acting import Done
-from relight.server.api.session_writing import check_prompt
+from relight.server.api.sessions import check_prompt
 from relight.server.routes import Body, post
 from relight.server.schemas import SessionDocument
 from relight.server.service import Served
@@ -35,9 +36,9 @@ class RunStarted(SessionDocument):
 def resume_run(request: Request, served: Served, body: RunResume) -> Response:
     """400 names what is missing, 404 an unknown checkpoint, 409 one that cannot go on; failing leaves nothing."""
 
-    def do() -> Done:
+    def do(rl: Relight) -> Done:
         check_prompt(served, body.prompt)
-        started = served.starter.resume(body.checkpointId, prompt=body.prompt)
+        started = served.starter.resume(rl, body.checkpointId, prompt=body.prompt)
         document: dict[str, Any] = {**session_document(started.session), "checkpointId": body.checkpointId}
         return Done(document=document, status=201, session=started.session.id)
 

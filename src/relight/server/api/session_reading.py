@@ -11,7 +11,6 @@ from starlette.responses import Response
 
 from relight.engine.documents import call_document, checkpoint_document, plan_document, session_document
 from relight.engine.library import Relight
-from relight.errors import Corrupt
 from relight.server.routes import Cursor, Ref, answer, from_cursor, get, page_document, to_cursor
 from relight.server.schemas import (
     BranchDocument,
@@ -41,11 +40,8 @@ def whole_plan(rl: Relight, ref: str, *, disk: bool) -> dict[str, Any]:
     """The plan with what it cannot undo and what it would end."""
     plan = rl.can_resume(ref, disk=disk)
     seq = int(plan.checkpoint.rpartition("@")[2]) if "@" in plan.checkpoint else 0
-    try:
-        calls = rl.load(plan.session).calls
-        since = [call_document(one) for one in calls if (one.intent_seq or 0) > seq and one.effect == "once"]
-    except Corrupt:
-        since = None
+    effects = rl.effects_since(plan.session, seq)
+    since = [call_document(one) for one in effects] if effects is not None else None
     return {**plan_document(plan), "effects_since": since, "orphans": rl.orphans(plan.session)}
 
 

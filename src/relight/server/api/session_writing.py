@@ -10,11 +10,13 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.engine.documents import checkpoint_document, restore_document, session_document
-from relight.errors import ScopeRequired, UsageError
+from relight.engine.library import Relight
+from relight.errors import RelightError, ScopeRequired
 from relight.model.checkpoint import Checkpoint
 from relight.model.snapshot import Choice
+from relight.model.status import LIVE
 from relight.server.acting import Done
-from relight.server.api.sessions import CallbackBody, Short, Text, started_document
+from relight.server.api.sessions import CallbackBody, Short, Text, check_prompt, started_document
 from relight.server.guard import principal_of
 from relight.server.routes import Body, Ref, answer, post
 from relight.server.schemas import (
@@ -64,6 +66,7 @@ class RewindBody(Why):
 
     scope: Literal["conversation", "files", "both"] | None = None
     choice: Choice = "stop"
+    stop: bool = Field(default=False, description="where it runs: stop it first")
 
 
 class RestoreBody(Why):
@@ -111,10 +114,10 @@ def resume(request: Request, served: Served, ref: Ref, body: ResumeBody | None =
 def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Response:
     """The one way to go on, for a session's ref and a checkpoint's."""
 
-    def do() -> Done:
-        if body.prompt is not None:
-            check_prompt(served, body.prompt)
+    def do(rl: Relight) -> Done:
+        check_prompt(served, body.prompt)
         started = served.starter.resume(
+            rl,
             ref,
             prompt=body.prompt,
             callback=body.callback.url if body.callback else None,
@@ -128,23 +131,14 @@ def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Re
     return served.acting.answer(request, "resume", ref, do, asked=body.model_dump(), why=body.why)
 
 
-def check_prompt(served: Service, prompt: str) -> None:
-    """It becomes an argument of a process: it has a bound, and no zero in it."""
-    if not prompt or "\0" in prompt:
-        raise UsageError("a prompt has at least one character, and no zero byte")
-    if len(prompt.encode("utf-8", "surrogatepass")) > served.settings.prompt_bytes:
-        raise UsageError(f"a prompt has at most {served.settings.prompt_bytes:,} bytes")
-    if any("\ud800" <= one <= "\udfff" for one in prompt):
-        raise UsageError("the prompt holds half a character (a lone surrogate)")
-
-
 @post(router, "/api/sessions/{ref}/fork", model=SessionDocument, status=201)
 def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = None) -> Response:
     """A new session from a checkpoint, or from the head; this one stays as it is."""
     body = body or ForkBody()
 
-    def do() -> Done:
-        made = served.rl.fork(ref, name=body.name, prompt=body.prompt, workspace=body.workspace)
+    def do(rl: Relight) -> Done:
+        check_prompt(served, body.prompt)
+        made = rl.fork(ref, name=body.name, prompt=body.prompt, workspace=body.workspace)
         return Done(document=session_document(made), status=201, session=made.id, undo=f"relight rm {made.title}")
 
     return served.acting.answer(request, "fork", ref, do, asked=body.model_dump(), why=body.why)
@@ -154,11 +148,16 @@ def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = Non
 def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Response:
     """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted."""
 
-    def do() -> Done:
+    def do(rl: Relight) -> Done:
         if body.scope is None:
             raise ScopeRequired(ref)
         files, conversation = body.scope != "conversation", body.scope != "files"
-        made = served.rl.rewind(ref, conversation=conversation, files=files, choice=body.choice)
+        stopped = body.stop and _stopped(served, ref)
+        try:
+            made = (rl.plain if stopped else rl).rewind(ref, conversation=conversation, files=files, choice=body.choice)
+        except RelightError as error:
+            error.evidence += ("it was stopped first, and is not rewound",) if stopped else ()
+            raise
         return checkpoint_done(served, made, f"relight undo {_title(served, made)}")
 
     return served.acting.answer(request, "rewind", ref, do, asked=body.model_dump(), why=body.why)
@@ -169,12 +168,12 @@ def restore(request: Request, served: Served, ref: Ref, body: RestoreBody | None
     """Put files back to a checkpoint; `dry_run` says what would happen."""
     body = body or RestoreBody()
 
-    def do() -> Done:
-        report = served.rl.restore(ref, paths=body.paths, choice=body.choice, exact=body.exact, dry_run=body.dry_run)
+    def do(rl: Relight) -> Done:
+        report = rl.restore(ref, paths=body.paths, choice=body.choice, exact=body.exact, dry_run=body.dry_run)
         return _files_done(served, ref, report, dry_run=body.dry_run)
 
     if body.dry_run:
-        return answer(request, do().document)
+        return answer(request, do(served.rl).document)
     return served.acting.answer(request, "restore", ref, do, asked=body.model_dump(), why=body.why)
 
 
@@ -183,8 +182,8 @@ def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = Non
     """Take back the last rewind or restore; again, the one before. `redo` goes forward."""
     body = body or UndoBody()
 
-    def do() -> Done:
-        return _files_done(served, ref, served.rl.undo(ref, redo=body.redo, choice=body.choice), dry_run=False)
+    def do(rl: Relight) -> Done:
+        return _files_done(served, ref, rl.undo(ref, redo=body.redo, choice=body.choice), dry_run=False)
 
     return served.acting.answer(
         request, "redo" if body.redo else "undo", ref, do, asked=body.model_dump(), why=body.why
@@ -203,8 +202,8 @@ def _files_done(served: Service, ref: str, report: Any, *, dry_run: bool) -> Don
 def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
     """Ask whoever runs it to end; kill what does not listen. What is saved stays."""
 
-    def do() -> Done:
-        stopped = served.rl.stop(ref)
+    def do(rl: Relight) -> Done:
+        stopped = rl.plain.stop(rl.get(ref).id)  # whoever ends writes that down itself
         title = served.rl.get(stopped.session).title
         return Done(document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}")
 
@@ -215,8 +214,9 @@ def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) ->
 def send(request: Request, served: Served, ref: Ref, body: SendBody) -> Response:
     """Answer a waiting session, give a stopped one its next prompt, or type to a live agent."""
 
-    def do() -> Done:
-        made = served.rl.send(ref, body.text)
+    def do(rl: Relight) -> Done:
+        check_prompt(served, body.text)
+        made = rl.send(ref, body.text)
         session = served.rl.get(ref).id
         checkpoint = checkpoint_document(made) if made is not None else None
         return Done(document={"session": session, "delivered": made is None, "checkpoint": checkpoint}, session=session)
@@ -237,8 +237,8 @@ def deny(request: Request, served: Served, ref: Ref, body: Why | None = None) ->
 
 
 def _decided(request: Request, served: Service, ref: str, body: Why | None, *, allow: bool) -> Response:
-    def do() -> Done:
-        return checkpoint_done(served, served.rl.decide(ref, allow=allow), None)
+    def do(rl: Relight) -> Done:
+        return checkpoint_done(served, rl.decide(ref, allow=allow), None)
 
     return served.acting.answer(request, "approve" if allow else "deny", ref, do, why=body.why if body else None)
 
@@ -247,8 +247,8 @@ def _decided(request: Request, served: Service, ref: str, body: Why | None, *, a
 def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Response:
     """Decide a call of which nobody knows whether it took effect."""
 
-    def do() -> Done:
-        return checkpoint_done(served, served.rl.settle(ref, body.call, result=body.result, retry=body.retry), None)
+    def do(rl: Relight) -> Done:
+        return checkpoint_done(served, rl.settle(ref, body.call, result=body.result, retry=body.retry), None)
 
     return served.acting.answer(request, "settle", ref, do, asked=body.model_dump(), why=body.why)
 
@@ -257,8 +257,8 @@ def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Resp
 def archive(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
     """Finished for good: kept to read, never resumed, only forked."""
 
-    def do() -> Done:
-        made = served.rl.archive(ref)
+    def do(rl: Relight) -> Done:
+        made = rl.archive(ref)
         return checkpoint_done(served, made, f"relight fork {made.session[:12]}")
 
     return served.acting.answer(request, "archive", ref, do, why=body.why if body else None)
@@ -270,8 +270,8 @@ def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = N
     body = body or ClearBody()
     who = principal_of(request).name
 
-    def do() -> Done:
-        made = served.rl.clear(ref, why=body.why, who=who, forget_native=body.forget_native)
+    def do(rl: Relight) -> Done:
+        made = rl.clear(ref, why=body.why, who=who, forget_native=body.forget_native)
         return checkpoint_done(served, made, f"relight resume {_title(served, made)}")
 
     return served.acting.answer(request, "clear", ref, do, asked=body.model_dump(), why=body.why)
@@ -280,6 +280,15 @@ def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = N
 def checkpoint_done(served: Service, made: Checkpoint, undo: str | None) -> Done:
     """A change that is one checkpoint."""
     return Done(document=checkpoint_document(made), session=made.session, undo=undo)
+
+
+def _stopped(served: Service, ref: str) -> bool:
+    """Ends whoever runs the session of a checkpoint that is there; False where nobody does."""
+    session = served.rl.checkpoint(ref).session
+    if served.rl.get(session).status not in LIVE:
+        return False
+    served.rl.stop(session)
+    return True
 
 
 def _title(served: Service, made: Checkpoint) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.engine.documents import session_document
+from relight.engine.library import Relight
 from relight.engine.queueing import headless
 from relight.errors import UsageError
 from relight.model.execution import agent_of
@@ -22,7 +23,7 @@ from relight.model.status import Status
 from relight.server.acting import Done
 from relight.server.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post, to_cursor
 from relight.server.schemas import AttentionPage, RemovedDocument, SessionDocument, SessionsPage, StartedDocument
-from relight.server.service import Served
+from relight.server.service import Served, Service
 from relight.server.starting import Started
 
 router = APIRouter()
@@ -133,7 +134,8 @@ def get_session(request: Request, served: Served, ref: Ref) -> Response:
 def start_session(request: Request, served: Served, body: NewSession) -> Response:
     """Begin a session and start it, or put it in line. It runs with the rights of the server, so this needs `admin`."""
 
-    def do() -> Done:
+    def do(rl: Relight) -> Done:
+        check_prompt(served, body.prompt)
         command = body.command or headless(body.agent, body.prompt)
         started = served.starter.start(
             command,
@@ -158,18 +160,28 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
     return served.acting.answer(request, "start", None, do, asked=body.model_dump(exclude={"command"}))
 
 
+def check_prompt(served: Service, prompt: str | None) -> None:
+    """It becomes an argument of a process, sooner or later: it has a bound, and no zero in it."""
+    if prompt is None:
+        return
+    if not prompt or "\0" in prompt:
+        raise UsageError("a prompt has at least one character, and no zero byte")
+    if len(prompt.encode("utf-8")) > served.settings.prompt_bytes:
+        raise UsageError(f"a prompt has at most {served.settings.prompt_bytes:,} bytes")
+
+
 @delete(router, "/api/sessions/{ref}", model=RemovedDocument)
 def remove_session(
     request: Request, served: Served, ref: Ref, with_forks: bool = False, dry_run: bool = False
 ) -> Response:
     """Remove a session with every byte of it. Cannot be undone; `dry_run` says what would go."""
 
-    def do() -> Done:
-        removed = served.rl.drop(ref, with_forks=with_forks, dry_run=dry_run)
+    def do(rl: Relight) -> Done:
+        removed = rl.drop(ref, with_forks=with_forks, dry_run=dry_run)
         return Done(document=msgspec.to_builtins(removed))
 
     if dry_run:
-        return answer(request, do().document)
+        return answer(request, do(served.rl).document)
     return served.acting.answer(request, "remove", ref, do, asked={"with_forks": with_forks})
 
 

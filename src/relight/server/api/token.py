@@ -9,6 +9,7 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from relight.engine.library import Relight
 from relight.server.acting import Done
 from relight.server.routes import Body, answer, delete, get, page_document, post
 from relight.server.schemas import NewTokenDocument, Page, TokenDocument
@@ -37,7 +38,7 @@ def list_tokens(request: Request, served: Served) -> Response:
 def add_token(request: Request, served: Served, body: NewToken) -> Response:
     """A new token. Keep its value: it is not told again, not even under the same idempotency key."""
 
-    def do() -> Done:
+    def do(_: Relight) -> Done:
         value = served.guard.tokens.add(body.name, body.scope)
         made = next(one for one in served.guard.tokens.listed() if one.name == body.name)
         told = msgspec.to_builtins(made)
@@ -50,7 +51,7 @@ def add_token(request: Request, served: Served, body: NewToken) -> Response:
 def revoke_token(request: Request, served: Served, name: Annotated[str, Path(max_length=100)]) -> Response:
     """From now on it opens nothing."""
 
-    def do() -> Done:
+    def do(_: Relight) -> Done:
         served.guard.tokens.revoke(name)
         return Done(document={"revoked": name})
 

@@ -5,7 +5,8 @@
 (() => {
   const { $, $$, body, fragment, toast, tick } = relight;
   const dialog = $("#dialog");
-  let opener = null, key = "";
+  let opener = null, key = "", leaving = false;
+  const home = $("#home")?.getAttribute("href"); // of a page that is nothing but a dialog
 
   async function open(address, from) {
     opener = from ?? opener;
@@ -25,6 +26,7 @@
   dialog?.addEventListener("close", () => {
     if (dialog.open) return; // the event comes late, and the next one is there already
     dialog.replaceChildren();
+    if (home && !leaving) { location.href = home; return; }
     if (opener?.isConnected) opener.focus();
     else $("#main a, #main button")?.focus();
     opener = null;
@@ -38,6 +40,7 @@
   function ready() {
     const form = $("form[data-action]", dialog), confirm = $("[data-confirm]", dialog);
     if (!form || !confirm || confirm.disabled) return;
+    const label = confirm.textContent;
     const check = () => {
       const chosen = $$("input[type=radio][required]", form);
       const boxes = $$("[data-list]", form);
@@ -47,7 +50,7 @@
         || (typed && typed.value !== form.dataset.typed) || fields.some((one) => !one.value.trim()));
       const scope = chosen.find((one) => one.checked)?.value;
       if (scope && form.dataset.path.endsWith("/rewind")) { // the button and the command say what was chosen
-        confirm.textContent = `Rewind ${scope}`;
+        confirm.textContent = `${label} ${scope}`;
         const code = $(".cmd code", form), button = $(".cmd [data-copy]", form);
         code.textContent = code.textContent.replace(/ --\S+$/, ` --${scope}`);
         if (button) button.dataset.copy = code.textContent;
@@ -106,14 +109,22 @@
   function done(form, document_) {
     const goes = form.dataset.goes, undo = form.dataset.undo;
     const id = document_.session?.id ?? document_.id ?? document_.session;
-    const text = form.dataset.done;
+    const text = "refused" in document_ ? outcomes(form, document_) : form.dataset.done;
+    leaving = true;
     dialog.close();
     const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
     const actions = undo ? [["Undo", () => takeBack(undo)]] : [];
-    if (there) { remember(text); location.href = there; return; }
+    if (there || home) { remember(text, undo); location.href = there || home; return; }
     toast(`✓ ${text}`, { actions });
     if (relight.paint && body.dataset.page !== "checkpoint" && body.dataset.page !== "operations") relight.paint();
     else refresh(text, undo);
+  }
+
+  // Of several each has its own outcome; what was not done is told by name.
+  function outcomes(form, { items, done: number, refused }) {
+    const name = (id) => $$("[data-list]", form).find((one) => one.value === id)?.parentElement.querySelector(".mono")?.textContent ?? id;
+    const not = items.filter((one) => !one.done).map((one) => `\n${name(one.session)}: ${one.detail}`);
+    return `${number} ${form.dataset.done}${refused ? `, ${refused} not:${not.slice(0, 10).join("")}${not.length > 10 ? "\n…" : ""}` : ""}`;
   }
 
   async function takeBack(address) {
@@ -162,4 +173,6 @@
 
   recall();
   relight.openDialog = open;
+  const standing = $("main form[data-action]");
+  if (standing) { standing.remove(); open(standing.dataset.again); }
 })();

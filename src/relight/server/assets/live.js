@@ -155,7 +155,7 @@
     for (const row of [...news.children]) {
       const old = document.getElementById(row.id);
       if (old) { // an open call has ended, a turn has got a tool
-        for (const kept of ["on", "new", "here"]) row.classList.toggle(kept, old.classList.contains(kept));
+        for (const kept of ["on", "new", "here", "earlier"]) row.classList.toggle(kept, old.classList.contains(kept));
         morph(old, row);
         continue;
       }
@@ -183,6 +183,16 @@
   $("#pill")?.addEventListener("click", () => { unread = 0; follow = true; pill(); scrollTo({ top: document.documentElement.scrollHeight }); });
   addEventListener("scroll", () => { if (unread && nearEnd()) { unread = 0; pill(); } }, { passive: true });
 
+  // -- a phone shows the last rows, and the others when asked for -------------------------------------------------------
+
+  function unfold() {
+    const height = document.documentElement.scrollHeight;
+    for (const row of $$(".row.earlier", rows)) row.classList.remove("earlier");
+    $("#unfold")?.remove();
+    scrollBy({ top: document.documentElement.scrollHeight - height });
+  }
+  $("#unfold button")?.addEventListener("click", unfold);
+
   // -- earlier and later: 200 more, keeping the place -------------------------------------------------------------------
 
   document.addEventListener("click", async (event) => {
@@ -190,6 +200,7 @@
     if (!link || !rows || event.ctrlKey || event.metaKey) return;
     event.preventDefault();
     const earlier = link.dataset.more === "earlier";
+    if (earlier) unfold();
     link.classList.add("htmx-request");
     const edge = earlier ? `upto=${rows.dataset.after}` : `after=${rows.dataset.upto}`;
     try {
@@ -276,6 +287,7 @@
       place = by > 0 ? (after < 0 ? all.length - 1 : after) : (after < 0 ? all.length - 1 : after - 1);
     }
     const row = all[Math.min(all.length - 1, Math.max(0, place))];
+    if (row.matches(".earlier")) unfold();
     for (const one of list()) one.classList.toggle("on", one === row);
     row.scrollIntoView({ block: "nearest" });
     (page === "sessions" ? $(".name a", row) : row).focus({ preventScroll: true });

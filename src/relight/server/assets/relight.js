@@ -234,6 +234,7 @@ const relight = (() => {
     } else block.replaceChildren(...block.relightPlain);
   }
   function differences() {
+    for (const box of $$("[data-white]")) box.addEventListener("change", () => body.classList.toggle("nowhite", box.checked));
     for (const link of $$("[data-view]")) link.addEventListener("click", (event) => {
       event.preventDefault();
       view = link.dataset.view;

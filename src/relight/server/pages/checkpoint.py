@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Final, Literal
 import msgspec
 
 from relight import wording as words
-from relight.errors import Corrupt, RelightError
-from relight.model.call import Call
+from relight.errors import RelightError
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE
@@ -40,21 +39,16 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     kind: str
     parent: int | None
     behind: int
-    messages: int
-    turns: int
     ok: bool
     verdict: str
     lines: list[tuple[str, str, str]]
     reasons: list[tuple[str, str, bool]]
     """text, cure, whether it blocks"""
-    plan: str
     previous: int | None
     next: int | None
     head: int
     live: bool
     archived: bool
-    left: bool
-    """not in the model's view now"""
     has_files: bool
 
 
@@ -65,8 +59,8 @@ def sheet_of(rl: Relight, ref: str, now: datetime) -> tuple[Sheet, SessionInfo, 
     seq = position(plan.checkpoint.rpartition("@")[2]) or info.head
     rows = rl.checkpoints(info.id)
     mine = next((one for one in rows if one.seq == seq), None)
-    effects = effects_since(rl, info, seq)
-    lines = plan_lines(plan)
+    effects = effects_line(rl, info, seq)
+    lines = plan_lines(plan, now)
     behind = max(0, info.head - seq)
     if behind:
         lines.insert(1, ("", f"{words.count(behind, 'step')} would leave the model's view, and are kept", ""))
@@ -86,19 +80,15 @@ def sheet_of(rl: Relight, ref: str, now: datetime) -> tuple[Sheet, SessionInfo, 
         kind=mine.kind if mine is not None else "",
         parent=before,
         behind=behind,
-        messages=plan.message_count,
-        turns=mine.turns if mine is not None else 0,
         ok=plan.ok,
         verdict="Can resume." if plan.ok else "Cannot resume now.",
         lines=lines,
         reasons=[(reason.text, reason.cure or "", reason.blocks) for reason in plan.reasons],
-        plan=plan.plan,
         previous=before,
         next=after,
         head=info.head,
         live=info.status in LIVE,
         archived=info.status == "archived",
-        left=False,
         has_files=plan.files is not None and plan.files.captured_at is not None,
     )
     return sheet, info, plan
@@ -110,25 +100,18 @@ def _neighbours(rows: list[Checkpoint], seq: int) -> tuple[int | None, int | Non
     return before, min((one for one in seqs if one > seq), default=None)
 
 
-def effects_since(rl: Relight, info: SessionInfo, seq: int) -> tuple[str, str]:
+def effects_line(rl: Relight, info: SessionInfo, seq: int) -> tuple[str, str]:
     """What going back cannot take back, in words and with a role."""
     if seq >= info.head:
         return "none", ""
-    try:
-        calls = rl.load(info.id).calls
-    except Corrupt:
+    lasting = rl.effects_since(info.id, seq)
+    if lasting is None:
         return "unknown: a newer step is damaged", "warn"
-    lasting = lasting_calls(calls, seq)
     if not lasting:
         return "none that would last", ""
     told = ", ".join(f"{call.name} (once) at @{call.intent_seq}" for call in lasting[:_EFFECTS])
     more = f" and {len(lasting) - _EFFECTS} more" if len(lasting) > _EFFECTS else ""
     return f"{told}{more} ran, and is NOT undone by a rewind", "warn"
-
-
-def lasting_calls(calls: list[Call], seq: int) -> list[Call]:
-    """Calls of the effect `once` that began after a checkpoint."""
-    return [call for call in calls if (call.intent_seq or 0) > seq and call.effect == "once"]
 
 
 def actions_of(sheet: Sheet, plan: ResumePlan) -> list[Action]:
@@ -145,9 +128,9 @@ def actions_of(sheet: Sheet, plan: ResumePlan) -> list[Action]:
         Action(verb="resume", label="Resume from here…", href=f"{at}/resume", why_not=over or why_resume),
         Action(
             verb="rewind",
-            label="Rewind to here…",
+            label="Stop and rewind…" if sheet.live else "Rewind to here…",
             href=f"{at}/rewind",
-            why_not=over or running or (here if not sheet.has_files else ""),
+            why_not=over or (here if not sheet.has_files else ""),
         ),
         Action(verb="restore", label="Restore files…", href=f"{at}/restore", why_not=over or running or no_files),
         Action(verb="label", label="Label…", href=f"{at}/label", why_not=over),
@@ -160,7 +143,9 @@ def compared(rl: Relight, sheet: Sheet, plan: ResumePlan, compare: Compare, othe
         later = frozenset(
             (one.root, one.path) for one in (plan.files.differ if plan.files else None) or () if one.later
         )
-        return files_of(differences(rl, sheet, compare, other), later=later if compare == "disk" else frozenset())
+        later = later if compare == "disk" else frozenset()
+        is_after = compare in ("previous", "other")
+        return files_of(differences(rl, sheet, compare, other), later=later, at=sheet.id, is_after=is_after)
     except RelightError as error:
         return Files(lines=[], left_out=[], total=0, added=0, removed=0, trouble=error.message)
 

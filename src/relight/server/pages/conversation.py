@@ -5,6 +5,7 @@ Long values come as their beginning with their size; a picture is its type and s
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Iterable
 from datetime import datetime
@@ -14,11 +15,17 @@ import msgspec
 
 from relight import wording as words
 from relight.engine.tailing import Event
+from relight.inert import shortened
 from relight.journal.formats.registry import detect
 from relight.model.view import Call, Image, Reason, Result, Text
 from relight.server.pages.inert import preview
 
 _BASE64: Final = 4 / 3
+_ADDRESS: Final = 300
+MOST_IMAGE: Final = 10_000_000
+"""bytes of an image that a page shows"""
+_BEGINS: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+"""kinds that are nothing but a picture, by how they begin; what a message says of itself is not relied on"""
 
 
 class Part(msgspec.Struct, kw_only=True):
@@ -35,6 +42,8 @@ class Part(msgspec.Struct, kw_only=True):
     index: int = 0
     """its place in the step, for the address of the whole of it"""
     synthetic: bool = False
+    inside: bool = False
+    """an image whose bytes are in the journal, and few enough to be shown"""
 
 
 class Said(msgspec.Struct, kw_only=True):
@@ -110,8 +119,12 @@ def part_of(block: Any, *, whole: bool = False) -> Part:
         part.title, part.synthetic = f"result of {block.call}", block.synthetic
         return part
     assert isinstance(block, Image)
-    size = words.size(int(len(block.data) / _BASE64)) if block.data else ""
-    return Part(kind="image", title=block.media or "image", size=size, text=block.url)
+    number = int(len(block.data) / _BASE64)
+    size = words.size(number) if block.data else ""
+    inside = 0 < number <= MOST_IMAGE
+    return Part(
+        kind="image", title=block.media or "image", size=size, text=shortened(block.url, _ADDRESS), inside=inside
+    )
 
 
 def _long(kind: Literal["text", "reason", "call", "result"], text: str, *, whole: bool) -> Part:
@@ -132,7 +145,26 @@ def whole_part(event: Event, provider: str | None, index: int) -> Part | None:
             return None
         one = outcomes[index - 1000]
         return part_of(Result(call=str(one["id"]), status=one["status"], text=as_text(one["content"])), whole=True)
+    block = _block(event, provider, index)
+    return part_of(block, whole=True) if block is not None else None
+
+
+def picture(event: Event, provider: str | None, index: int) -> tuple[bytes, str] | None:
+    """The bytes of an image and what they are; None where it is none, too large, or of a kind that could do more."""
+    block = _block(event, provider, index)
+    if not isinstance(block, Image) or not 0 < len(block.data) <= MOST_IMAGE * _BASE64 + 4:
+        return None
+    try:
+        content = base64.b64decode(block.data, validate=True)
+    except ValueError:
+        return None
+    if content[:4] == b"RIFF" and content[8:12] == b"WEBP":
+        return content, "image/webp"
+    return next(((content, media) for begin, media in _BEGINS if content.startswith(begin)), None)
+
+
+def _block(event: Event, provider: str | None, index: int) -> Any:
     if not event.messages:
         return None
     blocks = [block for message in detect(event.messages, provider).read(event.messages) for block in message.blocks]
-    return part_of(blocks[index], whole=True) if index < len(blocks) else None
+    return blocks[index] if index < len(blocks) else None

@@ -12,6 +12,7 @@ from relight.model.ref import parse_ref
 from relight.server.pages.dialogs import Dialog, dialog, sweep_dialog
 from relight.server.pages.rendering import answer
 from relight.server.pages.session_routes import found
+from relight.server.pages.several import archive_dialog, resume_dialog
 from relight.server.pages.site import Site
 
 
@@ -21,7 +22,7 @@ def add(router: APIRouter, site: Site) -> None:
     @router.get("/sessions/{ref}/do/{verb}", response_class=HTMLResponse)
     def of_session(request: Request, ref: str, verb: str) -> Response:
         info = found(site, ref)
-        made = dialog(site.rl, info, verb, seq=None, given=request.query_params)
+        made = dialog(site.rl, info, verb, seq=None, given=request.query_params, now=site.now())
         return _shown(site, request, made, home=f"/sessions/{info.id}")
 
     @router.get("/checkpoints/{ref}/do/{verb}", response_class=HTMLResponse)
@@ -29,8 +30,16 @@ def add(router: APIRouter, site: Site) -> None:
         info = found(site, ref)
         seq = parse_ref(ref).seq
         seq = seq if seq is not None else site.rl.checkpoint(ref).seq
-        made = dialog(site.rl, info, verb, seq=seq, given=request.query_params)
+        made = dialog(site.rl, info, verb, seq=seq, given=request.query_params, now=site.now())
         return _shown(site, request, made, home=f"/checkpoints/{info.id}@{seq}")
+
+    @router.get("/do/archive", response_class=HTMLResponse)
+    def archive_finished(request: Request) -> Response:
+        return _shown(site, request, archive_dialog(site.rl, site.now()), home="/")
+
+    @router.get("/do/resume", response_class=HTMLResponse)
+    def resume_alike(request: Request, cause: str) -> Response:
+        return _shown(site, request, resume_dialog(site.rl, cause, site.now()), home="/")
 
     @router.get("/operations/do/sweep", response_class=HTMLResponse)
     def sweep(request: Request) -> Response:

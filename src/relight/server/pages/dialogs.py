@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import msgspec
@@ -19,14 +20,15 @@ from relight.inert import shortened
 from relight.journal.undoing import next_undo
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE
-from relight.server.pages.checkpoint import effects_since
+from relight.server.pages.checkpoint import effects_line
 from relight.server.pages.session import plan_lines
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
 
 _BOXES: Final = 500
-_SEPARATE: Final = "a new directory"
+_WAIVED: Final = ("workspace_missing", "secrets_missing")
+"""what stands against a resume, unless its user says so"""
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,7 +57,6 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
 class Dialog(msgspec.Struct, frozen=True, kw_only=True):
     """One question before one action."""
 
-    verb: str
     title: str
     confirm: str
     happens: str
@@ -93,6 +94,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     seq: int | None
     """of a checkpoint; None for the session"""
     given: Mapping[str, str]
+    now: datetime
 
     @property
     def name(self) -> str:
@@ -119,12 +121,14 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
         return hashed
 
 
-def dialog(rl: Relight, info: SessionInfo, verb: str, *, seq: int | None, given: Mapping[str, str]) -> Dialog:
+def dialog(
+    rl: Relight, info: SessionInfo, verb: str, *, seq: int | None, given: Mapping[str, str], now: datetime
+) -> Dialog:
     """The dialog of a verb. NotFound for one that there is not."""
     make = _VERBS.get(verb)
     if make is None:
         raise NotFound(verb[:50], what="action")
-    return make(Asked(rl=rl, info=info, seq=seq, given=given))
+    return make(Asked(rl=rl, info=info, seq=seq, given=given, now=now))
 
 
 def _resume(asked: Asked) -> Dialog:
@@ -133,16 +137,18 @@ def _resume(asked: Asked) -> Dialog:
     agent = plan.agent.agent if plan.agent is not None else "its program"
     rung = f" with {agent}'s own resume" if plan.agent is not None and plan.agent.rung == "native" else ""
     blocking = [reason for reason in plan.reasons if reason.blocks and not (good and reason.code == "corrupt")]
-    missing = any(reason.code == "workspace_missing" for reason in blocking)
-    blocking = [reason for reason in blocking if reason.code != "workspace_missing"]
+    missing, unset = (any(reason.code == code for reason in blocking) for code in _WAIVED)
+    lines = plan_lines(plan, asked.now) + [
+        ("", one.text, "warn") for one in plan.reasons if not one.blocks or one.code in _WAIVED
+    ]
+    blocking = [reason for reason in blocking if reason.code not in _WAIVED]
     start = f"Start attempt {asked.info.attempt + 1} of {asked.name} from @{plan.checkpoint.rpartition('@')[2]}{rung}."
     if plan.forks:
         start = f"Make a new session from {asked.ref} and start it{rung}; {asked.name} stays as it is."
     flags = [*(["--from-last-good"] if good else []), *(["--restore"] if missing else [])]
+    flags += ["--without-secrets"] if unset else []
     no_command = "" if plan.command else "relight does not know how to start it: run your program again"
-    lines = plan_lines(plan) + [("", reason.text, "warn") for reason in plan.reasons if not reason.blocks]
     return Dialog(
-        verb="resume",
         title=f"Resume {asked.ref}",
         confirm="Resume",
         happens=start,
@@ -152,7 +158,10 @@ def _resume(asked: Asked) -> Dialog:
         path=f"{asked.api}/resume",
         plan=asked.plan,
         body={**({"from_last_good": True} if good else {}), **({"restore": True} if missing else {})},
-        fields=[Field(kind="text", name="prompt", label="A prompt to go on with (optional)")],
+        fields=[
+            Field(kind="text", name="prompt", label="A prompt to go on with (optional)"),
+            *([Field(kind="box", name="without_secrets", label="start it although they are not set")] if unset else []),
+        ],
         lines=lines,
         why_not=blocking[0].text if blocking else no_command,
         done=f"{asked.name} runs",
@@ -175,7 +184,6 @@ def _fork(asked: Asked) -> Dialog:
         )
         command += ["--workspace", beside]
     return Dialog(
-        verb="fork",
         title=f"Fork {words.ref(asked.info)}@{at}",
         confirm="Fork",
         happens=f"Make a new session from @{at}. It does not start by itself.",
@@ -197,7 +205,7 @@ def _rewind(asked: Asked) -> Dialog:
     lines = [("conversation", f"{words.count(gone, 'step')} leave the model's view (kept)" if gone else "as it is", "")]
     if info.workspace:
         lines.append(("files", *_restore_summary(asked)))
-    lines.append(("not undone", *effects_since(asked.rl, info, asked.seq)))
+    lines.append(("not undone", *effects_line(asked.rl, info, asked.seq)))
     options = [
         Option(value="conversation", label="the conversation"),
         *([Option(value="files", label="the files")] if info.workspace else []),
@@ -205,19 +213,25 @@ def _rewind(asked: Asked) -> Dialog:
     ]
     flag = "--conversation|--files|--both" if info.workspace else "--conversation"
     between = f"@{asked.seq + 1} to @{info.head} stay in the journal" if gone else "the journal stays as it is"
+    runs = info.status in LIVE
+    agent = info.agent or "its program"
+    first = f"Ask {agent} to end (SIGTERM), kill it if it does not listen, then move" if runs else "Move"
+    meanwhile = ", and so does what it still does until it ends" if runs else ""
+    stop = f"relight stop {shlex.quote(words.ref(info))} && " if runs else ""
     return Dialog(
-        verb="rewind",
-        title=f"Rewind to {asked.ref}",
-        confirm="Rewind",
-        happens=f"Move {asked.name} back from @{info.head} to @{asked.seq}.",
-        kept=f"Nothing is deleted: {between}.",
-        back="Undo takes it back, files and conversation.",
-        command=f"relight rewind {shlex.quote(asked.ref)} {flag}",
+        title=f"{'Stop and rewind' if runs else 'Rewind'} to {asked.ref}",
+        confirm="Stop and rewind" if runs else "Rewind",
+        happens=f"{first} {asked.name} back from @{info.head} to @{asked.seq}.",
+        kept=f"Nothing is deleted: {between}{meanwhile}.",
+        back="Undo takes it back, files and conversation."
+        + (" Resume starts it again." if runs and info.command else ""),
+        command=f"{stop}relight rewind {shlex.quote(asked.ref)} {flag}",
         path=f"{asked.api}/rewind",
-        plan=asked.plan,
+        plan="" if runs else asked.plan,  # of one that runs the next step would make it another
+        body={"stop": True} if runs else {},
+        evidence=list(info.evidence) if runs else [],
         fields=[Field(kind="radio", name="scope", label="What goes back?", options=options, required=True)],
         lines=lines,
-        why_not="it runs: stop it first" if info.status in LIVE else "",
         undo=f"/api/sessions/{info.id}/undo",
         done=f"{asked.name} is back at @{asked.seq}",
     )
@@ -229,7 +243,6 @@ def _choose_checkpoint(asked: Asked) -> Dialog:
     options = [Option(value=f"/checkpoints/{one.id}/do/rewind", label=f"@{one.seq} “{one.label}”") for one in named]
     hint = "open a step in the history and rewind from its page" if not options else "or from any step in the history"
     return Dialog(
-        verb="rewind",
         title=f"Rewind {asked.name}",
         confirm="",
         happens="A rewind needs a checkpoint: choose where to go back to.",
@@ -272,7 +285,6 @@ def _restore(asked: Asked) -> Dialog:
     trouble = (plan.files.trouble or "") if plan.files is not None else "the session has no workspace"
     live = "it runs: stop it first" if asked.info.status in LIVE else ""
     return Dialog(
-        verb="restore",
         title=f"Restore files of {asked.ref}",
         confirm="Restore files",
         happens=f"Put the chosen files back to what they were at {asked.ref}. The conversation stays where it is.",
@@ -295,7 +307,6 @@ def _undo(asked: Asked) -> Dialog:
         heads = f", head @{standing.heads[1]} → @{standing.heads[0]}" if standing.heads is not None else ""
         told = f"Undo the {standing.verb} of @{standing.id}{heads}{', files too' if standing.files else ''}."
     return Dialog(
-        verb="undo",
         title=f"Undo in {asked.name}",
         confirm="Undo",
         happens=told,
@@ -314,7 +325,6 @@ def _decide(allow: bool) -> Callable[[Asked], Dialog]:
 
     def make(asked: Asked) -> Dialog:
         return Dialog(
-            verb=verb,
             title=f"{'Approve' if allow else 'Refuse'} in {asked.name}",
             confirm="Approve" if allow else "Refuse",
             happens="The call below runs once, on approve."
@@ -336,7 +346,6 @@ def _decide(allow: bool) -> Callable[[Asked], Dialog]:
 def _send(asked: Asked) -> Dialog:
     waiting = asked.info.status == "waiting"
     return Dialog(
-        verb="send",
         title=f"{'Answer' if waiting else 'Send to'} {asked.name}",
         confirm="Answer" if waiting else "Send",
         happens="It is told what you write here." if waiting else "It is its next prompt, or typed to the live agent.",
@@ -354,7 +363,6 @@ def _send(asked: Asked) -> Dialog:
 def _stop(asked: Asked) -> Dialog:
     agent = asked.info.agent or "its program"
     return Dialog(
-        verb="stop",
         title=f"Stop {asked.name}",
         confirm="Stop",
         happens=f"Ask {agent} to end (SIGTERM), then kill it if it does not listen.",
@@ -373,7 +381,6 @@ def _clear(asked: Asked) -> Dialog:
     owner = info.evidence[0] if info.evidence else "nobody"
     alive = info.status in LIVE and bool(info.evidence)
     return Dialog(
-        verb="clear",
         title=f"Clear {asked.name}",
         confirm="Clear",
         happens=f"Take the lease from its owner ({owner}). If that one lives its next write is refused and it stops.",
@@ -400,7 +407,6 @@ def _clear(asked: Asked) -> Dialog:
 
 def _archive(asked: Asked) -> Dialog:
     return Dialog(
-        verb="archive",
         title=f"Archive {asked.name}",
         confirm="Archive",
         happens="Finished for good: it can be read, forked and exported, and is never resumed.",
@@ -425,7 +431,6 @@ def _remove(asked: Asked) -> Dialog:
     with_them = f" and {words.count(forks, 'fork')} that read from it" if forks else ""
     steps = f", {words.count(going.steps, 'step')}, {size} only it uses" if going is not None else ""
     return Dialog(
-        verb="remove",
         title=f"Remove {asked.name}",
         confirm="Remove for ever",
         happens=f"Delete {asked.name}{with_them}{steps}.",
@@ -446,7 +451,6 @@ def _remove(asked: Asked) -> Dialog:
 def _export(asked: Asked) -> Dialog:
     name = words.ref(asked.info)
     return Dialog(
-        verb="export",
         title=f"Export {asked.name}",
         confirm="",
         happens="One file with the session, its ancestors and its captured files, without secrets.",
@@ -460,7 +464,6 @@ def _export(asked: Asked) -> Dialog:
 def _label(asked: Asked) -> Dialog:
     hint = "letters, digits, . _ - and not all digits"
     return Dialog(
-        verb="label",
         title=f"Label {asked.ref}",
         confirm="Label",
         happens="Give this checkpoint a name, by which it can be found and returned to.",
@@ -478,7 +481,6 @@ def _settle(asked: Asked) -> Dialog:
     call = next((one for one in asked.rl.load(asked.info.id).calls if one.id == wanted and one.in_doubt), None)
     told = f"{call.name} began at @{call.intent_seq} and is not known to have ended." if call is not None else ""
     return Dialog(
-        verb="settle",
         title=f"Settle a call of {asked.name}",
         confirm="Settle",
         happens=f"{told} Say what became of it; it is not run by this.",
@@ -522,7 +524,6 @@ def sweep_dialog(rl: Relight) -> Dialog:
     more = f" and {len(going) - len(names)} more" if len(going) > len(names) else ""
     freed = words.size(going.size_bytes + going.file_bytes)
     return Dialog(
-        verb="sweep",
         title="Sweep",
         confirm="Sweep",
         happens=f"Remove {words.count(len(going), 'session')} that finished longer ago than is kept; {freed} freed.",

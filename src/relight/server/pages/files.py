@@ -6,8 +6,10 @@ What may run later and what was left out is never folded away. A text that goes 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import groupby, pairwise
 from typing import TYPE_CHECKING, Final, Literal
+from urllib.parse import urlencode
 
 import msgspec
 
@@ -49,6 +51,8 @@ class FileLine(msgspec.Struct, frozen=True, kw_only=True):
     body: Literal["now", "soon", "ask", "none"]
     """with the page, when looked at, on a click, not at all"""
     text: str = ""
+    download: str = ""
+    """the address of the file itself, where its difference is not shown"""
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,8 +81,11 @@ def is_generated(path: str) -> bool:
     return _GENERATED.search(path) is not None
 
 
-def files_of(diffs: Sequence[FileDiff], *, later: frozenset[tuple[str, str]] = frozenset()) -> Files:
-    """Dangers first, then what a person wrote, then what a tool generated."""
+def files_of(
+    diffs: Sequence[FileDiff], *, later: frozenset[tuple[str, str]] = frozenset(), at: str = "", is_after: bool = True
+) -> Files:
+    """Dangers first, then what a person wrote, then what a tool generated. `at`: the checkpoint whose files can be had;
+    `is_after`: they are the later side."""
     changed = [one for one in diffs if one.what != "left out"]
     order = sorted(changed, key=lambda one: (not one.may_run_later, is_generated(one.path), one.root, one.path))
     many = len({one.root for one in changed}) > 1
@@ -89,6 +96,12 @@ def files_of(diffs: Sequence[FileDiff], *, later: frozenset[tuple[str, str]] = f
         if line.body == "soon" and eager < EAGER:
             eager += 1
             line = msgspec.structs.replace(line, body="now", text=shown_text(one))
+        if _is_no_text(one.path):
+            if line.body in ("soon", "ask"):
+                line = msgspec.structs.replace(line, body="none", note="its name is no text: relight diff shows it")
+        elif line.body == "none" and at and one.kind == "file" and one.what != ("deleted" if is_after else "added"):
+            asked = urlencode({"root": one.root, "path": one.path})
+            line = msgspec.structs.replace(line, download=f"/api/checkpoints/{at}/file?{asked}")
         lines.append(line)
     return Files(
         lines=lines,
@@ -97,6 +110,11 @@ def files_of(diffs: Sequence[FileDiff], *, later: frozenset[tuple[str, str]] = f
         added=sum(one.lines_added or 0 for one in changed),
         removed=sum(one.lines_removed or 0 for one in changed),
     )
+
+
+def _is_no_text(path: str) -> bool:
+    """No address can name it."""
+    return any("\ud800" <= one <= "\udfff" for one in path)
 
 
 def _line(index: int, one: FileDiff, *, many: bool, later: bool) -> FileLine:
@@ -148,4 +166,19 @@ def diff_lines(text: str) -> list[tuple[str, str]]:
     kinds = {"+": "add", "-": "del", "@": "hunk", "\\": "note"}
     lines = text.split("\n")
     kept = [line for place, line in enumerate(lines) if not (place < 2 and line[:3] in ("---", "+++"))]
-    return [(kinds.get(line[:1], "ctx"), line) for line in kept if line or line is not kept[-1]]
+    told = [(kinds.get(line[:1], "ctx"), line) for line in kept if line or line is not kept[-1]]
+    for before, after in _spaced(told):
+        told[before], told[after] = (f"{told[before][0]} ws", told[before][1]), (f"{told[after][0]} ws", told[after][1])
+    return told
+
+
+def _spaced(told: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
+    """Pairs of lines, one removed and one added, that differ by nothing but white space."""
+    runs = [(kind, [place for place, _ in run]) for kind, run in groupby(enumerate(told), lambda one: one[1][0])]
+    for (kind, old), (following, new) in pairwise(runs):
+        if (kind, following) == ("del", "add") and len(old) == len(new):
+            yield from ((a, b) for a, b in zip(old, new, strict=True) if _bare(told[a][1]) == _bare(told[b][1]))
+
+
+def _bare(line: str) -> str:
+    return "".join(line[1:].split())

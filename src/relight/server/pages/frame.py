@@ -9,18 +9,15 @@ import msgspec
 
 from relight import wording as words
 from relight.inert import one_line, shortened
+from relight.journal.gathering import alike
 from relight.model.info import SessionInfo
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
+    from relight.ports.store import Store
 
 STRIP: Final = 5
 _NEEDS: Final = 70
-DURABILITY: Final = {
-    "power-loss": "an acknowledged step survives a crash and a power cut",
-    "process-crash": "an acknowledged step survives a crash of the program, not of the machine",
-    "none": "nothing survives the end of the program",
-}
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,10 +43,11 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     more: int
     total: int
     store: str
-    durability: str
     durable: bool
     why_not: str
     cures: list[str]
+    alike: list[tuple[str, int]]
+    """why several of those stopped, and how many"""
 
     @property
     def needing(self) -> int:
@@ -86,8 +84,13 @@ def frame_of(rl: Relight, now: datetime) -> Frame:
         more=max(0, len(needing) - STRIP),
         total=sum(rl.counts().values()),
         store=kind,
-        durability=store.durability,
         durable=store.durability == "power-loss",
-        why_not=getattr(store, "durability_reason", "") or DURABILITY.get(store.durability, store.durability),
+        why_not=promise(store),
         cures=list(getattr(store, "durability_cures", ()) or ()),
+        alike=[(one.cause, len(one.sessions)) for one in alike(needing)],
     )
+
+
+def promise(store: Store) -> str:
+    """What an acknowledged step survives, or why it does not, in words."""
+    return getattr(store, "durability_reason", "") or words.DURABILITY.get(store.durability, store.durability)

@@ -18,7 +18,8 @@ import msgspec
 from relight.engine.tailing import Event
 from relight.inert import one_line, shortened
 from relight.journal.formats.registry import detect
-from relight.model.view import Call, Message, Result, Text
+from relight.model.view import Call, Image, Message, Result, Text
+from relight.wording import count
 
 Density = Literal["turns", "steps", "events"]
 DENSITIES: Final[tuple[Density, ...]] = ("turns", "steps", "events")
@@ -148,9 +149,13 @@ class Teller:
             return
         for result in results:
             self._result(event, result)
-        if said and not results:
+        images = sum(isinstance(block, Image) for block in view.blocks)
+        if (said or images) and not results:
             word = view.role if view.role in ("user", "system") else "user"
-            self._rows.append(Row(seq=event.seq, at=event.at, word=word, text=f"“{shortened(said, _TEXT)}”"))
+            told = filter(
+                None, (f"“{shortened(said, _TEXT)}”" if said else "", count(images, "image") if images else "")
+            )
+            self._rows.append(Row(seq=event.seq, at=event.at, word=word, text=", ".join(told)))
 
     def _result(self, event: Event, result: Result) -> None:
         """A result that the conversation tells, and nobody told before."""

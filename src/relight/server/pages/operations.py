@@ -10,18 +10,21 @@ import msgspec
 
 from relight import wording as words
 from relight.inert import one_line, shortened
+from relight.model.checkpoint import at
 from relight.model.info import SessionInfo
-from relight.server.pages.frame import DURABILITY, Need, need_of
+from relight.server.pages.frame import Need, need_of, promise
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
     from relight.engine.overseeing import Held
     from relight.engine.queueing import QueueInfo, WorkerInfo
     from relight.server.stories import Resumed
+    from relight.server.upkeep import Upkeep
 
 LEASES: Final = 1000
 QUARANTINE: Final = "Quarantine"
 _SHOWN: Final = 100
+_SOON_DAYS: Final = 30
 _QUIET_SECONDS: Final = 300.0
 BAR_WIDTH: Final = 900
 BAR_HEIGHT: Final = 100
@@ -215,11 +218,10 @@ def summary(
 def store_facts(rl: Relight) -> list[tuple[str, str, str]]:
     """(what, text, role) of the store."""
     store = rl.store
-    reason = getattr(store, "durability_reason", "") or DURABILITY.get(store.durability, store.durability)
     fine = store.durability == "power-loss"
     facts = [
         ("store", store.url.partition(":")[0], ""),
-        ("durable", f"{'yes' if fine else store.durability}: {reason}", "" if fine else "warn"),
+        ("durable", f"{'yes' if fine else store.durability}: {promise(store)}", "" if fine else "warn"),
     ]
     schema = getattr(store, "schema_version", None)
     facts += [("schema", f"version {schema}", "")] if schema is not None else []
@@ -227,6 +229,31 @@ def store_facts(rl: Relight) -> list[tuple[str, str, str]]:
     facts.append(
         ("size", f"{words.size(journal + files)} (journal {words.size(journal)}, files {words.size(files)})", "")
     )
+    return facts
+
+
+def upkeep_facts(upkeep: Upkeep, now: datetime) -> list[tuple[str, str, str]]:
+    """What the daily look found, and how the store grows."""
+    verified, drilled, growth = upkeep.verified, upkeep.drilled, upkeep.growth
+    facts = [("verified", "not yet: every digest is read once a day, the first time a minute after the start", "dim")]
+    if verified is not None:
+        broken = f"{verified.broken} broken: {', '.join(verified.names)}" if verified.broken else "0 broken"
+        text = f"{words.moment(at(verified.at_us), now)}: {words.count(verified.sessions, 'session')}, {broken}"
+        text += "" if verified.files else "; captured files are many, and left to the drill"
+        facts = [("verified", text, "bad" if verified.broken else "")]
+    if drilled is not None:
+        text = f"{words.moment(at(drilled.at_us), now)}: {drilled.restored} of {drilled.tried} restored"
+        text += f", {words.count(drilled.files, 'file')}, {words.lasting(drilled.seconds)}"
+        text += f"; {drilled.trouble}" if drilled.trouble else ""
+        none = "no session has captured files"
+        facts.append(("restore drill", text if drilled.tried else none, "bad" if drilled.trouble else ""))
+    if growth is not None:
+        sign = "+" if growth.bytes_a_day >= 0 else "−"
+        full = f", disk full in {growth.full_in_days:,.0f} days" if growth.full_in_days is not None else ""
+        soon = growth.full_in_days is not None and growth.full_in_days < _SOON_DAYS
+        facts.append(
+            ("growth", f"{sign}{words.size(abs(round(growth.bytes_a_day)))} a day{full}", "warn" if soon else "")
+        )
     return facts
 
 

@@ -67,7 +67,7 @@ def _now(site: Site) -> dict[str, Any]:
         "lease_rest": rest,
         "workers": workers,
         "queues": operations.queue_rows(rl.queues(), now),
-        "facts": facts + ([saves] if saves is not None else []),
+        "facts": facts + operations.upkeep_facts(site.service.upkeep, now) + ([saves] if saves is not None else []),
         "clock": _clock(needing, now),
     }
 

@@ -17,7 +17,7 @@ from relight.server.guard import needs
 from relight.server.pages import checkpoint_routes, dialog_routes, operations_routes, session_routes
 from relight.server.pages.digest import digest
 from relight.server.pages.rendering import answer, asset_response, render
-from relight.server.pages.sessions import filters_of, listing
+from relight.server.pages.sessions import adoptable, filters_of, listing
 from relight.server.pages.site import Site
 from relight.server.problems import Problem
 from relight.server.service import Service, service_of
@@ -40,7 +40,8 @@ def _first(router: APIRouter, site: Site) -> None:
         found = listing(site.rl, filters, site.now())
         if request.query_params.get("part") == "list":
             return HTMLResponse(render("list.html", listing=found) + site.strip())
-        return site.page(request, "sessions.html", nav="sessions", q=filters.q, listing=found)
+        offered = adoptable(site.rl) if found.total == 0 else []
+        return site.page(request, "sessions.html", nav="sessions", q=filters.q, listing=found, adoptable=offered)
 
     @router.get("/strip", response_class=HTMLResponse)
     def strip() -> Response:

@@ -82,9 +82,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
     labels: list[str]
     runtime: str
     wakes_at: datetime | None
-    task: str
     live: bool
-    said: str
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -171,9 +169,7 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         labels=[f"{key}={value}" for key, value in sorted(info.labels.items())],
         runtime=" ".join(filter(None, (info.runtime, info.handle))),
         wakes_at=info.wake_at if info.status == "queued" else None,
-        task=shortened(info.task or "", 600),
         live=info.status in LIVE,
-        said=info.said or "",
     )
 
 
@@ -208,7 +204,7 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
         ),
         Action(verb="stop", label="Stop…", href=f"{at}/stop", why_not="" if live else "it does not run"),
         Action(verb="fork", label="Fork from head…", href=f"{at}/fork", why_not=no_step),
-        Action(verb="rewind", label="Rewind…", href=f"{at}/rewind", why_not=over or running or no_step),
+        Action(verb="rewind", label="Rewind…", href=f"{at}/rewind", why_not=over or no_step),
         Action(
             verb="undo", label="Undo…", href=f"{at}/undo", why_not="" if undoable else "no rewind or restore to undo"
         ),
@@ -289,9 +285,9 @@ def count_forks(rl: Relight, session: str) -> int:
     return len(rl.store.list_sessions(Query(parent=session, limit=_FORKS)))
 
 
-def plan_lines(plan: ResumePlan) -> list[tuple[str, str, str]]:
+def plan_lines(plan: ResumePlan, now: datetime) -> list[tuple[str, str, str]]:
     """A resume plan as (name, text, role): what `can-resume` says, on a page."""
-    lines = [("conversation", _conversation(plan), "")]
+    lines = [("conversation", words.conversation(plan), "")]
     files = plan.files
     if files is not None:
         lines.append(("files", *_files(plan)))
@@ -300,19 +296,11 @@ def plan_lines(plan: ResumePlan) -> list[tuple[str, str, str]]:
     lines.append(("calls", doubt, "warn" if doubtful else ""))
     if plan.told:
         lines.append(("told", f"the model will be told: {plan.told}", "warn"))
+    if reply := words.first_reply(plan, now):
+        lines.append(("first reply", reply, "warn" if plan.first_reply is not None and plan.first_reply.cold else ""))
+    if told := words.environment(plan):
+        lines.append(("environment", told, ""))
     return lines
-
-
-def _conversation(plan: ResumePlan) -> str:
-    text = words.count(plan.message_count, "message")
-    agent = plan.agent
-    if agent is not None and agent.living is not None:
-        text += f"; {agent.agent} still lives (pid {agent.living}) and is taken up as it is"
-    elif agent is not None and agent.rung == "native":
-        text += f", {agent.agent}'s own resume (native)" + (", written from the journal" if agent.written else "")
-    elif agent is not None:
-        text += f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it begins anew")
-    return text + ("; below the head, so a new session is forked and this one stays" if plan.forks else "")
 
 
 def _files(plan: ResumePlan) -> tuple[str, str]:

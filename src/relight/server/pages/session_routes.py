@@ -13,6 +13,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
 from relight import wording as words
 from relight.engine.documents import session_document
+from relight.engine.tailing import Event
 from relight.errors import Corrupt, RelightError
 from relight.model.info import SessionInfo
 from relight.model.ref import parse_ref
@@ -42,6 +43,8 @@ _FOUND: Final = 5000
 _BEHIND: Final = 40
 _SLEPT: Final = 500
 """more steps than this while nobody looked: the page is read anew"""
+_PHONE_ROWS: Final = 20
+"""of the end, on a narrow screen; the others are there, and shown when asked for"""
 _SINCES: Final = (("start", "since the start"), ("attempt", "since this attempt"), ("disk", "head to disk now"))
 
 
@@ -117,11 +120,20 @@ def _add_parts(router: APIRouter, site: Site) -> None:
             raise HTTPException(404)
         return answer("difference.html", text=text)
 
+    @router.get("/sessions/{ref}/picture")
+    def picture(ref: str, seq: int, part: int) -> Response:
+        info = found(site, ref)
+        event = _step(site, info, seq)
+        one = conversation.picture(event, info.provider, part) if event is not None and part >= 0 else None
+        if one is None:
+            raise HTTPException(404)
+        return Response(one[0], media_type=one[1], headers={"Content-Security-Policy": "default-src 'none'; sandbox"})
+
     @router.get("/sessions/{ref}/value")
     def value(request: Request, ref: str, seq: int, part: int, download: bool = False) -> Response:
         info = found(site, ref)
-        events = events_of(site.rl, info.id, seq - 1, seq) if 0 < seq <= info.seq and part >= 0 else []
-        one = conversation.whole_part(events[0], info.provider, part) if events else None
+        event = _step(site, info, seq)
+        one = conversation.whole_part(event, info.provider, part) if event is not None and part >= 0 else None
         if one is None:
             raise HTTPException(404)
         if download:
@@ -135,6 +147,10 @@ def _add_parts(router: APIRouter, site: Site) -> None:
 def found(site: Site, ref: str) -> SessionInfo:
     """A session by its ref; a checkpoint's ref leads to its session. NotFound and Ambiguous become pages."""
     return site.rl.get(parse_ref(ref).session)
+
+
+def _step(site: Site, info: SessionInfo, seq: int) -> Event | None:
+    return next(iter(events_of(site.rl, info.id, seq - 1, seq)), None) if 0 < seq <= info.seq else None
 
 
 def header_values(site: Site, info: SessionInfo) -> dict[str, Any]:
@@ -226,6 +242,7 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
         "at": at,
         "find": find,
         "at_end": window.later is None and at is None,
+        "phone_rows": _PHONE_ROWS,
     }
 
 
@@ -281,7 +298,8 @@ def _files(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
     since = request.query_params.get("since", "start")
     since = since if since in dict(_SINCES) else "start"
     try:
-        files = files_of(_differences(site, info, since))
+        head = f"{info.id}@{info.head}"
+        files = files_of(_differences(site, info, since), at=head, is_after=since != "disk")
     except RelightError as error:
         files = Files(lines=[], left_out=[], total=0, added=0, removed=0, trouble=error.message)
     return values | {"captured": True, "files": files, "since": since, "sinces": _SINCES}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from itertools import islice
@@ -25,6 +26,7 @@ SCANNED: Final = 1000
 """sessions looked at for an order or a directory, which no index knows"""
 SINCE: Final = {"1h": 1, "8h": 8, "1d": 24, "7d": 168, "30d": 720}
 SORTS: Final = ("created", "name", "step", "cost")
+ADOPTABLE: Final = 50
 _NOW: Final = 160
 _CURSOR: Final = re.compile(r"([0-9]{1,16})-([0-9A-Za-z-]{1,64})")
 
@@ -89,7 +91,6 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     where_full: str
     now: str
     cure: str
-    asks: bool
     step_at: datetime | None
     step_age: str
     saved_at: datetime | None
@@ -97,7 +98,6 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
     cost: str
     cost_tree: str
     rate: str
-    live: bool
     parent: str | None
     seq: int
 
@@ -170,6 +170,16 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
     )
 
 
+def adoptable(rl: Relight) -> list[tuple[str, int, str]]:
+    """What is on this machine and not ours yet: the agent, how many, and the command that takes over the newest."""
+    found = rl.adoptable(most=ADOPTABLE)
+    told: list[tuple[str, int, str]] = []
+    for agent in dict.fromkeys(one.agent for one in found):
+        mine = [one for one in found if one.agent == agent]
+        told.append((agent, len(mine), f"cd {shlex.quote(mine[0].directory)} && relight adopt {mine[0].native}"))
+    return told
+
+
 def _found(rl: Relight, filters: Filters, now: datetime) -> Iterator[SessionInfo]:
     cursor = _CURSOR.fullmatch(filters.before)
     since = now - timedelta(hours=SINCE[filters.since]) if filters.since else None
@@ -224,7 +234,6 @@ def line_of(info: SessionInfo, now: datetime) -> Line:
         where_full=words.place(words.where(info)),
         now=shortened(words.now_text(info, now), _NOW),
         cure=cure,
-        asks=info.status == "waiting",
         step_at=info.last_step_at,
         step_age=step_age,
         saved_at=info.saved_at,
@@ -232,7 +241,6 @@ def line_of(info: SessionInfo, now: datetime) -> Line:
         cost=words.money(info.cost),
         cost_tree=words.money(info.cost_tree) if with_forks else "",
         rate=words.money(info.cost_rate),
-        live=info.status in ("working", "spawning"),
         parent=info.parent,
         seq=info.seq,
     )

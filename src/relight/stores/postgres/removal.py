@@ -20,10 +20,11 @@ def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -
     looked_at = sorted({*going, *map(to_bytes, epochs)})
     heads: dict[int, bytes] = dict(cursor.execute(SQL["lock_heads"], (looked_at,)).fetchall())
     rows = cursor.execute(SQL["lock_sessions"], (looked_at,)).fetchall()
-    for sid, id_ in rows:
-        session = from_bytes(id_)
-        if session in epochs:
-            _check_epoch(session, heads.get(sid), epochs[session])
+    there = {from_bytes(id_): sid for sid, id_ in rows}
+    for session, epoch in epochs.items():
+        if session not in there:
+            raise Conflict(f"{session}: somebody removed it meanwhile")
+        _check_epoch(session, heads.get(there[session]), epoch)
     for fork, parent in cursor.execute(SQL["find_forks"], (going, going)).fetchall():
         raise Conflict(f"{from_bytes(parent)}: the fork {from_bytes(fork)} needs it")
     cursor.execute(SQL["delete_sessions"], {"sids": [sid for sid, id_ in rows if id_ in set(going)]})

@@ -63,6 +63,8 @@ class Removal:
         there = {session: words for session, words in found.items() if words is not None}
         indexes = [self._keys.by("parent", session) for session in going]
         forks = self._server.ask_all([("ZRANGE", index, 0, -1) for index in indexes])
+        for session in epochs.keys() & found.keys() - there.keys():
+            raise Conflict(f"{session}: somebody removed it meanwhile")
         for session, (_, _, head) in there.items():
             if session in epochs and head is None:
                 raise Corrupt("its head fails its seal", session=session)

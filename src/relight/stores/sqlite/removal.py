@@ -38,11 +38,11 @@ _OF_SESSION: Final = (
 
 
 def check_epochs(cursor: apsw.Cursor, journal: Journal, epochs: Mapping[str, int]) -> None:
-    """Conflict where somebody claimed one of these sessions since they were looked at."""
+    """Conflict where somebody claimed or removed one of these sessions since they were looked at."""
     for session, epoch in epochs.items():
         known = cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone()
-        if known is not None and journal.read_head(cursor, session)[1].epoch != epoch:
-            raise Conflict(f"{session}: somebody claimed it meanwhile")
+        if known is None or journal.read_head(cursor, session)[1].epoch != epoch:
+            raise Conflict(f"{session}: somebody claimed or removed it meanwhile")
 
 
 def remove_rows(cursor: apsw.Cursor, sessions: Sequence[str]) -> list[int]:

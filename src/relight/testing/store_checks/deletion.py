@@ -12,12 +12,14 @@ _CANARY: Final = "canary-7f3a9c"
 
 
 def a_deleted_session_is_gone(trial: Trial) -> None:
-    """No way to find it is left, writing to it is NotFound, and others are as they were."""
+    """No way to find it is left, writing to it is NotFound, whoever removes it too is told, others are as they were."""
     kept = trial.working(3, name="kept", labels={"team": "a"}, key="k")
     before = trial.record(kept), trial.steps(kept)
     session = trial.working(3, name="going", labels={"team": "a"}, key="k")
     trial.store.label(session, 2, "best", 0)
-    trial.store.delete([session])
+    seen = {session: trial.head(session).epoch}
+    trial.store.delete([session], epochs=seen)
+    refused(lambda: trial.store.delete([session], epochs=seen), Conflict)
     equal(trial.store.find(session), None, "by id")
     equal(trial.store.find_named("going"), None, "by name")
     equal(trial.store.find_prefixed(session[:8], 5), [], "by prefix")

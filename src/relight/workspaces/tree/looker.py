@@ -14,7 +14,7 @@ from typing import IO
 
 from relight.errors import Corrupt, NotFound, StoreError, StoreUnavailable
 from relight.journal import restore as journal
-from relight.model.snapshot import Change, Skipped, Snapshot
+from relight.model.snapshot import Change, Entry, Skipped, Snapshot
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree.far.space import Space
 from relight.workspaces.tree.manifest import Manifests
@@ -85,6 +85,9 @@ class TreeContent:
     def diff(self, before: str, after: str) -> tuple[Change, ...]:
         old, new = self._manifests.record(before), self._manifests.record(after)
         return journal.diff(*self._manifests.differing(old.tree, new.tree))
+
+    def entries(self, snapshot: str) -> dict[bytes, Entry]:
+        return self._manifests.flat(self._manifests.record(snapshot).tree)
 
     def read(self, snapshot: str, path: bytes) -> bytes:
         entry = self._manifests.find(self._manifests.record(snapshot).tree, path)

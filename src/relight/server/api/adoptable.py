@@ -1,0 +1,20 @@
+"""`/api/adoptable`: conversations of coding agents on the server's machine that are no sessions of ours yet."""
+
+from __future__ import annotations
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from relight.server.api.sessions import Limit
+from relight.server.routes import answer, get, page_document
+from relight.server.schemas import AdoptableDocument, Page
+from relight.server.service import Served
+
+router = APIRouter()
+
+
+@get(router, "/api/adoptable", model=Page[AdoptableDocument])
+def list_adoptable(request: Request, served: Served, limit: Limit = 50) -> Response:
+    """What `relight adopt` could take over, newest first. Their files are looked at, not touched."""
+    return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.adoptable(most=limit)], None))

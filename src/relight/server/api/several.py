@@ -1,0 +1,127 @@
+"""`/api/archive`, `/api/resume`: the two things done to several sessions at once. What would be done is read first.
+
+Each session is a change of its own: its plan is compared, it has its entry in the audit log, and the answer says what
+became of it. One that is refused does not keep the others from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from itertools import islice
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Request
+from pydantic import Field
+from starlette.responses import Response
+
+from relight.engine.library import Relight
+from relight.errors import RelightError
+from relight.journal.gathering import Alike, alike
+from relight.model.info import SessionInfo
+from relight.model.status import Status
+from relight.server.acting import Done
+from relight.server.api.session_writing import Why
+from relight.server.api.sessions import Short
+from relight.server.guard import principal_of
+from relight.server.routes import answer, get, page_document, post
+from relight.server.schemas import AlikeDocument, FinishedPage, Page, SeveralDocument
+from relight.server.service import Served, Service
+
+router = APIRouter()
+MOST: Final = 100
+"""sessions at once; whoever has more does it again"""
+_LOOKED: Final = 1000
+_STOPPED: Final[tuple[Status, ...]] = ("terminated", "failed", "queued")
+
+
+class SeveralBody(Why):
+    """Which sessions, and the plan that was shown of each."""
+
+    sessions: Annotated[list[Short], Field(min_length=1, max_length=MOST)]
+    plans: dict[Short, Short] = Field(
+        default={}, max_length=MOST, description="session to the `plan` that was shown; one that moved is left as it is"
+    )
+
+
+def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
+    """What an archiving would take, newest first, and how many more there are."""
+    found = list(islice(rl.sessions(status="completed"), MOST))
+    return found, max(0, rl.counts().get("completed", 0) - len(found)) if len(found) == MOST else 0
+
+
+def stopped_alike(rl: Relight) -> list[Alike]:
+    """Those of the newest sessions that stopped for the same reason as another."""
+    return alike(info for status in _STOPPED for info in islice(rl.sessions(status=status), _LOOKED))
+
+
+@get(router, "/api/archive", model=FinishedPage)
+def archive_preview(request: Request, served: Served) -> Response:
+    """What could be archived: sessions that are completed, newest first. Nothing is."""
+    found, more = finished(served.rl)
+    return answer(request, page_document([_document(served.rl, info) for info in found], None, more=more))
+
+
+@post(router, "/api/archive", model=SeveralDocument)
+def archive_several(request: Request, served: Served, body: SeveralBody) -> Response:
+    """Archive several: kept to read, never resumed. What became of each is in the answer."""
+
+    def do(rl: Relight, session: str) -> Done:
+        made = rl.archive(session)
+        return Done(document=None, session=made.session, undo=f"relight fork {made.session[:12]}")
+
+    return _each(request, served, "archive", body, do)
+
+
+@get(router, "/api/resume", model=Page[AlikeDocument])
+def resume_preview(request: Request, served: Served) -> Response:
+    """Sessions that stopped for the same reason and could be started again, group by group. Nothing is."""
+    groups = [
+        {"cause": one.cause, "items": [_document(served.rl, info) for info in one.sessions[:MOST]]}
+        for one in stopped_alike(served.rl)
+    ]
+    return answer(request, page_document(groups, None))
+
+
+@post(router, "/api/resume", model=SeveralDocument)
+def resume_several(request: Request, served: Served, body: SeveralBody) -> Response:
+    """Resume several, one after the other, each as `POST /api/sessions/{ref}/resume` does it."""
+
+    def do(rl: Relight, session: str) -> Done:
+        started = served.starter.resume(rl, session)
+        return Done(document=None, session=started.session.id, undo=f"relight stop {started.session.title}")
+
+    return _each(request, served, "resume", body, do)
+
+
+def _each(
+    request: Request, served: Service, verb: str, body: SeveralBody, do: Callable[[Relight, str], Done]
+) -> Response:
+    who = principal_of(request)
+
+    def one(session: str) -> dict[str, Any]:
+        try:
+            shown = body.plans.get(session)
+            served.acting.act(who, verb, session, lambda rl: do(rl, session), asked={}, why=body.why, shown=shown)
+        except RelightError as error:
+            return {"session": session, "done": False, "detail": error.message, "code": error.code}
+        return {"session": session, "done": True, "detail": "", "code": None}
+
+    def all_of_them(_: Relight) -> Done:
+        told = [one(session) for session in dict.fromkeys(body.sessions)]
+        done = sum(item["done"] for item in told)
+        return Done(document={"items": told, "done": done, "refused": len(told) - done})
+
+    asked = {"sessions": body.sessions}
+    return served.acting.answer(request, f"{verb}-several", None, all_of_them, asked=asked, why=body.why)
+
+
+def _document(rl: Relight, info: SessionInfo) -> dict[str, Any]:
+    return {
+        "session": info.id,
+        "name": info.name,
+        "status": info.status,
+        "reason": info.reason,
+        "head": info.head,
+        "updated_at": info.updated_at,
+        "plan": rl.plan_hash(info.id),
+    }

@@ -1,0 +1,31 @@
+"""`/api/upkeep`: what the daily look at the store found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from relight.model.checkpoint import at
+from relight.server.routes import answer, get
+from relight.server.schemas import UpkeepDocument
+from relight.server.service import Served
+
+router = APIRouter()
+
+
+@get(router, "/api/upkeep", model=UpkeepDocument, tag="operations")
+def upkeep(request: Request, served: Served) -> Response:
+    """Were all digests whole, did sessions come back, how does the store grow? Looked into once a day."""
+    found = served.upkeep
+    document = {"verified": _dated(found.verified), "drilled": _dated(found.drilled), "growth": found.growth}
+    return answer(request, msgspec.to_builtins(document))
+
+
+def _dated(found: msgspec.Struct | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    built = msgspec.to_builtins(found)
+    return {"at": at(built.pop("at_us")), **built}

@@ -1,0 +1,178 @@
+"""The daily look at the store: every digest, a restore drill, its growth; and what the operator's page says of it."""
+
+from __future__ import annotations
+
+import os
+from hashlib import sha256
+from pathlib import Path
+
+import apsw
+import pytest
+
+import relight
+from relight.engine.drilling import bring_back
+from relight.model.snapshot import Change, Entry, Skipped
+from relight.server.upkeep import Size, growth_of
+from relight.testing.clock import ManualClock
+from tests.server.desk import Desk
+
+DAY = 86_400_000_000
+
+
+def work(desk: Desk, directory: Path, name: str = "files") -> str:
+    """A session with captured files, one of them large, one a link, one of an odd name."""
+    (directory / "below").mkdir(parents=True)
+    (directory / "a.txt").write_text("first\n")
+    (directory / "below" / "big.bin").write_bytes(os.urandom(3_000_000))
+    (directory / "link").symlink_to("a.txt")
+    (directory / os.fsdecode(b"odd \xff name")).write_text("x")
+    with desk.rl.session(name, workspace=directory) as s:
+        s.append({"role": "user", "content": "hello"})
+        s.complete(1)
+        return str(s.id)
+
+
+def operations(desk: Desk) -> str:
+    return desk.client("read").get("/operations", headers={"accept": "text/html"}).text
+
+
+def test_a_whole_store_is_read_and_brought_back_and_that_is_told(desk: Desk, tmp_path: Path) -> None:
+    assert "not yet: every digest is read once a day" in operations(desk)
+    work(desk, tmp_path / "work")
+    with desk.rl.session("words-only") as s:
+        s.append({"role": "user", "content": "hello"})
+    before = sorted(str(path) for path in tmp_path.rglob("*"))
+    desk.service.upkeep.look(rest=0)
+    verified, drilled = desk.service.upkeep.verified, desk.service.upkeep.drilled
+    assert verified is not None and (verified.sessions, verified.broken) == (2, 0) and verified.steps > 3
+    assert drilled is not None and (drilled.restored, drilled.tried, drilled.files) == (1, 1, 4), drilled
+    assert sorted(str(path) for path in tmp_path.rglob("*")) == before, "a drill leaves nothing behind"
+    text = operations(desk)
+    assert "2 sessions, 0 broken" in text and "1 of 1 restored, 4 files" in text
+    document = desk.client("read").get("/api/upkeep").json()
+    assert document["verified"]["sessions"] == 2 and document["growth"] is None
+
+
+def test_a_damaged_step_is_found_and_named(desk: Desk) -> None:
+    with desk.rl.session("broken") as s:
+        s.append({"role": "user", "content": "hello"})
+    connection = apsw.Connection(str(desk.store))
+    connection.execute("UPDATE bodies SET data = x'00ff' WHERE id = (SELECT max(body) FROM steps)")
+    connection.close()
+    desk.service.upkeep.look(rest=0)
+    assert "1 session, 1 broken: broken" in operations(desk)
+
+
+def test_files_that_do_not_come_back_are_told(desk: Desk, tmp_path: Path) -> None:
+    work(desk, tmp_path / "work")
+    segments = [path for path in Path(f"{desk.store}.blobs").rglob("*") if path.is_file() and path.stat().st_size > 1e6]
+    assert segments, "where the captured files lie"
+    for path in segments:
+        path.chmod(0o600)
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(content)
+    desk.service.upkeep.look(rest=0)
+    drilled = desk.service.upkeep.drilled
+    assert drilled is not None and (drilled.restored, drilled.tried) == (0, 1) and drilled.trouble.startswith("files: ")
+    assert "0 of 1 restored" in operations(desk)
+
+
+def test_of_two_servers_one_looks_and_who_died_on_the_way_is_followed(tmp_path: Path) -> None:
+    clock = ManualClock()
+    first = Desk(tmp_path / "p.db", clock=clock)
+    second = Desk.again(tmp_path / "p.db", clock=clock)
+    try:
+        assert first.service.upkeep._is_due() and not second.service.upkeep._is_due()
+        clock.advance(601)
+        assert second.service.upkeep._is_due(), "the first one said nothing for ten minutes"
+        second.service.upkeep.look(rest=0)
+        clock.advance(3600)
+        assert not first.service.upkeep._is_due()
+        clock.advance(23 * 3600)
+        assert first.service.upkeep._is_due(), "a day later"
+    finally:
+        first.close()
+        second.close()
+
+
+@pytest.mark.parametrize(
+    ("sizes", "free", "told"),
+    [
+        ([], 10, None),
+        ([(0, 5), (DAY - 1, 50)], 10, None),
+        ([(0, 100), (2 * DAY, 300)], 1000, (100.0, 10.0)),
+        ([(0, 100), (DAY, 100)], 1000, (0.0, None)),
+        ([(0, 300), (DAY, 100)], 1000, (-200.0, None)),
+        ([(0, 100), (DAY, 200)], None, (100.0, None)),
+    ],
+)
+def test_growth_is_told_of_days_not_of_moments(
+    sizes: list[tuple[int, int]], free: int | None, told: tuple[float, float | None] | None
+) -> None:
+    found = growth_of([Size(at_us=at, size_bytes=size) for at, size in sizes], free_bytes=free)
+    assert (found and (found.bytes_a_day, found.full_in_days)) == told
+
+
+def test_a_disk_that_will_soon_be_full_is_a_warning(tmp_path: Path) -> None:
+    clock = ManualClock()
+    desk = Desk(tmp_path / "p.db", clock=clock)
+    try:
+        desk.service.upkeep.look(rest=0)
+        clock.advance(86_400 * 2)
+        free = 10**18
+        desk.service.state.remember("sizes", f"[[0,0],[{DAY},{free}]]")
+        text = operations(desk)
+        assert "a day, disk full in 0 days" in text
+    finally:
+        desk.close()
+
+
+class Lying:
+    """Content that gives something else than what was captured. Keeps `ports.workspace.Content`."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+
+    def entries(self, snapshot: str) -> dict[bytes, Entry]:
+        return {b"below/a.txt": Entry(name=b"a.txt", kind="file", ref=sha256(b"first\n").digest(), size_bytes=6)}
+
+    def read(self, snapshot: str, path: bytes) -> bytes:
+        return self._data
+
+    def diff(self, before: str, after: str) -> tuple[Change, ...]:
+        return ()
+
+    def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
+        return ()
+
+    def close(self) -> None:
+        return
+
+
+def test_what_comes_back_is_compared_with_what_was_captured_not_with_itself(tmp_path: Path) -> None:
+    good, bad, short = (Lying(data) for data in (b"first\n", b"fir5t\n", b"first"))
+    assert bring_back(good, "s", good.entries("s"), tmp_path / "good") == 1
+    for number, content in enumerate((bad, short)):
+        with pytest.raises(OSError, match=r"below/a\.txt did not come back"):
+            bring_back(content, "s", content.entries("s"), tmp_path / str(number))
+
+
+def test_a_store_whose_own_check_finds_damage_is_told(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "p.db") as rl, rl.session("one") as s:
+        s.append({"role": "user", "content": "hello"})
+        s.checkpoint("here")
+    connection = apsw.Connection(str(tmp_path / "p.db"))
+    index = "SELECT rootpage FROM sqlite_schema WHERE name = 'checkpoint_labels_label'"
+    page, size = connection.execute(index).get, connection.pragma("page_size")
+    connection.close()
+    with (tmp_path / "p.db").open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xff" * 64)
+    desk = Desk(tmp_path / "p.db")
+    try:
+        desk.service.upkeep.look(rest=0)
+        verified = desk.service.upkeep.verified
+    finally:
+        desk.close()
+    assert verified is not None and verified.broken >= 1, verified

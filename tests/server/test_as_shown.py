@@ -1,0 +1,158 @@
+"""If-Match: what was decided on a plan that has moved since is never done, whenever it moved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+import relight
+from relight.cli.group import run
+from relight.errors import PlanMoved, StoreUnavailable
+from relight.machine import SystemClock
+from relight.model.step import Committed, Draft
+from relight.ports import faults
+from relight.ports.store import Store
+from relight.server.acting import Done
+from relight.server.tokens import Principal
+from relight.stores.sqlite.store import SqliteStore
+from tests.server.desk import Answer, Desk
+from tests.server.test_starting import logical
+
+WHO = Principal(name="somebody", scope="admin")
+VERBS: dict[str, Callable[[relight.Relight, str], object]] = {
+    "archive": lambda rl, ref: rl.archive(ref),
+    "send": lambda rl, ref: rl.send(ref, "x"),
+    "rewind": lambda rl, ref: rl.rewind(f"{ref}@1"),
+    "clear": lambda rl, ref: rl.clear(ref, forget_native=True),
+    "fork": lambda rl, ref: rl.fork(ref),
+    "label": lambda rl, ref: rl.label(ref, "here"),
+    "enqueue": lambda rl, ref: rl.enqueue(ref, queue="night"),
+    "remove": lambda rl, ref: rl.drop(ref),
+    "resume": lambda rl, ref: rl.supervise(ref, prompt="x"),
+}
+
+
+def made(rl: relight.Relight, name: str, directory: Path) -> str:
+    """A session with two steps; the hash of its plan."""
+    rl.launch(["true"], directory=str(directory), agent="true", name=name)
+    rl.send(name, "first")
+    rl.send(name, "second")
+    return rl.plan_hash(name)
+
+
+@pytest.fixture
+def job(desk: Desk, tmp_path: Path) -> str:
+    return made(desk.rl, "job", tmp_path)
+
+
+def test_what_moved_after_the_comparison_is_not_acted_on(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "p.db") as rl:
+        as_shown = rl.as_shown("job", made(rl, "job", tmp_path))
+        rl.send("job", "meanwhile")
+        before = logical(tmp_path / "p.db")
+        for name, verb in VERBS.items():
+            with pytest.raises(PlanMoved):
+                verb(as_shown, "job")
+            assert logical(tmp_path / "p.db") == before, name
+
+
+def test_what_moved_right_before_the_transaction_is_not_acted_on(tmp_path: Path) -> None:
+    """The verb has looked, and found it as it was shown."""
+    with relight.open(tmp_path / "p.db") as rl:
+        made(rl, "job", tmp_path)
+        seen = None
+
+        def intrude(name: str) -> None:
+            nonlocal seen
+            faults.disarm()
+            rl.send("job", "meanwhile")
+            seen = logical(tmp_path / "p.db")
+
+        for name in ("archive", "send", "rewind", "clear", "enqueue", "resume"):
+            as_shown = rl.as_shown("job", rl.plan_hash("job"))
+            faults.arm("commit.enter", intrude)
+            try:
+                with pytest.raises(PlanMoved):
+                    VERBS[name](as_shown, "job")
+            finally:
+                faults.disarm()
+            assert logical(tmp_path / "p.db") == seen, name
+
+
+def test_an_owner_that_wrote_since_is_not_cleared(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "p.db") as rl, rl.session("job") as s:
+        as_shown = rl.as_shown("job", rl.plan_hash("job"))
+
+        def intrude(name: str) -> None:
+            faults.disarm()
+            s.append({"role": "user", "content": "it lives"})
+
+        faults.arm("commit.enter", intrude)
+        with pytest.raises(PlanMoved):
+            as_shown.clear("job")
+        s.append({"role": "user", "content": "and goes on"})
+
+
+def test_what_has_not_moved_is_done_as_ever(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "p.db") as rl:
+        for name, verb in VERBS.items():
+            plan = made(rl, name, tmp_path)
+            before = logical(tmp_path / "p.db")
+            verb(rl.as_shown(name, plan), name)
+            assert logical(tmp_path / "p.db") != before, name
+
+
+class AnswersOnceTooLate:
+    """A store whose answer to one commit is lost after it was made."""
+
+    def __init__(self, store: Store) -> None:
+        self.store, self.loses = store, False
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.store, name)
+
+    def commit(self, session: str, draft: Draft) -> Committed:
+        committed = self.store.commit(session, draft)
+        if self.loses:
+            self.loses = False
+            raise StoreUnavailable("the answer was lost")
+        return committed
+
+
+def test_a_change_whose_answer_was_lost_is_not_taken_for_somebody_elses(tmp_path: Path) -> None:
+    store = AnswersOnceTooLate(SqliteStore(tmp_path / "p.db", SystemClock()))
+    with relight.open(cast(Store, store)) as rl:
+        as_shown = rl.as_shown("job", made(rl, "job", tmp_path))
+        store.loses = True
+        as_shown.archive("job")
+        assert as_shown.get("job").status == "archived" and not store.loses
+
+
+def test_the_new_plan_is_told_also_where_it_moved_at_the_last_moment(desk: Desk, job: str) -> None:
+    def do(rl: relight.Relight) -> Done:
+        desk.rl.send("job", "meanwhile")
+        return Done(document=rl.archive("job"))
+
+    with pytest.raises(PlanMoved) as moved:
+        desk.service.acting.act(WHO, "archive", "job", do, asked={}, shown=job)
+    assert moved.value.plan["plan"] == desk.rl.plan_hash("job")  # type: ignore[attr-defined]
+    assert desk.rl.get("job").status == "queued"
+    (outcome,) = desk.service.state.rows("SELECT outcome FROM actions")
+    assert outcome == ("refused: RL-4010",)
+
+
+def test_a_start_begins_as_it_was_shown_or_not_at_all(
+    desk: Desk, job: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As the supervisor is called, and as a stale request is answered."""
+    monkeypatch.setenv("RELIGHT_STORE", str(desk.store))
+    desk.rl.send("job", "meanwhile")
+    before = logical(desk.store)
+    assert run(["resume", "--plan", job, "job"]) == 4 and "RL-4010" in capsys.readouterr().err
+    refused = desk.client().post("/api/sessions/job/resume", json={}, headers={"If-Match": job})
+    assert Answer(refused).code == "RL-4010" and logical(desk.store) == before
+    assert run(["resume", "--plan", desk.rl.plan_hash("job"), "--quiet", "job"]) == 0
+    assert desk.rl.get("job").status == "completed"
