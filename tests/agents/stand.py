@@ -190,6 +190,10 @@ class Stand:
         """Wait for the agent's process."""
         return int(eventually(self.agents, seconds=SECONDS, what="an agent")[0])
 
+    def has_written(self, part: str) -> bool:
+        """Does the agent's own transcript hold it? Claude writes it a moment after a tool has begun."""
+        return any(part in path.read_text(encoding="utf-8") for path in self.home.rglob("*.jsonl"))
+
     def strike(self, victim: str, child: subprocess.Popen[str]) -> None:
         """kill -9 of the agent, the supervisor, or both at once."""
         pids = [] if victim == "supervisor" else self.agents()

@@ -48,6 +48,7 @@ def test_killed_inside_a_tool_the_model_is_told_what_is_unknown_and_what_changed
     with stand(kind, tmp_path, [append("one"), STUCK, DONE]) as s:
         child = s.begin()
         eventually(lambda: lines(s.work) == ["one", "two"], seconds=SECONDS, what="the tool running")
+        eventually(lambda: s.has_written("writes two"), seconds=SECONDS, what="its transcript")
         agent = s.the_agent()
         s.strike(victim, child)
         if victim == "agent":

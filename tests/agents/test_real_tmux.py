@@ -75,7 +75,11 @@ class Screen:
         eventually(lambda: lines(self.stand.work) == ["one", "two"], seconds=SECONDS, what="the tool running")
 
     def says(self, text: str) -> None:
-        eventually(lambda: text in self.shown(), seconds=SECONDS, what=f"{text!r} on the screen")
+        try:
+            eventually(lambda: text in self.shown(), seconds=SECONDS, what=f"{text!r} on the screen")
+        except AssertionError:
+            print(self.shown(), self.stand.info(), self.stand.said, sep="\n")
+            raise
 
 
 @pytest.fixture

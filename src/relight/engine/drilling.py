@@ -53,10 +53,10 @@ def drill(context: Context, found: Found, directory: Path, *, most_bytes: int) -
 
 
 def bring_back(content: Content, snapshot: str, entries: Mapping[bytes, Entry], root: Path) -> int:
-    """Files and links, each compared with what was captured once it lies on the disk."""
+    """Files, then links, so that nothing is written through one; each compared with what was captured."""
     root.mkdir(parents=True)
     number = 0
-    for path, entry in sorted(entries.items()):
+    for path, entry in sorted(entries.items(), key=lambda one: (one[1].kind == "link", one[0])):
         if entry.kind not in ("file", "big", "link"):
             continue
         target = os.path.join(os.fsencode(root), path)

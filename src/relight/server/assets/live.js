@@ -12,15 +12,16 @@
     dot.lastElementChild.textContent = text;
   }
 
-  // -- painting: at most four times a second, one at a time ---------------------------------------------------------
+  // -- painting: at most four times a second, one at a time, and never what nobody looks at -------------------------
 
   let wanted = false, painting = false, last = 0, failed = 0;
   function paint() {
+    if (document.hidden) return; // whoever comes back opens the stream anew, and that paints
     wanted = true;
     if (painting) return;
     painting = true;
     setTimeout(async () => {
-      while (wanted) {
+      while (wanted && !document.hidden) {
         wanted = false;
         last = Date.now();
         try {
@@ -30,7 +31,7 @@
         const rest = last + PAINT - Date.now();
         if (wanted && rest > 0) await new Promise((go) => setTimeout(go, rest));
       }
-      painting = false;
+      wanted = painting = false;
     }, Math.max(0, last + PAINT - Date.now()));
   }
 
@@ -133,6 +134,7 @@
     const at = rows && !$("[data-more='later']") ? Number(rows.dataset.upto) : null;
     const address = `/sessions/${body.dataset.id}/news?after=${at ?? body.dataset.seq}`;
     const got = await fragment(rows ? address + `&${rows.dataset.src.split("?")[1]}` : address);
+    if (document.hidden) return;
     strip(got);
     const head = got.querySelector("#head");
     const mine = $("#head");
