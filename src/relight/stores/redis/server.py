@@ -59,6 +59,7 @@ class Answer(msgspec.Struct, frozen=True, gc=False):
     at_us: int
     """the server's time"""
     results: tuple[Any, ...] = ()
+    """where they were asked for"""
 
 
 class Server:
@@ -96,16 +97,19 @@ class Server:
                 pipeline.execute_command(*command)
             return list(pipeline.execute())
 
-    def transact(self, checks: Sequence[Words], commands: Sequence[Words]) -> Answer:
-        """All commands if all checks hold, in one step that no other client can see the half of."""
-        given = _packed(checks, commands)
+    def transact(self, checks: Sequence[Words], commands: Sequence[Words], *, results: bool = False) -> Answer:
+        """All commands if all checks hold, in one step that no other client can see the half of. `results`: each
+        command's is wanted."""
+        given = (_packed(checks, commands), b"results") if results else (_packed(checks, commands),)
         with self._speaking():
             try:
-                answer = self._client.execute_command("EVALSHA", _SHA, 0, given)
+                answer = self._client.execute_command("EVALSHA", _SHA, 0, *given)
             except NoScriptError:
-                answer = self._client.execute_command("EVAL", _SCRIPT, 0, given)
-        failed, found, seconds, micros, *results = answer
-        return Answer(failed, found or b"", int(seconds) * 1_000_000 + int(micros), tuple(results))
+                answer = self._client.execute_command("EVAL", _SCRIPT, 0, *given)
+        if isinstance(answer, bytes):
+            answer = [0, b"", *answer.split()]
+        failed, found, seconds, micros, *each = answer
+        return Answer(failed, found or b"", int(seconds) * 1_000_000 + int(micros), tuple(each))
 
     def time_us(self) -> int:
         """The server's time, microseconds since 1970."""
@@ -171,14 +175,15 @@ def is_too_old(version: str) -> bool:
 
 def _packed(checks: Sequence[Words], commands: Sequence[Words]) -> bytes:
     """MessagePack as the server decodes it: it knows no binary type, so that every word is a raw string."""
-    parts = [_PREFIX.pack(_LIST_CODE, 2)]
+    prefix = _PREFIX.pack
+    parts = [prefix(_LIST_CODE, 2)]
     for group in (checks, commands):
-        parts.append(_PREFIX.pack(_LIST_CODE, len(group)))
+        parts.append(prefix(_LIST_CODE, len(group)))
         for words in group:
-            parts.append(_PREFIX.pack(_LIST_CODE, len(words)))
+            parts.append(prefix(_LIST_CODE, len(words)))
             for word in words:
-                raw = word if isinstance(word, bytes) else str(word).encode()
-                parts += (_PREFIX.pack(_RAW_CODE, len(raw)), raw)
+                raw = word if type(word) is bytes else str(word).encode()
+                parts += (prefix(_RAW_CODE, len(raw)), raw)
     return b"".join(parts)
 
 

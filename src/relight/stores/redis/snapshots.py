@@ -70,7 +70,7 @@ class Snapshots:
         going = [(row, pool) for row, (_, at, _, pool, _) in taken if at == seq]
         words: list[Words] = [("HDEL", keys.snapshots, row) for row, _ in going]
         words += [("SREM", self._keys.named(pool), row) for row, pool in going]
-        answer = self._server.transact([("there", keys.head)], words)
+        answer = self._server.transact([("there", keys.head)], words, results=True)
         if answer.failed:
             raise NotFound(session)
         self.tidy({pool for _, pool in going})

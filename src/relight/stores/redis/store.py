@@ -236,7 +236,8 @@ class RedisStore:
         given = {
             row for row in self._server.ask("LRANGE", keys.labels, 0, -1) if rows.read_label(session, row)[0] == seq
         }
-        answer = self._server.transact([("there", keys.head)], [("LREM", keys.labels, 0, row) for row in sorted(given)])
+        words: list[Words] = [("LREM", keys.labels, 0, row) for row in sorted(given)]
+        answer = self._server.transact([("there", keys.head)], words, results=True)
         if answer.failed:
             raise NotFound(session)
         return sum(answer.results)
