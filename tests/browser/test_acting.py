@@ -164,8 +164,16 @@ def test_a_fork_from_an_old_checkpoint_leads_to_its_own_page(site: Site, tmp_pat
     session = editing(site, tmp_path / "work")
     page = site.page(f"/sessions/{session}")
     row = page.locator(".row.labelled")
-    row.hover()
-    row.get_by_role("link", name="open").click()
+    link = row.get_by_role("link", name="open")
+
+    def is_offered() -> bool:
+        """Who points at a row sees it; the first news may draw the row anew under a pointer that rests."""
+        page.mouse.move(0, 0)
+        row.hover()
+        return link.is_visible()
+
+    eventually(is_offered, what="the link of a row that is pointed at")
+    link.click()
     page.locator("[data-verb=fork]").click()
     page.get_by_label("Its name").fill("other-way")
     confirm(page).click()
