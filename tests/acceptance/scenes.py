@@ -14,7 +14,8 @@ import relight
 from relight.model.call import Intent
 from relight.model.step import Changes
 from tests.acceptance.desk import Desk
-from tests.cli.conftest import call, run_tests, send_mail
+from tests.calls import call, send_mail
+from tests.cli.conftest import run_tests
 
 Scene = Callable[[Desk], None]
 

@@ -14,10 +14,11 @@ from playwright.sync_api import Page, expect
 import relight
 from relight.server.pages.dialogs import VERBS
 from tests.browser.conftest import Site
+from tests.calls import call, send_mail
 from tests.cli.shell import eventually
 from tests.live.stage import Stage, kill
 from tests.pages.scenes import Scenes
-from tests.server.conftest import call, fill, send_mail
+from tests.server.conftest import fill
 
 
 def contents(directory: Path) -> dict[str, str]:

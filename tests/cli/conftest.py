@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 import relight
+from tests.calls import call, send_mail
 from tests.cli.shell import Shell
 
 
@@ -23,20 +23,6 @@ def shell(tmp_path: Path) -> Shell:
 def rl(shell: Shell) -> Iterator[relight.Relight]:
     with relight.open(shell.store) as opened:
         yield opened
-
-
-def call(call_id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-    }
-
-
-@relight.tool
-def send_mail(to: str) -> str:
-    return f"sent to {to}"
 
 
 @relight.tool(effect="pure")

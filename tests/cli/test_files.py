@@ -15,7 +15,7 @@ import pytest
 
 import relight
 from relight.cli.doctor_files import watching
-from tests.cli.conftest import call, send_mail
+from tests.calls import call, send_mail
 from tests.cli.shell import Shell, logical_dump
 
 GREEN = 3

@@ -12,7 +12,7 @@ import pytest
 
 import relight
 from relight.cli.group import VERBS
-from tests.cli.conftest import call, send_mail
+from tests.calls import call, send_mail
 from tests.cli.shell import Shell, eventually, logical_dump
 
 

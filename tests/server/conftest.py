@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 import relight
+from tests.calls import call, send_mail
 from tests.server.desk import Desk
 
 
@@ -25,20 +25,6 @@ def client(desk: Desk) -> Iterator[TestClient]:
     """As somebody who may do everything; the server's own loops run."""
     with desk.client() as opened:
         yield opened
-
-
-def call(call_id: str, name: str, arguments: str = "{}") -> dict[str, Any]:
-    function = {"name": name, "arguments": arguments}
-    return {
-        "role": "assistant",
-        "content": None,
-        "tool_calls": [{"id": call_id, "type": "function", "function": function}],
-    }
-
-
-@relight.tool
-def send_mail(to: str) -> str:
-    return f"sent to {to}"
 
 
 def fill(rl: relight.Relight) -> None:

@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import relight
 from relight.engine.documents import SESSION_KEYS, session_document
-from tests.server.conftest import call
+from tests.calls import call
 from tests.server.desk import Answer, Desk
 
 pytestmark = pytest.mark.usefixtures("some")

@@ -159,8 +159,7 @@ def once(session: Session, key: str, function: Callable[[], Any]) -> Any:
     faults.point("tool.intended")
     try:
         returned = function()
-    except Exception:
-        # It raised, so its author knows that it did not succeed: the next try may start it again.
+    except Exception:  # it raised, so its author knows that it did not succeed: the next try may start it again
         session._record("result", Changes(outcomes=[Outcome(id=key, status="void", synthetic=True)]))
         raise
     content = isolated(returned)  # where this raises, it has happened and stays in doubt

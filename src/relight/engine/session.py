@@ -309,11 +309,9 @@ class Session:
         self._batch.set(None)
         try:
             self._record("status", Changes(status=change), release=True)
-        except Exception:
+        except Exception:  # the error that ends the block matters more than the verdict that could not be written
             if error is None:
-                raise
-            # The error that ends the block matters more than the verdict we could not write: the lease runs out,
-            # and the session is found as it was left.
+                raise  # else the lease runs out, and the session is found as it was left
 
     # -- committing -------------------------------------------------------------------------------------------
 
