@@ -40,11 +40,12 @@ test-agents: $(READY) ## the real Claude Code and Codex, installed once, killed 
 	@tools/system-packages
 	@JOBS=$(JOBS) $(BIN)/python tools/test_agents.py
 
-check: $(READY) ## format, lint, types, layering
+check: $(READY) ## format, lint, types, layering, planted bugs of touched files
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --no-cache
+	@$(BIN)/python -m tests.teeth.touched
 
 format: $(READY) ## let ruff rewrite what `make check` would complain about
 	@$(BIN)/ruff format .

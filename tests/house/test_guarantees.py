@@ -37,7 +37,7 @@ def test_every_reported_guarantee_has_teeth() -> None:
         and node.args
         and isinstance(node.args[0], ast.Constant)
     }
-    bitten = {patch.name.partition("-")[0] for patch in (ROOT / "tests" / "teeth").glob("*.patch")}
+    bitten = {bug.name.partition("-")[0] for bug in (ROOT / "tests" / "teeth").glob("*.toml")}
     assert {str(guarantee) for guarantee in reported} - bitten == set()
 
 

@@ -1,26 +1,32 @@
 """Plants one bug and asks whether the test that should notice it does.
 
-A tooth is a patch against src/ whose head names the test and the reason:
+A planted bug is a TOML file of edits against src/, with the test that must fail and the reason:
 
-    # test: tests/store/test_commit.py::test_an_acknowledged_step_is_never_lost
-    # why: the row is told before it is durable
-    diff --git a/src/relight/... b/src/relight/...
+    test = 'tests/store/test_commit.py::test_an_acknowledged_step_is_never_lost'
+    why = 'the row is told before it is durable'
 
-`# test:` holds pytest arguments, so `tests -k "lost or torn"` works too. The source is copied, patched
-and put before the installed package; the named tests must fail there, as tests: an error while
-collecting, a fixture that breaks, no test at all, or more than the bound of time is no proof, and each
-is told apart.
+    [[edit]]
+    file = 'src/relight/...'
+    within = 'Class.method'     # optional: the function or class that holds the text
+    replace = '''...'''         # must stand there exactly once
+    by = '''...'''
+
+An edit has no line numbers and no context, so it survives whatever happens around it. `test` holds pytest arguments,
+so `tests -k "lost or torn"` works too. The source is copied, edited and put before the installed package; the named
+tests must fail there, as tests: an error while collecting, a fixture that breaks, no test at all, or more than the
+bound of time is no proof, and each is told apart.
 """
 
 from __future__ import annotations
 
+import ast
 import os
-import re
 import shlex
 import shutil
 import signal
 import subprocess
 import sys
+import tomllib
 import xml.etree.ElementTree as ET
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,33 +34,42 @@ from pathlib import Path
 BOUND_SECONDS = 120
 PYTEST_PASSED, PYTEST_FAILED, PYTEST_NONE = 0, 1, 5  # pytest's exit codes that speak of tests, not of trouble
 
-_HEAD = re.compile(r"^# (test|why): *(.+)$", re.MULTILINE)
-_TARGET = re.compile(r"^(?:---|\+\+\+) [ab]/(\S+)", re.MULTILINE)
-
 
 class Toothless(AssertionError):
     """The planted bug proves nothing; the text says why."""
 
 
 @dataclass(frozen=True, kw_only=True)
+class Edit:
+    """One replacement of text that stands exactly once in its scope."""
+
+    file: str
+    within: str | None = None
+    replace: str
+    by: str
+
+
+@dataclass(frozen=True, kw_only=True)
 class Tooth:
     """One planted bug."""
 
-    patch: Path  # the file itself
+    path: Path  # the file itself
     test: list[str]  # pytest arguments that name the tests which must fail
     why: str  # what is broken, in a sentence
+    edits: list[Edit]
 
 
-def read(patch: Path) -> Tooth:
-    """The tooth in a patch file, or Toothless where its head is incomplete."""
-    head, _, _ = patch.read_text(encoding="utf-8").partition("\n--- ")
-    found: dict[str, list[str]] = {"test": [], "why": []}
-    for key, value in _HEAD.findall(head):
-        found[key].append(value.strip())
-    for key, values in found.items():
-        if not values:
-            raise Toothless(f"{patch.name} has no line '# {key}: ...'")
-    return Tooth(patch=patch, test=shlex.split(" ".join(found["test"])), why=" ".join(found["why"]))
+def read(path: Path) -> Tooth:
+    """The planted bug of a file, or Toothless where the file is incomplete."""
+    try:
+        found = tomllib.loads(path.read_text(encoding="utf-8"))
+        edits = [Edit(**edit) for edit in found.get("edit", [])]
+    except (tomllib.TOMLDecodeError, TypeError) as error:
+        raise Toothless(f"{path.name} cannot be read: {error}") from error
+    for key in ("test", "why", "edit"):
+        if not found.get(key):
+            raise Toothless(f"{path.name} has no {key!r}")
+    return Tooth(path=path, test=shlex.split(found["test"]), why=found["why"], edits=edits)
 
 
 def bite(tooth: Tooth, *, root: Path, scratch: Path, bound_seconds: float = BOUND_SECONDS) -> None:
@@ -63,7 +78,7 @@ def bite(tooth: Tooth, *, root: Path, scratch: Path, bound_seconds: float = BOUN
     results = scratch / "results.xml"
     status, output = _run_tests(tooth, root=root, scratch=scratch, results=results, bound_seconds=bound_seconds)
     tests, failures, errors = _count(results)
-    said = f"{tooth.patch.name} ({tooth.why}): "
+    said = f"{tooth.path.name} ({tooth.why}): "
     tail = f"\n--- output of the inner run, exit {status}\n{output[-4000:]}"
     if status is None:
         raise Toothless(f"{said}the named tests did not end within {bound_seconds} s{tail}")
@@ -76,30 +91,57 @@ def bite(tooth: Tooth, *, root: Path, scratch: Path, bound_seconds: float = BOUN
 
 
 def plant(tooth: Tooth, *, root: Path, scratch: Path) -> None:
-    """Copy src/ of root into scratch and apply the patch there."""
+    """Copy src/ of root into scratch and make the edits there."""
     shutil.copytree(root / "src", scratch / "src")  # times too, so that what was compiled before still counts
-    # Without the ceiling git may find a repository above scratch, and then silently skips our files.
-    env = {**os.environ, "GIT_CEILING_DIRECTORIES": str(scratch.resolve().parent)}
-    applied = subprocess.run(
-        ["git", "apply", "-p1", "--whitespace=nowarn", str(tooth.patch.resolve())],
-        cwd=scratch,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if applied.returncode:
-        raise Toothless(f"{tooth.patch.name} does not apply to src/ any more: {applied.stderr.strip()}")
-    for target in set(_TARGET.findall(tooth.patch.read_text(encoding="utf-8"))):
-        before, after = root / target, scratch / target
-        if before.exists() and after.exists() and before.read_bytes() == after.read_bytes():
-            raise Toothless(f"{tooth.patch.name} left {target} as it was")
+    for edit in tooth.edits:
+        text = edited(tooth, edit, source_of(tooth, edit, scratch))
+        (scratch / edit.file).write_text(text, encoding="utf-8")
+
+
+def source_of(tooth: Tooth, edit: Edit, root: Path) -> str:
+    """The text that an edit is about; Toothless where the file is gone."""
+    try:
+        return (root / edit.file).read_text(encoding="utf-8")
+    except FileNotFoundError:
+        raise Toothless(f"{tooth.path.name} does not apply: there is no {edit.file}") from None
+
+
+def edited(tooth: Tooth, edit: Edit, text: str) -> str:
+    """The text with the edit made; Toothless unless what it replaces stands exactly once in its scope."""
+    lines = text.splitlines(keepends=True)
+    scopes = [(0, len(lines))] if edit.within is None else _scopes(text, edit.within)
+    if len(scopes) != 1:
+        raise Toothless(f"{tooth.path.name} does not apply: {len(scopes)} x {edit.within} in {edit.file}")
+    [(first, last)] = scopes
+    scope = "".join(lines[first:last])
+    if (times := scope.count(edit.replace)) != 1 or edit.replace == edit.by:
+        where = f"{edit.file}, {edit.within}" if edit.within else edit.file
+        raise Toothless(f"{tooth.path.name} does not apply: its text stands {times} times in {where}")
+    return "".join([*lines[:first], scope.replace(edit.replace, edit.by), *lines[last:]])
+
+
+def _scopes(text: str, within: str) -> list[tuple[int, int]]:
+    """Line ranges of every function or class of that dotted name."""
+    found: list[tuple[int, int]] = []
+
+    def visit(node: ast.AST, path: tuple[str, ...]) -> None:
+        for child in ast.iter_child_nodes(node):
+            inner = path
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+                inner = (*path, child.name)
+                if ".".join(inner) == within:
+                    starts = [child.lineno, *(one.lineno for one in child.decorator_list)]
+                    found.append((min(starts) - 1, child.end_lineno or child.lineno))
+            visit(child, inner)
+
+    visit(ast.parse(text), ())
+    return found
 
 
 def _run_tests(
     tooth: Tooth, *, root: Path, scratch: Path, results: Path, bound_seconds: float
 ) -> tuple[int | None, str]:
-    """Exit code (None where the bound was reached) and output of the named tests over the patched copy."""
+    """Exit code (None where the bound was reached) and output of the named tests over the edited copy."""
     source = scratch / "src"
     plugins = ["-p", "pytest_timeout", "-p", "_hypothesis_pytestplugin", "-p", "no:cacheprovider"]
     quiet = [*plugins, "-x", "-q", "--timeout", "0"]

@@ -17,16 +17,19 @@ TESTS = {
     "fixture": "import pytest\n@pytest.fixture\ndef bad(): raise OSError\ndef test_it(bad): pass\n",
     "endless": "import signal\ndef test_it():\n    while True: signal.pause()\n",
 }
-PATCH = """\
-# test: {test}
-# why: the promise is broken
-diff --git a/src/relight/__init__.py b/src/relight/__init__.py
---- a/src/relight/__init__.py
-+++ b/src/relight/__init__.py
-@@ -4,2 +4,2 @@
- def keeps() -> bool:
--    return {old}
-+    return False
+BUG = """\
+test = '{test}'
+why = 'the promise is broken'
+
+[[edit]]
+file = 'src/relight/__init__.py'
+within = '{within}'
+replace = '''
+    return {old}
+'''
+by = '''
+    return False
+'''
 """
 
 
@@ -44,12 +47,12 @@ def root(tmp_path: Path) -> Path:
     return root
 
 
-def try_tooth(root: Path, test: str, *, old: str = "True", bound_seconds: float = 60) -> None:
-    patch = root / "G1-promise.patch"
-    patch.write_text(PATCH.format(test=test, old=old))
+def try_tooth(root: Path, test: str, *, old: str = "True", within: str = "keeps", bound_seconds: float = 60) -> None:
+    bug = root / "G1-promise.toml"
+    bug.write_text(BUG.format(test=test, old=old, within=within))
     scratch = root.parent / "scratch"
     scratch.mkdir()
-    bite(read(patch), root=root, scratch=scratch, bound_seconds=bound_seconds)
+    bite(read(bug), root=root, scratch=scratch, bound_seconds=bound_seconds)
 
 
 def test_a_failing_test_is_proof(root: Path) -> None:
@@ -81,17 +84,24 @@ def test_a_run_without_end_is_not(root: Path) -> None:
         try_tooth(root, "tests/test_endless.py", bound_seconds=3)
 
 
-def test_a_patch_that_no_longer_applies_is_named(root: Path) -> None:
-    with pytest.raises(Toothless, match=r"G1-promise\.patch does not apply"):
-        try_tooth(root, "tests/test_noticing.py", old="maybe")
+@pytest.mark.parametrize(("within", "old"), [("keeps", "maybe"), ("breaks", "True")])
+def test_an_edit_that_no_longer_applies_is_named(root: Path, within: str, old: str) -> None:
+    with pytest.raises(Toothless, match=r"G1-promise\.toml does not apply"):
+        try_tooth(root, "tests/test_noticing.py", old=old, within=within)
+
+
+def test_an_edit_whose_text_stands_twice_is_named(root: Path) -> None:
+    (root / "src" / "relight" / "__init__.py").write_text(SOURCE + "    return True\n")
+    with pytest.raises(Toothless, match="stands 2 times"):
+        try_tooth(root, "tests/test_noticing.py")
 
 
 @pytest.mark.parametrize("key", ["test", "why"])
-def test_a_patch_without_its_head_is_named(root: Path, key: str) -> None:
-    patch = root / "G1-promise.patch"
-    patch.write_text(PATCH.replace(f"# {key}:", "#").format(test="tests", old="True"))
-    with pytest.raises(Toothless, match=rf"G1-promise\.patch has no line '# {key}"):
-        read(patch)
+def test_a_planted_bug_without_its_head_is_named(root: Path, key: str) -> None:
+    bug = root / "G1-promise.toml"
+    bug.write_text(BUG.replace(f"{key} =", f"{key}s =").format(test="tests", old="True", within="keeps"))
+    with pytest.raises(Toothless, match=rf"G1-promise\.toml has no '{key}'"):
+        read(bug)
 
 
 def test_a_run_over_the_wrong_source_is_refused(root: Path) -> None:
