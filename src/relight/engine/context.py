@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from relight.engine.executions import Underway
 from relight.engine.heartbeat import Heartbeat
 from relight.model.session import Identity
 from relight.ports.agent import AgentAdapter, Agents
@@ -53,6 +54,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """one line for the person at the terminal; silent where hints are off"""
     handed: dict[str, str]
     """RELIGHT_SESSION and RELIGHT_OWNER as a supervisor set them, taken by the first opening"""
+    underway: Underway = msgspec.field(default_factory=Underway)
+    """the effects that run in this process: `close` waits for their end, and nobody waits for `close`"""
 
     def line_us(self) -> int:
         """Now, as lines count: the time of the store's server where there is one, so that machines whose clocks differ

@@ -4,20 +4,25 @@
 
 Dying on any line in between leaves an intent without a result: in doubt. The declared effect decides then:
 `pure` and `idempotent` run again under the same key, `probe` asks the tool, `once` is never run again by itself.
+
+`run_tool` and `once` are programs: the middle line is done by their driver (program.py), in the caller's own style.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from relight.engine.executions import Execution
+from relight.engine.program import Execute, Outcomes, Program
 from relight.engine.recorder import Recorder
 from relight.engine.tools import Tool, changed_tools, fingerprint_of
 from relight.errors import InDoubt, InvalidMessage, NotFound, ToolsChanged, UsageError
 from relight.journal.codec import isolated
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
-from relight.model.call import OUTCOME_UNKNOWN, Call, Intent, Outcome
+from relight.model.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
 from relight.model.checkpoint import Checkpoint
 from relight.model.session import Head
 from relight.model.step import Changes, Step
@@ -27,8 +32,9 @@ if TYPE_CHECKING:
     from relight.engine.session import Session
 
 
-def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Call:
+def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[Call]:
     """One call to its end. An error of the tool is a result for the model, not an exception for the caller."""
+    session._refuse_in_step("run_tool")
     recorder = session._recorder
     note_tools(session, box)
     slot = recorder.fold.slot(call.asked_seq, call.id)
@@ -42,69 +48,83 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Call:
         _finish(session, slot, "error", f"unknown tool {slot.site.name!r}; there are: {', '.join(box) or 'none'}")
     elif not isinstance(arguments, dict):
         _finish(session, slot, "error", f"the arguments of {tool.name} are not a JSON object: {arguments[:200]}")
-    elif slot.intent is not None and (slot.asked_seq, slot.site.id) not in session._running:
-        _settle_doubt(session, slot, tool, arguments)
     else:
-        _start(session, slot, tool, arguments)
+        with Execution(session, (slot.asked_seq, slot.site.id)) as execution:
+            if recorder.fold.slot(call.asked_seq, call.id) not in recorder.fold.open_slots():
+                return session._as_call(slot)  # another thread was faster
+            if slot.intent is None:
+                _intend(session, slot, tool)
+                yield from _run(execution, session, slot, tool, arguments)
+            elif (yield from _may_run_again(session, slot, tool, arguments)):
+                yield from _run(execution, session, slot, tool, arguments)
     return session._as_call(slot)
 
 
-def _start(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> None:
+def _intend(session: Session, slot: Slot, tool: Tool) -> None:
     faults.point("tool.asked")
-    place = (slot.asked_seq, slot.site.id)
-    with session._recorder.lock:
-        if place in session._running or not slot.is_open:
-            raise UsageError(f"the call {slot.site.id!a} is being run by another thread")
-        session._running.add(place)
     intent = Intent(id=slot.site.id, name=slot.site.name, effect=tool.effect, asked_seq=slot.asked_seq)
-    try:
-        session._record("intent", Changes(intents=[intent]))
-    except BaseException:
-        session._running.discard(place)
-        raise
+    session._record("intent", Changes(intents=[intent]))
     faults.point("tool.intended")
-    _run(session, slot, tool, arguments)
 
 
-def _run(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> None:
-    content, status = _outcome_of(tool, arguments, slot.key)
+def _run(execution: Execution, session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[None]:
+    late = partial(_finish_late, execution, session, slot)
+    request = execution.request = Execute(tool.run, partial(tool.call, arguments, slot.key), late=late)
+    try:
+        returned = yield request
+    except Exception as error:
+        content, status = _failed(error)
+    else:
+        content, status = _kept(returned)
     faults.point("tool.done")
     _finish(session, slot, status, content)
     faults.point("tool.recorded")
 
 
-def _outcome_of(tool: Tool, arguments: dict[str, Any], key: str) -> tuple[Any, str]:
+def _finish_late(execution: Execution, session: Session, slot: Slot, outcome: Outcomes) -> None:
+    """The outcome of a tool whose caller has given up. Recorded where the call is still open and the session ours."""
     try:
-        returned = tool.call(arguments, key)
-    except Exception as error:
-        return f"{type(error).__name__}: {error}", "error"
+        try:
+            content, status = _kept(outcome())
+        except Exception as error:
+            content, status = _failed(error)
+        with session._recorder.lock:
+            now = session._recorder.fold.slot(slot.asked_seq, slot.site.id)
+            if now is not None and now.is_open and now.intent is not None:
+                _finish(session, now, status, content)
+    finally:
+        execution.end()
+
+
+def _failed(error: Exception) -> tuple[Any, OutcomeStatus]:
+    return f"{type(error).__name__}: {error}", "error"
+
+
+def _kept(returned: Any) -> tuple[Any, OutcomeStatus]:
     try:
         return isolated(returned), "ok"
     except InvalidMessage as error:
         return f"it ran to its end, but what it returned cannot be kept ({error})", "error"
 
 
-def _settle_doubt(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> None:
+def _may_run_again(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[bool]:
+    """Of a call in doubt: may it run again? Where it may not, its outcome is committed."""
     if tool.effect in ("pure", "idempotent"):
-        session._running.add((slot.asked_seq, slot.site.id))
-        _run(session, slot, tool, arguments)
-        return
-    if tool.effect == "probe":
-        try:
-            seen = isolated(tool.ask_probe(arguments, slot.key))
-        except Exception as error:
-            _finish(session, slot, "unknown", f"{OUTCOME_UNKNOWN} (its probe failed: {error})")
-            return
-        if seen is None:
-            session._running.add((slot.asked_seq, slot.site.id))
-            _run(session, slot, tool, arguments)
-        else:
-            _finish(session, slot, "ok", seen)
-        return
-    _finish(session, slot, "unknown", OUTCOME_UNKNOWN)
+        return True
+    if tool.effect != "probe" or tool.probe is None:
+        _finish(session, slot, "unknown", OUTCOME_UNKNOWN)
+        return False
+    try:
+        seen = isolated((yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))))
+    except Exception as error:
+        _finish(session, slot, "unknown", f"{OUTCOME_UNKNOWN} (its probe failed: {error})")
+        return False
+    if seen is not None:
+        _finish(session, slot, "ok", seen)
+    return seen is None
 
 
-def _finish(session: Session, slot: Slot, status: Any, content: Any) -> None:
+def _finish(session: Session, slot: Slot, status: OutcomeStatus, content: Any) -> None:
     outcome = Outcome(
         id=slot.site.id,
         asked_seq=slot.asked_seq,
@@ -112,8 +132,7 @@ def _finish(session: Session, slot: Slot, status: Any, content: Any) -> None:
         content=content,
         synthetic=status == "unknown",
     )
-    session._record("result", Changes(outcomes=[outcome]))
-    session._running.discard((slot.asked_seq, slot.site.id))
+    session._record("result", Changes(outcomes=[outcome]), finishing=True)
 
 
 def note_tools(session: Session, box: Mapping[str, Tool]) -> None:
@@ -141,32 +160,67 @@ def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool]) -> 
     return None
 
 
-def once(session: Session, key: str, function: Callable[[], Any]) -> Any:
+def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any]:
     """A journalled side effect outside any tool call."""
+    session._refuse_in_step("once")
     check_text(key, "the key of once")
+    recorder = session._recorder
+    known = _known_once(session, key, running=(0, key) in session._running)
+    if known is not None:
+        return known.content
+    with Execution(session, (0, key)) as execution:
+        with recorder.lock:
+            known = _known_once(session, key, running=False)  # another thread was faster
+            if known is not None:
+                return known.content
+            faults.point("tool.asked")
+            session._record("intent", Changes(intents=[Intent(id=key, name=key, effect="once")]))
+        faults.point("tool.intended")
+        execution.request = Execute(function, late=partial(_once_late, execution, session, key))
+        try:
+            returned = yield execution.request
+        except Exception:  # it raised, so its author knows that it did not succeed: the next try may start it again
+            _record_once(session, Outcome(id=key, status="void", synthetic=True))
+            raise
+        content = isolated(returned)  # where this raises, it has happened and stays in doubt
+        faults.point("tool.done")
+        _record_once(session, Outcome(id=key, content=content))
+        faults.point("tool.recorded")
+        return content
+
+
+def _known_once(session: Session, key: str, *, running: bool) -> Outcome | None:
+    """The recorded outcome; None where it never began, was taken back, or is `running`. InDoubt where nobody knows."""
     recorder = session._recorder
     with recorder.lock:
         effect = recorder.fold.once.get(key)
         if effect is not None and effect.outcome is None and recorder.is_unsure:
             recorder.recall("mark")
             effect = recorder.fold.once.get(key)
-        if effect is not None and effect.outcome is not None:
-            return effect.outcome.content
-        if effect is not None:
+        if effect is not None and effect.outcome is None and not running:
             raise InDoubt(session.name or session.id, key)
-        faults.point("tool.asked")
-        session._record("intent", Changes(intents=[Intent(id=key, name=key, effect="once")]))
-    faults.point("tool.intended")
+        return effect.outcome if effect is not None else None
+
+
+def _once_late(execution: Execution, session: Session, key: str, outcome: Outcomes) -> None:
+    """The outcome of a `once` whose caller has given up; recorded where it is still open and the session ours."""
     try:
-        returned = function()
-    except Exception:  # it raised, so its author knows that it did not succeed: the next try may start it again
-        session._record("result", Changes(outcomes=[Outcome(id=key, status="void", synthetic=True)]))
-        raise
-    content = isolated(returned)  # where this raises, it has happened and stays in doubt
-    faults.point("tool.done")
-    session._record("result", Changes(outcomes=[Outcome(id=key, content=content)]))
-    faults.point("tool.recorded")
-    return content
+        try:
+            ended = Outcome(id=key, content=isolated(outcome()))
+        except InvalidMessage:
+            return  # it has happened, and what it returned cannot be kept: it stays in doubt
+        except Exception:  # as above: it raised, so it did not succeed
+            ended = Outcome(id=key, status="void", synthetic=True)
+        with session._recorder.lock:
+            effect = session._recorder.fold.once.get(key)
+            if effect is not None and effect.outcome is None:
+                _record_once(session, ended)
+    finally:
+        execution.end()
+
+
+def _record_once(session: Session, outcome: Outcome) -> None:
+    session._record("result", Changes(outcomes=[outcome]), finishing=True)
 
 
 def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoint:
@@ -174,6 +228,7 @@ def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoin
     with session._recorder.lock:
         session._check_open()
         place = find_doubt(session._recorder, key)
+        session._refuse_running(place)
         outcome = Outcome(
             id=place[1], asked_seq=place[0], status="void" if retry else "ok", content=isolated(result), synthetic=True
         )

@@ -78,7 +78,13 @@ class Reading:
         return self._context.store
 
     def close(self) -> None:
-        """End the heartbeat and give the store back. Sessions still open are found as if their process had ended."""
+        """End the heartbeat and give the store back. Sessions still open are found as if their process had ended.
+
+        Where a tool still runs in some thread, its session keeps its lease, and the store is given back at its end.
+        """
+        self._context.underway.when_at_rest(self._close)
+
+    def _close(self) -> None:
         self._context.heartbeat.stop()
         self._context.store.close()
 

@@ -9,12 +9,14 @@ that was under way. Ends `completed` with the model's last text, `halted` on a l
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import takewhile
 from typing import Any, Final, Literal
 
-from relight.engine.effects import note_tools
-from relight.engine.session import Reply, Session
-from relight.engine.tools import Tools, toolbox
+from relight.engine.effects import note_tools, run_tool
+from relight.engine.program import Execute, Pause, Program
+from relight.engine.session import Reply, Session, driven
+from relight.engine.tools import Tool, Tools, toolbox
 from relight.errors import UsageError, Waiting
 from relight.journal.looping import repeated
 from relight.journal.said import spoken_text
@@ -44,17 +46,17 @@ _TRANSIENT_NAMES: Final = frozenset(
 )
 
 
-def loop(
+def loop_program(
     s: Session,
     *,
-    model: Model,
+    model: Callable[..., Any],
     tools: Tools | None = None,
     prompt: str | None = None,
     max_turns: int = 200,
     in_doubt: Literal["tell", "wait"] = "tell",
     retry: Retry | None = None,
     guard: LoopGuard | None = None,
-) -> Any:
+) -> Program[Any]:
     """Run until the model has nothing more to call; the session's result. A finished session returns at once."""
     if in_doubt not in ("tell", "wait"):
         raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
@@ -66,7 +68,7 @@ def loop(
     note_tools(s, box)
     repeats = (guard or LoopGuard()).repeats
     for turn in range(_turns_since_prompt(s), max_turns + 1):
-        _close_open_calls(s, box, in_doubt)
+        yield from _close_open_calls(s, box, in_doubt)
         if (last := _last_reply(s)) and not s.pending_calls():
             s.complete(spoken_text(s._recorder.fold.format, last) or None)
             return s.result
@@ -74,9 +76,12 @@ def loop(
             s.halt(why)
             return s.result
         if turn < max_turns:
-            s.append(*_parts(_ask(s, model, retry or Retry())))
+            s.append(*_parts((yield from _ask(s, model, retry or Retry()))))
     s.halt(f"the turn limit of {max_turns} is reached")
     return s.result
+
+
+loop = driven(loop_program, name="loop")
 
 
 def _last_reply(s: Session) -> list[dict[str, Any]]:
@@ -115,7 +120,7 @@ def _was_said(s: Session, prompt: str) -> bool:
     )
 
 
-def _close_open_calls(s: Session, box: Mapping[str, Any], in_doubt: str) -> None:
+def _close_open_calls(s: Session, box: Mapping[str, Tool], in_doubt: str) -> Program[None]:
     calls = s.pending_calls()
     doubtful = [call for call in calls if call.in_doubt and call.effect == "once"]
     if doubtful and in_doubt == "wait":
@@ -124,18 +129,18 @@ def _close_open_calls(s: Session, box: Mapping[str, Any], in_doubt: str) -> None
         s._record("status", Changes(status=StatusChange(status="waiting", reason=reason)), release=True)
         raise Waiting(s.name or s.id, f"did {names} take effect?")
     for call in calls:
-        s.run_tool(call, box)
+        yield from run_tool(s, call, box)
 
 
-def _ask(s: Session, model: Model, retry: Retry) -> Any:
+def _ask(s: Session, model: Callable[..., Any], retry: Retry) -> Program[Any]:
     """One reply, trying again what is worth trying again."""
     for failures in range(1, retry.attempts + 1):
         try:
-            return model(s.messages)
+            return (yield Execute(model, partial(model, s.messages)))
         except Exception as error:
             if failures == retry.attempts or not is_transient(error):
                 raise
-            s._pause(retry, failures)
+            yield Pause(s._backoff_seconds(retry, failures))
     raise AssertionError("unreachable: the last failure is raised")
 
 

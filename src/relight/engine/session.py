@@ -8,17 +8,20 @@ here is one durable step, committed before the call returns. Leaving the block w
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Final, Literal
+from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 import msgspec
 
 from relight.engine import effects
 from relight.engine.context import Context
+from relight.engine.executions import Place
 from relight.engine.files import Files, naming
 from relight.engine.opening import begin_attempt
+from relight.engine.program import Program, drive
 from relight.engine.recorder import Recorder
 from relight.engine.resetting import reset_to
 from relight.engine.state import StateMap
@@ -37,6 +40,8 @@ from relight.model.step import Changes, StepKind, View
 from relight.model.usage import Usage, usage_from
 
 REASON_LENGTH: Final = 500
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 
 
 class Reply(msgspec.Struct, frozen=True):
@@ -77,9 +82,14 @@ class Session:
         self._lease_seconds = lease_seconds
         self._state = StateMap(lambda: self._recorder.fold.state)
         self._batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
-        self._running: set[tuple[int, str]] = set()
-        """calls started by this very attempt: not in doubt"""
+        self._running: set[Place] = set()
+        """effects under way in this very attempt: not in doubt"""
         self._closed = False
+        """the block was left"""
+        self._left: tuple[BaseException | None] | None = None
+        """with which error it was left, where effects under way keep the lease until they have ended"""
+        self._release_due = False
+        """a verdict was given while effects were under way: the lease goes with the last of them"""
 
     # -- what it is -------------------------------------------------------------------------------------------
 
@@ -227,13 +237,11 @@ class Session:
 
     def run_tool(self, call: Call, tools: Tools) -> Call:
         """Commit the intent, run the tool, commit its result; for a call in doubt, what its effect allows."""
-        self._refuse_in_step("run_tool")
-        return effects.run_tool(self, call, toolbox(tools))
+        return drive(effects.run_tool(self, call, toolbox(tools)), self._context.clock)
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
         """Run any side effect at most once in this session's life; later calls return the recorded result."""
-        self._refuse_in_step("once")
-        return effects.once(self, key, function)
+        return drive(effects.once(self, key, function), self._context.clock)
 
     def settle(self, key: str, result: Any = None, *, retry: bool = False) -> Checkpoint:
         """Decide what to believe about an effect in doubt: its result, or that it may run again."""
@@ -277,16 +285,25 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False] | bool:
+        waits = isinstance(error, Waiting) and error.session in (self.name, self.id)
+        with self._recorder.lock:
+            if self._running and not self._closed:
+                self._closed, self._left = True, (error,)
+                return waits
+        self._end_block(error)
+        return waits
+
+    def _end_block(self, error: BaseException | None) -> None:
+        """Give the lease back with what the block was left with, and let go of everything."""
+        was_closed, self._closed = self._closed and self._left is None, True
+        self._left = None
         try:
-            if isinstance(error, Waiting) and error.session in (self.name, self.id):
-                return True
-            self._leave(error)
-            return False
+            if not was_closed:
+                self._leave(error)
         finally:
             self._context.heartbeat.forget(self._recorder)
-            if self._files is not None and not self._closed:
+            if self._files is not None and not was_closed:
                 self._files.close()
-            self._closed = True
 
     def close(self) -> None:
         """Leave without a verdict: `terminated`, reason "left"; the next opening goes on."""
@@ -294,7 +311,10 @@ class Session:
 
     def _leave(self, error: BaseException | None) -> None:
         recorder = self._recorder
-        if self._closed or not recorder.owns or isinstance(error, LeaseLost):
+        if not recorder.owns or isinstance(error, LeaseLost):
+            return
+        if self._release_due:
+            self._give_back()
             return
         if error is None:
             change = StatusChange(status="terminated", reason="left")
@@ -308,7 +328,7 @@ class Session:
             change = StatusChange(status="terminated", reason=f"interrupted ({type(error).__name__})")
         self._batch.set(None)
         try:
-            self._record("status", Changes(status=change), release=True)
+            self._record("status", Changes(status=change), release=True, finishing=True)
         except Exception:  # the error that ends the block matters more than the verdict that could not be written
             if error is None:
                 raise  # else the lease runs out, and the session is found as it was left
@@ -322,8 +342,44 @@ class Session:
         begin_attempt(self._context, self._recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by)
         self._context.heartbeat.keep(self._recorder)
 
-    def _pause(self, retry: Retry, failures: int) -> None:
-        self._context.clock.sleep(retry.delay_seconds(failures, self._context.entropy.jitter()))
+    def _backoff_seconds(self, retry: Retry, failures: int) -> float:
+        return retry.delay_seconds(failures, self._context.entropy.jitter())
+
+    # -- effects under way ------------------------------------------------------------------------------------
+
+    def _begin_execution(self, place: Place) -> None:
+        """From here on the session keeps its lease, and the store stays open, until `_end_execution`."""
+        with self._recorder.lock:
+            self._check_open()
+            self._refuse_running(place)
+            self._running.add(place)
+            self._context.underway.begin()
+
+    def _end_execution(self, place: Place) -> None:
+        """The last effect under way gives back what waited for it."""
+        try:
+            with self._recorder.lock:
+                self._running.discard(place)
+                left = self._left if not self._running else None
+                if left is None and self._release_due and not self._running:
+                    self._give_back()
+            if left is not None:
+                self._end_block(left[0])
+        finally:
+            self._context.underway.end()
+
+    def _give_back(self) -> None:
+        """The lease, without a step: the verdict is committed."""
+        recorder = self._recorder
+        self._release_due = False
+        if recorder.owns:
+            recorder.store.release(self.id, owner=recorder.owner, epoch=recorder.epoch)
+            recorder.head = msgspec.structs.replace(recorder.head, lease=None)
+
+    def _refuse_running(self, place: Place) -> None:
+        if place in self._running:
+            hints = ["its outcome is recorded when it has ended; wait for it"]
+            raise UsageError(f"{place[1]!a} is being run by this process at the moment", hints=hints)
 
     def _record(
         self,
@@ -334,15 +390,19 @@ class Session:
         release: bool = False,
         view: View | None = None,
         asked: bool = False,
+        finishing: bool = False,
     ) -> Checkpoint:
+        """`finishing`: what an effect that was begun here, or the end of the block, has to say after it was left."""
         recorder = self._recorder
         with recorder.lock:
-            self._check_open()
+            self._check_open(finishing=finishing)
+            if release and self._running:
+                release, self._release_due = False, True
             if recorder.is_unsure:
                 earlier = recorder.recall(kind, changes)
                 if earlier is not None:
                     return earlier
-                self._check_open()
+                self._check_open(finishing=finishing)
             pending = self._state.pending()
             whole = self._whole(changes, pending) if pending is not None or recorder.fold.has_open else changes
             if self._files is None:
@@ -408,20 +468,34 @@ class Session:
             and all(slot.intent is None for slot in slots)
         )
 
-    def _check_open(self) -> None:
+    def _check_open(self, *, finishing: bool = False) -> None:
         recorder = self._recorder
         if recorder.lost is not None:
             raise recorder.lost
-        if self._closed:
+        if self._closed and not finishing:
             raise UsageError("the session's block has been left", hints=["open it again: rl.session(...)"])
         if recorder.head.epoch != recorder.epoch and recorder.epoch:
             raise LeaseLost(self.name or self.id, mine=recorder.epoch, current=recorder.head.epoch)
-        if not recorder.owns:
+        if not recorder.owns or (self._release_due and not finishing):
             raise Finished(self.name or self.id, recorder.head.status)
 
     def _refuse_in_step(self, verb: str) -> None:
         if self._batch.get() is not None:
             raise UsageError(f"{verb} cannot be part of a step() block: it commits on its own")
+
+
+def driven(
+    program: Callable[Concatenate[Session, _P], Program[_T]], *, name: str
+) -> Callable[Concatenate[Session, _P], _T]:
+    """A program as a function of this name: run to its end in the calling thread."""
+
+    def run(s: Session, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return drive(program(s, *args, **kwargs), s._context.clock)
+
+    run.__name__ = run.__qualname__ = name
+    run.__doc__, run.__module__ = program.__doc__, program.__module__
+    run.__signature__ = inspect.signature(program).replace(return_annotation="Any")  # type: ignore[attr-defined]
+    return run
 
 
 class StepBlock:
