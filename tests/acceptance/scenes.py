@@ -326,6 +326,32 @@ def damage(desk: Desk) -> None:
     desk.run("show", "whole", "--verbose", "--json")
 
 
+def archived_names(desk: Desk) -> None:
+    """An archived session gives its name up to whoever wants it, and is found by it where nobody has it."""
+    some(desk)
+    with desk.opened() as rl:
+        first = rl.get("old").id
+    desk.run("show", "old")
+    desk.run("fork", "changelog", "--name", "old")
+    desk.run("show", "old", "--json")
+    desk.run("show", first, "--json")
+    with desk.opened() as rl:
+        assert rl.get("old").id != first and rl.get(first).name is None
+    desk.run("rm", "old", "--yes")
+    desk.run("show", "old", "--json")
+    with desk.opened() as rl:
+        assert rl.get("old").id == first, "nobody has the name any more"
+        bundle = desk.base / "named.relight"
+        rl.fork("changelog", name="moving-on")
+        rl.export_bundle("moving-on", bundle)
+        rl.drop("moving-on")
+        rl.fork("changelog", name="moving-on")
+        rl.archive("moving-on")
+        assert rl.import_bundle(bundle, name="moving-on").name == "moving-on"
+        with rl.session("old", resume=False) as s:
+            assert s.name == "old" and s.id != first
+
+
 SCENES: Final[tuple[Scene, ...]] = (
     an_empty_store,
     looking,
@@ -338,4 +364,5 @@ SCENES: Final[tuple[Scene, ...]] = (
     ending,
     moving,
     damage,
+    archived_names,
 )

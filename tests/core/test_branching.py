@@ -193,5 +193,4 @@ def test_an_ambiguous_prefix_lists_its_candidates_and_an_exact_name_beats_a_pref
     with pytest.raises(NotFound):
         rl.get("abc")
     assert rl.find("nothing") is None
-    with rl.session(ids[0][:8]) as s:
-        assert s.is_new, "a prefix is enough to look, not to open"
+    assert rl.find("abcd" + "f" * 3) is None

@@ -247,6 +247,15 @@ def test_a_forged_session_is_refused(here: Machine, there: Machine, tmp_path: Pa
     assert there.is_untouched()
 
 
+@pytest.mark.parametrize("name", ["nightly", "ABCDEF0123456789ABCDEF0123456789", "abcd1234"])
+def test_only_an_id_as_relight_makes_them_is_one(here: Machine, there: Machine, tmp_path: Path, name: str) -> None:
+    here.session("fix", "one")
+    parts = with_part(read(bundle(here, tmp_path / "b")), identity={"id": name}, head={"session": name})
+    with pytest.raises(BundleRefused, match="an id that is none"):
+        there.rl.import_bundle(write(tmp_path / "f", parts), workspace=str(there.work))
+    assert there.is_untouched()
+
+
 @pytest.mark.parametrize(
     "head",
     [{"seq": 1}, {"seq": 10**12}, {"head": 99}, {"digest": b"x" * 32}, {"updated_us": -1}, {"session": "abcdef"}],

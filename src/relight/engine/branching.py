@@ -12,13 +12,13 @@ import msgspec
 
 from relight.engine import operating
 from relight.engine.context import Context
+from relight.engine.naming import check_free, take
 from relight.engine.opening import gate, recorder_for
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, chain_of, step_at
-from relight.errors import Conflict, UsageError
+from relight.errors import UsageError
 from relight.journal.undoing import end_note
 from relight.model.checkpoint import Checkpoint
-from relight.model.ref import check_name
 from relight.model.session import GENESIS, Head, Identity, Parent
 from relight.model.status import StatusChange
 from relight.model.step import Changes, View
@@ -47,19 +47,12 @@ def fork(
         place=None,  # it stands in no line unless it is put there
         stop_attempt=None,
     )
+    take(context, name)
     context.store.create(identity, msgspec.structs.replace(head, session=identity.id))
     if prompt is not None:
         made = Found(identity=identity, head=msgspec.structs.replace(head, session=identity.id), seq=None)
         add_prompt(context, made, prompt)
     return identity
-
-
-def check_free(context: Context, name: str | None) -> None:
-    """Conflict where another session has this name."""
-    if name is not None:
-        check_name(name)
-        if context.store.find_named(name) is not None:
-            raise Conflict(f"{name}: the name is taken", hints=["choose another name"])
 
 
 def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | None:

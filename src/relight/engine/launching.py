@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from relight.engine import resuming
+from relight.engine import naming, resuming
 from relight.engine.context import Context
 from relight.engine.files import close_all, housed, open_roots
 from relight.engine.opening import checked_fields, create, gate, new_identity
@@ -55,9 +55,7 @@ def launch(
     refuse_unshared(context)
     if policy.approve and not adapter.capabilities.approvals:
         raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
-    if name is not None and context.store.find_named(name) is not None:
-        hints = [f"go on with it: relight resume {name}", "or choose another name"]
-        raise Conflict(f"{name}: the name is taken", hints=hints)
+    naming.check_free(context, name, f"go on with it: relight resume {name}")
     fields: dict[str, Any] = {
         "agent": agent if adapter.name == "command" else adapter.name,
         "provider": adapter.provider,
@@ -106,7 +104,7 @@ def _free_name(context: Context, agent: str, directory: str) -> str:
     stem = "-".join(filter(None, (_typable(agent), _typable(last))))[:80] or "session"
     for number in range(1, _NAMES):
         name = stem if number == 1 else f"{stem}-{number}"
-        if context.store.find_named(name) is None:
+        if naming.is_free(context, name):
             return name
     raise Conflict(f"{stem}: {_NAMES} sessions of this name", hints=["choose one: relight run --name NAME -- ..."])
 

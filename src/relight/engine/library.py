@@ -103,7 +103,7 @@ class Relight(Queueing):
             identity = opening.new_identity(context, name, fields | _here())
             if workspace is not None:
                 identity = files.fitted(context, identity, workspace, snapshot)
-            if found is not None:
+            if found is not None and found.identity.name == name:
                 opening.give_up_name(context, found)
             found = opening.create(context, identity)
         else:

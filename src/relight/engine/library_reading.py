@@ -18,7 +18,7 @@ from relight.engine import listing, opening
 from relight.engine.context import Context
 from relight.engine.later import Later
 from relight.engine.reading import Found, chain_of, load, resolve
-from relight.errors import Corrupt, NotFound
+from relight.errors import Corrupt, NotFound, Unresolved
 from relight.journal.describe import derived_status
 from relight.journal.lineage import stretches
 from relight.journal.resuming import plan_hash, plan_resume, plan_unreadable
@@ -101,10 +101,10 @@ class Reading:
         return listing.info_of(self._context, resolve(self._context.store, ref), tree=True)
 
     def find(self, ref: str) -> SessionInfo | None:
-        """As `get`, or None where nothing answers to it."""
+        """As `get`, or None where nothing answers to it, or more than one session."""
         try:
             return self.get(ref)
-        except NotFound:
+        except Unresolved:
             return None
 
     def sessions(

@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from relight.engine import naming
 from relight.engine.context import Context
-from relight.engine.reading import Found, load, resolve
+from relight.engine.naming import find_exactly, find_former
+from relight.engine.reading import Found, by_prefix, load, resolve
 from relight.errors import Conflict, Finished, NotFound, NotResumable, UsageError
 from relight.journal import leasing
 from relight.journal.codec import isolated
 from relight.journal.describe import Evidence, derived_status
 from relight.journal.jsonable import check_text
 from relight.model.checkpoint import at
-from relight.model.ref import check_name
+from relight.model.ref import OPENING_PREFIX_MIN, check_name
 from relight.model.session import Head, Identity
 from relight.model.status import Status, StatusChange
 from relight.model.step import AttemptStart, Changes, Claim
@@ -43,8 +45,10 @@ def evidence_of(context: Context, head: Head) -> Evidence:
 
 
 def find_existing(context: Context, name: str) -> Found | None:
-    """The session of exactly this id or name; a prefix is not enough to open one."""
-    record = context.store.find(name) or context.store.find_named(name)
+    """The session of this id or name, of an id that begins so (at least 8 characters; Ambiguous where several do), or
+    the archived one that had the name."""
+    store = context.store
+    record = find_exactly(store, name) or by_prefix(store, name, least=OPENING_PREFIX_MIN) or find_former(store, name)
     return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
 
 
@@ -54,6 +58,7 @@ def create(
     """Begin a session that has no step yet; where it has a place it stands in line from this commit on."""
     place = identity.place if in_line else None
     head = Head(session=identity.id, status="queued", place=place, wake_us=wake_us, reason=reason)
+    naming.take(context, identity.name)
     context.store.create(identity, head)
     faults.point("session.created")
     return Found(identity=identity, head=head, seq=None)

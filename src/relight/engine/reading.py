@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
+from relight.engine.naming import find_exactly, find_former
 from relight.errors import Ambiguous, Corrupt, NotFound
 from relight.journal.chain import broken_links
 from relight.journal.codec import Undecodable, decode_all
@@ -45,22 +46,24 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def resolve(store: Store, text: str) -> Found:
-    """A full id, an exact name, or an id prefix of at least 4 characters; then `@seq` or `@label`."""
+    """A full id, an exact name, an id prefix of at least 4 characters, or the former name of an archived session; then
+    `@seq` or `@label`."""
     ref = parse_ref(text)
-    record = store.find(ref.session) or store.find_named(ref.session) or _by_prefix(store, ref)
+    record = find_exactly(store, ref.session) or by_prefix(store, ref.session) or find_former(store, ref.session)
     if record is None:
         raise NotFound(text)
     return Found(identity=record.identity, head=record.head, seq=_position(store, record, ref))
 
 
-def _by_prefix(store: Store, ref: Ref) -> Record | None:
-    if len(ref.session) < PREFIX_MIN:
+def by_prefix(store: Store, text: str, *, least: int = PREFIX_MIN) -> Record | None:
+    """By the beginning of an id, at least so many characters of it. Ambiguous where several ids begin so."""
+    if len(text) < least:
         return None
-    found = store.find_prefixed(ref.session, CANDIDATES + 1)
+    found = store.find_prefixed(text, CANDIDATES + 1)
     if len(found) > 1:
         names = [record.identity.name or record.identity.id for record in found]
         lines = [f"{record.identity.id[:12]}  {record.identity.name or '-'}" for record in found[:CANDIDATES]]
-        raise Ambiguous(ref.session, names, evidence=lines)
+        raise Ambiguous(text, names, evidence=lines)
     return found[0] if found else None
 
 

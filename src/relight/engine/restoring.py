@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
-from relight.engine.branching import check_free, fork
+from relight.engine.branching import fork
 from relight.engine.context import Context
 from relight.engine.files import close_all, open_roots
+from relight.engine.naming import check_free
 from relight.engine.opening import gate
 from relight.engine.reading import Found, chain_of
 from relight.engine.tailing import history

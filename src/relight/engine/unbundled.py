@@ -31,7 +31,7 @@ from relight.journal.bundle import (
 )
 from relight.journal.chain import step_digest
 from relight.journal.moments import check_moments
-from relight.model.ref import check_label, check_name
+from relight.model.ref import check_label, check_name, is_session_id
 from relight.model.session import GENESIS, Head, Identity
 from relight.model.step import Step
 
@@ -39,7 +39,6 @@ LABELS_MOST: Final = 100_000
 SNAPSHOTS_MOST: Final = 200_000
 STEPS_MOST: Final = 1 << 31
 _YEAR_10000_US: Final = 253_402_300_800_000_000
-_SESSION_ID: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{3,99}")
 _SNAPSHOT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 Taken = tuple[Step, list[tuple[int, str]]]
@@ -129,7 +128,7 @@ def _parts(manifest: Manifest) -> list[Part]:
     for row in manifest.parts:
         identity, head = read_part(row)
         parent, older = identity.parent, parts[-1] if parts else None
-        if not _SESSION_ID.fullmatch(identity.id) or identity.id in {part.identity.id for part in parts}:
+        if not is_session_id(identity.id) or identity.id in {part.identity.id for part in parts}:
             raise Unbelievable("an id that is none, or twice")
         if (parent.session if parent else None) != (older.identity.id if older else None):
             raise Unbelievable("a line of ancestors that does not fit together")
@@ -147,7 +146,7 @@ def _parts(manifest: Manifest) -> list[Part]:
         if not all(0 <= one < _YEAR_10000_US for one in times) or not 0 <= head.epoch < STEPS_MOST:
             raise Unbelievable("a time out of bounds")
         here = msgspec.structs.replace(head, native=None, handle=None, place=None)  # places of another machine
-        own = msgspec.structs.replace(identity, place=None, stop_attempt=None)
+        own = msgspec.structs.replace(identity, place=None, stop_attempt=None, former_name=None)
         parts.append(Part(identity=own, head=here, after=after))
     return parts
 

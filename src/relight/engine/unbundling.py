@@ -14,11 +14,12 @@ from typing import Any, BinaryIO, Final
 
 import msgspec
 
+from relight.engine import naming
 from relight.engine.branching import moved_directory
 from relight.engine.context import Context
 from relight.engine.restoring import new_roots
 from relight.engine.unbundled import Part, examine, step_frames
-from relight.errors import BundleRefused, Conflict, Corrupt, NotFound, SnapshotSwept, UsageError
+from relight.errors import BundleRefused, Corrupt, NotFound, SnapshotSwept, UsageError
 from relight.journal.bundle import KEY_LEAST_BYTES, Piece, Signature, Unbelievable, frames, key_id, mac_of
 from relight.model.policy import RunPolicy
 from relight.model.ref import check_name
@@ -216,6 +217,7 @@ class _Import:
                 records.append(Record(identity=identity, head=part.head))
         new = {record.identity.id for record in records}
         labels = [one for one in self._found.labels if one[0] in new]
+        naming.take(self._context, name)
         self._context.store.adopt(records, self._steps(new, taken), labels)
         return self._told(records[-1].identity, already_here=False)
 
@@ -248,14 +250,13 @@ class _Import:
 
     def _free_name(self, identity: Identity) -> str | None:
         if self._name is not None:
-            if self._context.store.find_named(self._name) is not None:
-                raise Conflict(f"{self._name}: the name is taken", hints=["choose another name"])
+            naming.check_free(self._context, self._name)
             return self._name
         if identity.name is None:
             return None
         for number in range(1, _NAME_TRIES):
             name = identity.name if number == 1 else f"{identity.name[:90]}-{number}"
-            if self._context.store.find_named(name) is None:
+            if naming.is_free(self._context, name):
                 return name
         return None
 

@@ -8,5 +8,6 @@ from relight.model.session import Identity
 def searchable(identity: Identity) -> str:
     """One text of everything a person may remember of a session, case folded."""
     labels = [f"{key}={value}" for key, value in identity.labels.items()]
-    parts = [identity.name, identity.id, identity.key, identity.task, identity.directory, identity.agent, *labels]
+    names = [identity.name, identity.former_name]
+    parts = [*names, identity.id, identity.key, identity.task, identity.directory, identity.agent, *labels]
     return "\n".join(part for part in parts if part).casefold()

@@ -17,6 +17,9 @@ _SESSION: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}\Z")
 _SEQ: Final = re.compile(r"[0-9]{1,15}\Z")
 NAME_RULE: Final = "1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit"
 PREFIX_MIN: Final = 4
+OPENING_PREFIX_MIN: Final = 8
+"""of an id, to open a session by it: a shorter text is more likely a new name"""
+_ID: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
 class Ref(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,6 +48,11 @@ def parse_ref(text: str) -> Ref:
     if not _NAME.match(tail):
         raise NotFound(text[:100], what="checkpoint")
     return Ref(session=session, label=tail)
+
+
+def is_session_id(text: str) -> bool:
+    """Is it an id as relight makes them: 32 hexadecimal characters?"""
+    return _ID.match(text) is not None
 
 
 def check_name(name: str, what: str = "session name") -> str:

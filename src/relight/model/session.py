@@ -37,6 +37,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     id: str
     name: str | None = None
     """unique among unarchived sessions; given up when another session begins under it"""
+    former_name: str | None = None
+    """the name it gave up when it was archived and another session wanted it; by it, it is found where nobody has it"""
     key: str | None = None
     """any text: the id of a job or of a framework's thread; searchable, never a path"""
     agent: str | None = None

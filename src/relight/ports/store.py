@@ -98,7 +98,8 @@ class Store(Protocol):
         ...
 
     def create(self, identity: Identity, head: Head) -> None:
-        """Begin a session. Conflict where the id exists or the name is taken by an unarchived session."""
+        """Begin a session. Conflict where the id exists or another session has the name; an archived one gives it up
+        before that, by `update` (engine/naming.py)."""
         ...
 
     def update(self, identity: Identity) -> None:
