@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from relight.inert import one_line, shortened
 from relight.model.info import AttentionKind, ResumePlan, SessionInfo
-from relight.model.status import LIVE, Status
+from relight.model.status import LIVE, Status, headline
 
 Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
 """what a colour stands for"""
@@ -165,11 +165,11 @@ def now_text(info: SessionInfo, now: datetime) -> str:
         quiet = info.attention is not None and info.attention.kind == "quiet"
         return one_line(f"quiet; {doing}" if quiet else doing)
     if info.status == "queued" and info.wake_at is not None:
-        return f"{info.reason or 'limit'}, wakes {moment(info.wake_at, now)}"
+        return f"{headline(info.reason) or 'limit'}, wakes {moment(info.wake_at, now)}"
     if info.status == "completed":
         return said
     doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
-    return doubt + one_line(info.reason or said)
+    return doubt + one_line(headline(info.reason) or said)
 
 
 def conversation(plan: ResumePlan) -> str:

@@ -280,7 +280,7 @@ def test_usage_of_any_size_adds_up_and_loads() -> None:
     world = World()
     with world.start().session("a") as s:
         s.append(user("x"), usage={"input_tokens": 2**70, "output_tokens": 3, "cost": 0.5})
-        s.append(user("x"), usage={"prompt_tokens": 1, "completion_tokens": -3, "cost": math.nan, "other": "x"})
+        s.append(user("x"), usage={"prompt_tokens": 1, "completion_tokens": None, "cost": None, "other": "x"})
     usage = world.restart().get("a").usage
     assert (usage.input_tokens, usage.output_tokens, usage.cost) == (2**70 + 1, 3, 0.5)
 

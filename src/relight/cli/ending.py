@@ -10,6 +10,7 @@ from relight.engine.supervise import Ended
 from relight.inert import one_line
 from relight.journal.approving import cure_of
 from relight.model.info import FilesState, SessionInfo
+from relight.model.status import headline
 from relight.wording import GLYPHS, count, lasting, money, tokens
 
 
@@ -21,7 +22,7 @@ def tell_end(console: Console, ended: Ended, *, seconds: float) -> None:
     if ended.restarts:
         survived = f", {count(ended.restarts, 'restart')} survived ({lasting(ended.lost_seconds)} lost)"
     length = f"{lasting(seconds)}, {count(info.seq, 'step')}{survived}"
-    why = f"  {one_line(info.reason)}" if info.reason and info.status != "completed" else ""
+    why = f"  {one_line(headline(info.reason))}" if info.reason and info.status != "completed" else ""
     console.say(Span(f"{glyph} ", role), Span(info.title, "bold"), f" {info.status}{why}  {length}")
     console.lines(facts(_facts(info, ended.files), console.err))
     _cure(console, info)

@@ -18,9 +18,10 @@ from relight.cli.supervising import run_in_front
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.engine.documents import plan_document
 from relight.errors import UsageError
+from relight.inert import one_line
 from relight.journal.gathering import comes_back
 from relight.model.info import ResumePlan
-from relight.model.status import Status
+from relight.model.status import Status, headline
 from relight.wording import count
 
 if TYPE_CHECKING:
@@ -163,7 +164,7 @@ def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     """What was running when it died, and what waits for its time."""
     stopped = [info for status in _DIED for info in rl.sessions(status=status) if comes_back(info)]
     for info in stopped:
-        door.console.say(Span(info.title, "bold"), f"  @{info.head}  {info.reason or ''}", indent=2)
+        door.console.say(Span(info.title, "bold"), f"  @{info.head}  {one_line(headline(info.reason))}", indent=2)
     if not stopped or dry_run:
         door.console.say(f"{count(len(stopped), 'session')} to resume")
         return 0

@@ -25,6 +25,7 @@ from relight.inert import one_line
 from relight.journal.formats.registry import detect
 from relight.model.call import Call
 from relight.model.info import FilesState, ResumePlan, SessionInfo
+from relight.model.status import headline
 from relight.model.view import Call as AskedCall
 from relight.model.view import Reason, Result, Text
 from relight.wording import (
@@ -209,7 +210,7 @@ def _why(info: SessionInfo) -> str:
     if info.status in ("completed", "working", "spawning", "waiting"):
         return ""
     kind = f"{info.failure.kind}: " if info.failure is not None and info.status == "failed" else ""
-    return kind + one_line(info.reason or "")
+    return kind + one_line(headline(info.reason))
 
 
 def _cost(info: SessionInfo) -> str:

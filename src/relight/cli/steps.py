@@ -17,6 +17,7 @@ from relight.cli.plaintext import cells, cut, pad
 from relight.engine.tailing import Event
 from relight.inert import one_line
 from relight.journal.formats.registry import detect
+from relight.model.status import headline
 from relight.model.view import Call, Message, Reason, Result, Text
 from relight.wording import clock, lasting, money
 
@@ -174,7 +175,8 @@ class Narrator:
         if change is None or event.started is not None or change["status"] in ("spawning", "working"):
             return []
         status, reason = change["status"], change["reason"]
-        text = f"asks: {change['question']}" if change["question"] else f"{status}{f': {reason}' if reason else ''}"
+        why = f": {headline(reason)}" if reason else ""
+        text = f"asks: {change['question']}" if change["question"] else f"{status}{why}"
         return [Row(event.seq, event.at, "status", text, _VERDICT_MARKS.get(status, ""), notable=True)]
 
     def _rest(self, event: Event) -> list[Row]:

@@ -13,7 +13,9 @@ from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
 from relight.cli.steps import Narrator, Row, fields_of, lines_of
 from relight.cli.verb import ref_argument, verb
+from relight.inert import one_line
 from relight.model.info import SessionInfo
+from relight.model.status import headline
 from relight.wording import count
 
 if TYPE_CHECKING:
@@ -95,7 +97,8 @@ class _Teller:
     def end(self, info: SessionInfo) -> int:
         """How it ended, as an exit code."""
         if not self._as_json and self._console.hints:
-            self._console.say(Span(f"{info.title} {info.status}{f': {info.reason}' if info.reason else ''}", "dim"))
+            why = f": {one_line(headline(info.reason))}" if info.reason else ""
+            self._console.say(Span(f"{info.title} {info.status}{why}", "dim"))
         return _EXIT_CODES.get(info.status, 0)
 
     def _event(self, event: Event) -> None:

@@ -50,7 +50,7 @@ from relight.model.lease import Owner
 from relight.model.policy import Retry
 from relight.model.session import Head
 from relight.model.snapshot import Snapshot
-from relight.model.status import StatusChange
+from relight.model.status import StatusChange, headline
 from relight.model.step import AttemptStart, Changes, Claim, StepKind, View
 
 TRIES: Final = 200
@@ -370,7 +370,7 @@ class Joint:
             attempt = AttemptStart(
                 number=head.attempt + 1,
                 resumed_from=head.head,
-                reason=None if head.attempt == 0 else f"{status}: {why}" if why else status,
+                reason=None if head.attempt == 0 else f"{status}: {headline(why)}" if why else status,
                 owner=self._owner.label,
             )
             changes = Changes(attempt=attempt, status=StatusChange(status="working"))

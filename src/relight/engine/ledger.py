@@ -34,7 +34,7 @@ from relight.journal.describe import derived_status
 from relight.journal.fold import Fold
 from relight.journal.lineage import stretches, visible
 from relight.model.session import GENESIS, Head, Identity
-from relight.model.status import StatusChange
+from relight.model.status import StatusChange, headline
 from relight.model.step import AttemptStart, Changes, Claim, Draft, Step, StepKind
 from relight.ports.store import Query, Record
 
@@ -278,7 +278,7 @@ class Ledger:
         attempt = AttemptStart(
             number=head.attempt + 1,
             resumed_from=head.head,
-            reason=None if head.attempt == 0 else f"{before}: {why}" if why else before,
+            reason=None if head.attempt == 0 else f"{before}: {headline(why)}" if why else before,
             owner=owner.label,
         )
         changes = Changes(attempt=attempt, status=StatusChange(status="working"))

@@ -27,7 +27,7 @@ from relight.model.info import SessionInfo
 from relight.model.policy import Retention, RunPolicy
 from relight.model.ref import check_label
 from relight.model.snapshot import Choice
-from relight.model.status import LIVE
+from relight.model.status import LIVE, headline
 
 if TYPE_CHECKING:
     from relight.engine import (
@@ -181,7 +181,7 @@ class Relight(Queueing):
             head = session._recorder.head
             status, why = derived_status(head, opening.evidence_of(self._context, head))
             if status not in LIVE:
-                ended = f"{status}: {why}" if why else status
+                ended = f"{status}: {headline(why)}" if why else status
                 self._context.tell(f"{session.name or session.id} continues at @{head.head} ({ended}); is_new is False")
 
     # -- writing ----------------------------------------------------------------------------------------------

@@ -62,6 +62,9 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     state: dict[str, Any]
     calls: list[Call]
     partial: Any
+    """the newest partial result"""
+    partials: list[Any]
+    """all of them, oldest first"""
     result: Any
     turns: int
 
@@ -176,6 +179,7 @@ class Reading:
             state=fold.state,
             calls=fold.calls(doubtful=not live or found.seq is not None),
             partial=fold.partial,
+            partials=list(fold.partials),
             result=fold.result,
             turns=fold.turns,
         )

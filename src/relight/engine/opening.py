@@ -25,7 +25,7 @@ from relight.journal.jsonable import check_text
 from relight.model.checkpoint import at
 from relight.model.ref import OPENING_PREFIX_MIN, check_name
 from relight.model.session import Head, Identity
-from relight.model.status import Status, StatusChange
+from relight.model.status import Status, StatusChange, headline
 from relight.model.step import AttemptStart, Changes, Claim
 from relight.ports import faults
 
@@ -153,7 +153,7 @@ def begin_attempt(
         attempt = AttemptStart(
             number=head.attempt if handed else head.attempt + 1,  # a supervisor's is the program's own
             resumed_from=head.resumed_from or 0 if handed else head.head,
-            reason=None if handed or head.attempt == 0 else f"{before}: {why}" if why else before,
+            reason=None if handed or head.attempt == 0 else f"{before}: {headline(why)}" if why else before,
             owner=owner.label,
             handle=handle,
         )

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from types import TracebackType
-from typing import Any, Concatenate, Final, Literal, ParamSpec, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import msgspec
 
@@ -35,11 +36,10 @@ from relight.model.checkpoint import Checkpoint
 from relight.model.policy import Retry
 from relight.model.ref import check_label
 from relight.model.snapshot import Snapshot
-from relight.model.status import ENDED, Failure, Status, StatusChange
+from relight.model.status import ENDED, Failure, Status, StatusChange, kept_text
 from relight.model.step import Changes, StepKind, View
-from relight.model.usage import Usage, usage_from
+from relight.model.usage import Usage, unknown_members, usage_from
 
-REASON_LENGTH: Final = 500
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
 
@@ -160,6 +160,11 @@ class Session:
         """The newest value given to `partial`, over all attempts."""
         return self._recorder.fold.partial
 
+    @property
+    def partials(self) -> list[Any]:
+        """All values given to `partial`, oldest first, over all attempts; the newest 1,000 of them."""
+        return list(self._recorder.fold.partials)
+
     def calls(self) -> list[Call]:
         """All tool calls in the conversation, with their results."""
         with self._recorder.lock:
@@ -183,7 +188,7 @@ class Session:
         messages = [isolated(_a_message(one)) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
-        spent = usage_from(usage)
+        spent = _spent(usage)
         batch = self._batch.get()
         if batch is not None:
             batch.messages += messages
@@ -218,7 +223,7 @@ class Session:
         value = isolated(value)
         batch = self._batch.get()
         if batch is not None:
-            batch.partial = [value]
+            batch.partial.append(value)
             return None
         return self._record("mark", Changes(partial=[value]))
 
@@ -266,12 +271,12 @@ class Session:
 
     def fail(self, reason: str, *, failure: Failure | None = None) -> Checkpoint:
         """The task failed; everything is kept, and a new attempt may go on."""
-        failure = failure or Failure(kind="agent", text=_line(reason))
-        return self._end(StatusChange(status="failed", reason=_line(reason), failure=failure))
+        failure = failure or Failure(kind="agent", text=_reason(reason))
+        return self._end(StatusChange(status="failed", reason=_reason(reason), failure=failure))
 
     def halt(self, reason: str) -> Checkpoint:
         """Stopped on purpose before the end: a loop, a budget."""
-        return self._end(StatusChange(status="halted", reason=_line(reason)))
+        return self._end(StatusChange(status="halted", reason=_reason(reason)))
 
     def _end(self, change: StatusChange) -> Checkpoint:
         self._refuse_in_step(change.status)
@@ -319,9 +324,9 @@ class Session:
         if error is None:
             change = StatusChange(status="terminated", reason="left")
         elif isinstance(error, StoreUnavailable) and recorder.head.place is not None:
-            change = StatusChange(status="queued", reason=_line(f"its store was away: {error}"))  # that is no verdict
+            change = StatusChange(status="queued", reason=_reason(f"its store was away: {error}"))  # that is no verdict
         elif isinstance(error, Exception):
-            text = _line(f"{type(error).__name__}: {error}")
+            text = _reason(f"{type(error).__name__}: {error}")
             failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})
             change = StatusChange(status="failed", reason=text, failure=failure)
         else:
@@ -547,6 +552,15 @@ def _a_message(value: Any) -> dict[str, Any]:
     raise UsageError(f"a message is a dict, not {type(value).__name__}", hints=hints)
 
 
-def _line(text: str) -> str:
-    lines = check_text(text, "the reason").strip().splitlines()
-    return lines[0][:REASON_LENGTH] if lines else ""
+def _spent(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
+    """What a reply cost. A number that nobody knows beside known ones is warned of: a provider may add one any day,
+    and a reply that is paid for is not thrown away for it."""
+    spent = usage_from(usage)
+    strange = unknown_members(usage) if isinstance(usage, Mapping) else []
+    if strange:
+        warnings.warn(f"relight: usage has members that are not counted: {', '.join(strange)}", stacklevel=3)
+    return spent
+
+
+def _reason(text: str) -> str:
+    return kept_text(check_text(text, "the reason"))

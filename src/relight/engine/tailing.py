@@ -70,7 +70,7 @@ def event_of(step: Step, changes: Changes) -> Event:
         usage=built(changes.usage) if changes.usage is not None else None,
         status=_status(changes),
         started=built(changes.attempt) if changes.attempt is not None else None,
-        partial=changes.partial[0] if changes.partial else None,
+        partial=changes.partial[-1] if changes.partial else None,
         answer=list(changes.answer),
         note=changes.note or {},
         record=changes.record,

@@ -26,7 +26,7 @@ from relight.journal.taking_over import LOOK_BACK, after_loss, lost_because
 from relight.model.policy import DAY
 from relight.model.queueing import Worker
 from relight.model.session import Head, Identity
-from relight.model.status import LIVE, StatusChange
+from relight.model.status import LIVE, StatusChange, headline
 from relight.model.step import AttemptStart, Changes, Claim, Draft, StepKind
 from relight.ports import faults
 from relight.ports.engine import Attendant, Attendants, Ticket, WorkEngine
@@ -87,7 +87,7 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
     attempt = AttemptStart(
         number=head.attempt + 1,
         resumed_from=head.head,
-        reason=None if head.attempt == 0 else f"queued: {head.reason}" if head.reason else "queued",
+        reason=None if head.attempt == 0 else f"queued: {headline(head.reason)}" if head.reason else "queued",
         owner=owner.label,
     )
     asked = Claim(
@@ -433,7 +433,7 @@ class WorkLoop:
         head = record.head if record is not None else None
         fields = {"session": session, "status": head.status if head is not None else "gone"}
         if head is not None:
-            fields |= {"seq": str(head.seq), "reason": head.reason or ""}
+            fields |= {"seq": str(head.seq), "reason": headline(head.reason)}
         self._log("lost" if put is not None else "ended", fields)
 
     def _pass_on(self) -> None:
@@ -464,7 +464,7 @@ class WorkLoop:
         if self._noticed:
             self._sweep_us = min(self._sweep_us, now_us + round(_NOTICED_SECONDS * 1e6))
         for put in found:
-            told = {"status": put.change.status, "from_seq": put.resumed_from, "reason": put.change.reason or ""}
+            told = {"status": put.change.status, "from_seq": put.resumed_from, "reason": headline(put.change.reason)}
             self._log("taken over", {"session": put.session, **told})
         closed = self._engine.sweep(self._is_at_work)
         if closed:

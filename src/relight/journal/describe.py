@@ -16,7 +16,7 @@ from relight.model.checkpoint import at
 from relight.model.info import Attention, AttentionKind, Doing, SessionInfo
 from relight.model.lease import Instant
 from relight.model.session import Head, Identity
-from relight.model.status import LIVE, Status
+from relight.model.status import LIVE, Status, headline
 
 QUIET_SECONDS: Final = 300.0
 QUIET_FACTOR: Final = 4.0
@@ -141,12 +141,12 @@ def _what_needs_someone(info: SessionInfo, head: Head, evidence: Evidence) -> tu
         return "waiting", f"asks: {head.question or info.reason or ''}", cure_of(head.question, name)
     resume = f"relight resume {name}" if info.command else "run your program again"
     if info.status == "failed":
-        return "failed", info.reason or "failed", resume
+        return "failed", headline(info.reason) or "failed", resume
     if info.status == "terminated":
-        text = info.reason or "stopped"
+        text = headline(info.reason) or "stopped"
         return "terminated", f"{text}; {info.in_doubt} in doubt" if info.in_doubt else text, resume
     if info.status == "halted":
-        return "halted", info.reason or "halted", f"relight show {name}"
+        return "halted", headline(info.reason) or "halted", f"relight show {name}"
     silent = (evidence.now_us - head.updated_us) / 1e6
     if info.status == "working" and silent > quiet_after_seconds(evidence.gaps_us):
         return "quiet", f"no step for {silent / 60:.0f} min", f"relight tail {name} -f"

@@ -37,6 +37,10 @@ _TRIAL: Final = Step(
 """a step that is never stored, for seeing what a change would do"""
 
 
+MOST_PARTIALS: Final = 1_000
+"""partial results that are kept in memory and over resets; older ones stay in the journal"""
+
+
 class Slot(msgspec.Struct, eq=False):
     """One call and what is known of it; changes while its session is folded."""
 
@@ -118,7 +122,8 @@ class Fold:
         """effects that an agent's hook told of, until the call itself is in the conversation"""
         self.answers: dict[str, Any] = {}
         self.tools: dict[str, str] = {}
-        self.partial: Any = None
+        self.partials: list[Any] = []
+        """partial results, oldest first; the newest `MOST_PARTIALS` of them"""
         self.result: Any = None
         self.turns = 0
         self.measured: Measured | None = None
@@ -135,6 +140,11 @@ class Fold:
     def format(self) -> Format:
         """The format of the conversation, as far as it can be told."""
         return self._format or detect((), self._provider)
+
+    @property
+    def partial(self) -> Any:
+        """The newest partial result."""
+        return self.partials[-1] if self.partials else None
 
     @property
     def has_open(self) -> bool:
@@ -176,6 +186,7 @@ class Fold:
             answers=dict(self.answers),
             tools=dict(self.tools),
             partial=self.partial,
+            partials=list(self.partials),
         )
 
     def growth(self, changes: Changes) -> tuple[int, int]:
@@ -237,7 +248,7 @@ class Fold:
         if changes.tools is not None:
             self.tools = changes.tools
         if changes.partial:
-            self.partial = changes.partial[0]
+            self.partials = [*self.partials, *changes.partial][-MOST_PARTIALS:]
         if changes.answer:
             self.answers[changes.answer[0]] = changes.answer[1]
         if changes.status is not None:
@@ -263,7 +274,7 @@ class Fold:
         self.state = dict(carried.state)
         self.answers = dict(carried.answers)
         self.tools = dict(carried.tools)
-        self.partial = carried.partial
+        self.partials = carried.partials or ([carried.partial] if carried.partial is not None else [])
 
     def _reopen(self, carried: Carried, step: Step) -> None:
         """Effects that a reset took along: finished ones by key, doubtful ones with the step they were begun at."""

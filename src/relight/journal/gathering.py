@@ -9,6 +9,7 @@ from typing import Final
 import msgspec
 
 from relight.model.info import SessionInfo
+from relight.model.status import headline
 
 _KINDS: Final = {
     "auth": "the provider refused the key",
@@ -52,7 +53,7 @@ def cause_of(info: SessionInfo) -> str:
     """Why it stopped, in words that fit every session that stopped so."""
     if info.failure is not None and info.failure.kind in _KINDS:
         return _KINDS[info.failure.kind]
-    return _ONE_OF_THEM.sub("", info.reason or "").strip() or info.status
+    return _ONE_OF_THEM.sub("", headline(info.reason)).strip() or info.status
 
 
 def alike(infos: Iterable[SessionInfo]) -> list[Alike]:

@@ -41,7 +41,7 @@ class LoopGuard(msgspec.Struct, frozen=True, kw_only=True):
     """When a loop of model and tools is going nowhere."""
 
     repeats: int = 5
-    """the same calls with the same results, this many times in a row; 0 switches it off"""
+    """the same calls, or the same short cycle of calls, with the same results so many times in a row; 0: off"""
 
 
 class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

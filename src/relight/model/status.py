@@ -35,13 +35,33 @@ def allowed(before: Status, after: Status) -> bool:
     return after in TRANSITIONS[before]
 
 
+REASON_LENGTH: Final = 16_000
+"""characters of a reason or a failure's text that are kept"""
+_HEADLINE: Final = 300
+
+
+def kept_text(text: str) -> str:
+    """A reason as it is stored: whole, its lines too; a very long one is cut in the middle, and says so."""
+    text = text.strip()
+    if len(text) <= REASON_LENGTH:
+        return text
+    half = REASON_LENGTH // 2 - 50
+    return f"{text[:half]}\n[cut: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
+
+
+def headline(text: str | None) -> str:
+    """The first line of a reason, for tables, notes and wherever there is room for one line."""
+    first = (text or "").strip().partition("\n")[0].rstrip()
+    return first if len(first) <= _HEADLINE else first[: _HEADLINE - 1] + "…"
+
+
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why something ended badly, in a form a program can act on."""
 
     kind: str = msgspec.field(name="class")
     """rate_limit, auth, context_limit, agent_exit, lost, exception, ..."""
     text: str = ""
-    """what the failing side said, cut to a line"""
+    """what the failing side said"""
     fields: dict[str, str | int | float | bool | None] = {}
     """whatever the class carries: reset_at, exit_code, signal, type"""
 
@@ -51,7 +71,7 @@ class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
     status: Status
     reason: str | None = None
-    """one line for a person"""
+    """for a person; tables show its first line"""
     failure: Failure | None = None
     result: object = None
     """the value given to `complete`; JSON"""

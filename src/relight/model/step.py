@@ -48,6 +48,8 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """answers of `wait` by question"""
     tools: dict[str, str] = {}
     partial: Any = None
+    partials: list[Any] = []
+    """partial results, oldest first; a store of 0.1.0 has the newest alone, in `partial`"""
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -67,7 +69,7 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     snapshot: dict[str, str] | None = None
     """root name to snapshot id"""
     partial: Sequence[Any] = ()
-    """at most one: the newest partial result"""
+    """partial results, oldest first"""
     tools: dict[str, str] | None = None
     """fingerprint of the tools in use from here on: name to effect and signature"""
     answer: Sequence[Any] = ()

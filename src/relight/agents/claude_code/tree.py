@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from relight.journal.formats.anthropic import ANTHROPIC
-from relight.model.usage import Usage, usage_from
+from relight.model.usage import Usage, usage_seen
 from relight.ports.agent import Entry, Line, NativeCall
 
 SPOKEN: Final = frozenset({"user", "assistant"})
@@ -200,9 +200,7 @@ def news(line: Line, reply: str, told: dict[str, Usage]) -> Usage | None:
     given = message_of(line).get("usage")
     if not reply or not isinstance(given, dict):
         return None
-    now, before = usage_from(given), told.get(reply, Usage())
-    if now is None:
-        return None
+    now, before = usage_seen(given), told.get(reply, Usage())
     news = Usage(
         input_tokens=max(0, now.input_tokens - before.input_tokens),
         output_tokens=max(0, now.output_tokens - before.output_tokens),

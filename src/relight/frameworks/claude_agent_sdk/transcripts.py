@@ -17,7 +17,7 @@ from relight.journal.fold import Fold
 from relight.journal.formats.claude_code import CLAUDE_CODE
 from relight.model.status import StatusChange
 from relight.model.step import Changes
-from relight.model.usage import Usage, usage_from
+from relight.model.usage import Usage, usage_seen
 
 SUMMARY: Final = "summary"
 _SUB: Final = "subagent:"
@@ -163,9 +163,9 @@ def spent_by(line: Entry, told: MutableMapping[str, Usage]) -> Usage | None:
     if line.get("type") != "assistant" or not isinstance(message, dict) or not isinstance(message.get("usage"), dict):
         return None
     reply = message.get("id")
-    now = usage_from(message["usage"])
-    if not isinstance(reply, str) or now is None:
+    if not isinstance(reply, str):
         return None
+    now = usage_seen(message["usage"])
     before = told.get(reply, Usage())
     more = Usage(
         input_tokens=max(0, now.input_tokens - before.input_tokens),

@@ -20,7 +20,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 from relight.engine.heartbeat import BEATS_A_LEASE
 from relight.engine.recorder import Recorder
 from relight.model.session import Head
-from relight.model.status import Status, StatusChange
+from relight.model.status import Status, StatusChange, kept_text
 
 _RUNTIME: Final = "__pregel_runtime"
 _TASK: Final = "__pregel_task_id"
@@ -158,14 +158,14 @@ def rest_after(writes: list[tuple[str, Any]]) -> StatusChange | None:
             return (
                 failed(value)
                 if isinstance(value, BaseException)
-                else StatusChange(status="failed", reason=_line(str(value)))
+                else StatusChange(status="failed", reason=kept_text(str(value)))
             )
     return None
 
 
 def failed(error: Any) -> StatusChange:
     """How a run rests that an error ended: one of a node's, or that its own save was refused."""
-    return StatusChange(status="failed", reason=_line(f"{type(error).__name__}: {error}"))
+    return StatusChange(status="failed", reason=kept_text(f"{type(error).__name__}: {error}"))
 
 
 def finished(status: Status) -> StatusChange:

@@ -32,7 +32,7 @@ from relight.journal.fold import Fold
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
 from relight.model.ref import check_name
-from relight.model.usage import Usage
+from relight.model.usage import usage_seen
 
 AGENT: Final = "openai-agents"
 PROVIDER: Final = "openai-responses"
@@ -173,7 +173,9 @@ class RelightSession(Branches, SessionABC):
     async def store_run_usage(self, result: Any) -> None:
         """Count what a run cost with the session, as `relight list` shows it; call it once a run."""
         spent = result.context_wrapper.usage
-        usage = Usage(input_tokens=spent.input_tokens, output_tokens=spent.output_tokens)
+        cached = getattr(getattr(spent, "input_tokens_details", None), "cached_tokens", None)
+        counts = {"input_tokens": spent.input_tokens, "output_tokens": spent.output_tokens}
+        usage = usage_seen({**counts, "input_tokens_details": {"cached_tokens": cached}})
         await write_if_there(self._joint, partial(decide.count, usage=usage))
 
     async def in_doubt(self) -> list[Call]:
