@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import json
+import subprocess
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from relight.agents.claude_code.adapter import ClaudeCode
+from relight.engine.starting import denial
+from relight.hooks.channel import SocketHooks
+from relight.model.policy import RunPolicy
+from relight.model.session import Identity
+from relight.ports.hooks import DENY_VARIABLE
 from relight.testing.fake_model import texts
 from tests.cli.shell import eventually
 from tests.live.conftest import Open
@@ -144,6 +152,23 @@ def test_a_decision_survives_everything_and_is_used_once(stage: Open) -> None:
     assert s.relight("deny", "job").returncode == 0
     assert again.wait(timeout=30) == 0, s.out()
     assert pushes(s) == 1
+
+
+@pytest.mark.parametrize(
+    ("event", "denied"), [("PreToolUse", True), ("PostToolUse", False), ("not JSON", True), ("", True)]
+)
+def test_a_call_that_needs_approval_is_denied_where_nothing_can_be_recorded(
+    tmp_path: Path, event: str, denied: bool
+) -> None:
+    """Neither the supervisor nor the store answers, as on a full disk: nobody can be asked, so it must not run."""
+    identity = Identity(id="0" * 32, created_us=0, policy=RunPolicy(approve=("Bash(git push*)",)))
+    deny = denial(ClaudeCode(), identity)
+    assert json.loads(deny[DENY_VARIABLE])["hookSpecificOutput"]["permissionDecision"] == "deny"
+    payload = event if event == "not JSON" else json.dumps({"hook_event_name": event} if event else {})
+    away = {"RELIGHT_HOOK_SOCKET": str(tmp_path / "hook"), "RELIGHT_STORE": str(tmp_path / "away.db"), **deny}
+    ran = subprocess.run(SocketHooks.command, input=payload, env=away, capture_output=True, text=True, check=False)
+    assert ran.returncode == 0
+    assert (ran.stdout == deny[DENY_VARIABLE]) is denied, ran.stdout
 
 
 @pytest.mark.crash

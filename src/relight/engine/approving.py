@@ -14,7 +14,7 @@ from relight.engine.operating import write_once
 from relight.engine.reading import Found
 from relight.engine.recorder import Recorder
 from relight.errors import Conflict
-from relight.journal.approving import QUESTION, matches, question_of
+from relight.journal.approving import QUESTION, mark_of, matches, question_of
 from relight.model.checkpoint import Checkpoint
 from relight.model.status import StatusChange
 from relight.model.step import Changes
@@ -28,8 +28,11 @@ def decision_of(recorder: Recorder, heard: Heard) -> tuple[Decision, str] | None
     """What was decided about a call that is about to begin, and why; None where nobody wants to be asked about it."""
     if heard.kind != "tool_begins" or not matches(recorder.identity.policy.approve, heard.tool, heard.arguments):
         return None
-    question = question_of(heard.call, heard.tool, heard.arguments)
+    question, mark = question_of(heard.call, heard.tool, heard.arguments), mark_of(heard.call, heard.arguments)
     with recorder.lock:
+        # by its mark, not by its text: what is stored of a question may have been redacted
+        given = (one for one in reversed(recorder.fold.answers) if one.startswith(QUESTION) and one.endswith(mark))
+        question = next(given, question)
         answer = recorder.fold.answers.get(question)
         if answer == "allow":
             recorder.commit("mark", Changes(answer=[question, "used"], note={"approval": "allowed"}))

@@ -8,6 +8,7 @@ a brief from our journal, a fresh start. An agent that outlived its supervisor i
 
 from __future__ import annotations
 
+import json
 import signal
 from collections.abc import Callable, Mapping
 from typing import Any, Final
@@ -34,8 +35,8 @@ from relight.model.session import Identity
 from relight.model.status import StatusChange
 from relight.model.step import Changes
 from relight.model.view import Text
-from relight.ports.agent import Ask, Hooks, Launch, Line, Rung, Surroundings
-from relight.ports.hooks import EPOCH_VARIABLE, Listening
+from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, Rung, Surroundings
+from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, Listening
 from relight.ports.runtime import AGENT_VARIABLE, Child
 
 NATIVE_FILE: Final = "native.jsonl"
@@ -300,6 +301,7 @@ class Start:
             AGENT_VARIABLE: execution.agent,
             EPOCH_VARIABLE: str(recorder.epoch),
             **(self._listening.environment if self._listening is not None else {}),
+            **denial(self.adapter, recorder.identity),
             **life.launch.environment,
         }
         child = self._runtime.spawn(
@@ -346,6 +348,15 @@ class Start:
         told = [NEXT_PROMPT, life.prompt] if life.prompt is not None else []
         working = StatusChange(status="working")
         self._recorder.commit("status", Changes(status=working, native=life.native, note=note, answer=told))
+
+
+def denial(adapter: AgentAdapter, identity: Identity) -> dict[str, str]:
+    """What a hook answers about a call that needs approval where nothing can be recorded."""
+    if not identity.policy.approve:
+        return {}
+    reason = "relight could not record this call, so nobody could be asked to approve it; it was not run"
+    answer = adapter.decides(Heard(kind="tool_begins"), "deny", reason)
+    return {DENY_VARIABLE: json.dumps(dict(answer))} if answer is not None else {}
 
 
 def native_file(context: Context, found: Found) -> dict[str, str]:

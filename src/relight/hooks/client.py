@@ -2,7 +2,8 @@
 
 It runs at every tool use, so it starts as little as it can: no package, no JSON, bytes in and bytes out. Where the
 supervisor does not answer, the journal is written directly by another process. It ends with 0 whatever happens: a
-hook of ours must not stop the agent.
+hook of ours must not stop the agent. One exception: where calls need a person's approval (RELIGHT_HOOK_DENY), a call
+about which nothing could be recorded is denied. Without that a full disk would approve it.
 """
 
 import os
@@ -60,8 +61,32 @@ def complain(error: BaseException) -> None:
         os.close(descriptor)
 
 
+def deny(payload: bytes) -> None:
+    """Where calls need approval: the agent is told not to run this one."""
+    answer = os.environ.get("RELIGHT_HOOK_DENY")
+    if not answer or not asks_for_a_tool(payload):
+        return
+    try:
+        sys.stdout.buffer.write(answer.encode())
+        sys.stdout.buffer.flush()
+    except BaseException:  # not even that could be said: 2 blocks the call, whatever was printed
+        os._exit(2)
+
+
+def asks_for_a_tool(payload: bytes) -> bool:
+    """Is a tool about to run? What cannot be read is taken for a yes."""
+    import json
+
+    try:
+        told = json.loads(payload)
+    except ValueError:
+        return True
+    return not isinstance(told, dict) or told.get("hook_event_name", "PreToolUse") == "PreToolUse"
+
+
 def main() -> None:
     """From stdin to stdout."""
+    payload = b""
     try:
         payload = sys.stdin.buffer.read()
         path = os.environ.get("RELIGHT_HOOK_SOCKET")
@@ -74,7 +99,8 @@ def main() -> None:
             answer = write_directly(payload)
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
-    except BaseException as error:  # whatever it is, the agent goes on
+    except BaseException as error:  # whatever it is, the agent goes on, but for a call that needs approval
+        deny(payload)
         try:
             complain(error)
         except OSError:

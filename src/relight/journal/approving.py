@@ -1,6 +1,7 @@
 """Approvals: which tool calls wait for a person, and what the person is asked.
 
-The question names the call by its id, so a decision holds for that call and for no other.
+The question shows the whole input of the call, or says that it is cut, and ends with the call's id and a digest of the
+whole input: a decision holds for that call with that input, and for no other.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import fnmatch
 import json
 from collections.abc import Sequence
+from hashlib import sha256
 from typing import Any, Final
 
 _WORDS: Final = ("command", "cmd", "file_path", "path", "url")
 """arguments that say best what a call is about"""
-_LENGTH: Final = 300
+MOST_SHOWN: Final = 8000
+"""characters of a call's input that a question holds; what is longer is cut, and says so"""
+_DIGEST_LENGTH: Final = 16
 QUESTION: Final = "approve "
 
 
@@ -33,13 +37,26 @@ def words_of(arguments: Any) -> str:
 
 
 def question_of(call: str, tool: str, arguments: Any) -> str:
-    """What a person is asked about one call."""
-    return f"{QUESTION}{tool}: {words_of(arguments)[:_LENGTH]} [{call}]"
+    """What a person is asked about one call: all of its input, what says best what it is about first."""
+    words = words_of(arguments)
+    rest = {name: value for name, value in arguments.items() if value != words} if isinstance(arguments, dict) else {}
+    if rest and not (words.startswith("{") and json.loads(words) == arguments):
+        words += f"\nwith {json.dumps(rest, ensure_ascii=False, sort_keys=True)}"
+    if len(words) > MOST_SHOWN:
+        words = f"{words[:MOST_SHOWN]} ... CUT HERE: the input has {len(words):,} characters"
+    return f"{QUESTION}{tool}: {words} {mark_of(call, arguments)}"
+
+
+def mark_of(call: str, arguments: Any) -> str:
+    """How the question about a call ends: its id, and a digest of its whole input."""
+    whole = json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
+    return f"[{call} {sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGEST_LENGTH]}]"
 
 
 def is_about(question: str, call: str) -> bool:
-    """Is it the question about this call?"""
-    return question.startswith(QUESTION) and question.endswith(f" [{call}]")
+    """Is it the question about this call, whatever its input?"""
+    found = question.rpartition(" [")[2].removesuffix("]").rpartition(" ")
+    return question.startswith(QUESTION) and call in (found[0], found[2])  # 0.1.0 wrote no digest
 
 
 def cure_of(question: str | None, name: str) -> str:

@@ -1,7 +1,8 @@
 """Hooks: how a running agent tells its supervisor what it does. What every channel promises.
 
 1. A hook is answered after what it tells is durable; the agent waits for that, so the answer must be quick.
-2. A hook never breaks the agent: whatever fails on our side is logged, and the agent goes on.
+2. A hook never breaks the agent: whatever fails on our side is logged, and the agent goes on. The exception: where
+   calls need approval, a call that could not be recorded is denied, because nobody could be asked about it.
 3. Only processes of the same user reach the channel.
 """
 
@@ -13,6 +14,8 @@ from typing import Any, Final, Protocol
 
 SOCKET_VARIABLE: Final = "RELIGHT_HOOK_SOCKET"
 LOG_VARIABLE: Final = "RELIGHT_HOOK_LOG"
+DENY_VARIABLE: Final = "RELIGHT_HOOK_DENY"
+"""the answer that denies a call, in the agent's own form; set where calls need approval"""
 EPOCH_VARIABLE: Final = "RELIGHT_EPOCH"
 """the epoch of the supervisor's lease: a direct write goes under it, and is refused where somebody else has claimed"""
 

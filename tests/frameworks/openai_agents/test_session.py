@@ -293,7 +293,7 @@ def test_an_interrupted_run_is_approved_and_goes_on_in_another_process(
     assert act("ask", store, paid) == KILLED
     with relight.open(store) as rl:
         info = rl.get(NAME)
-        assert info.status == "waiting" and info.question == 'approve pay: {"amount": 3} [c1]'
+        assert info.status == "waiting" and (info.question or "").startswith('approve pay: {"amount": 3} [c1 ')
         assert info.attention is not None and info.attention.cure == f"relight approve {NAME}"
         rl.decide(NAME, allow=True)
     assert act("go", store, paid) == 0
