@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from relight import configuration
+from relight import configuration, owned
 from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
@@ -296,7 +296,16 @@ def _tree_workspaces(store: Store) -> Workspaces:
     from relight.workspaces.tree.policy import asked_policy
 
     is_chosen = bool(os.environ.get("RELIGHT_BLOBS"))
-    return TreeWorkspaces(store, asked_policy(os.environ), _far_blobs(store), is_chosen=is_chosen)
+    own = _own_places(store)
+    return TreeWorkspaces(store, asked_policy(os.environ), _far_blobs(store), is_chosen=is_chosen, own=own)
+
+
+def _own_places(store: Store) -> list[Path]:
+    """What a store has on this machine beside its content: no workspace captures or restores it."""
+    root = _known_run_root(store)
+    if root is None:
+        return []
+    return [root] if getattr(store, "place", None) is not None else [root, sqlite_path(store.url).absolute()]
 
 
 def _far_blobs(store: Store) -> Blobs | None:
@@ -355,8 +364,10 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
 
 def _run_directory(store: Store, session: str) -> Path:
     """Beside the database: hooks, settings, output and homes of running sessions. Only the user's own."""
-    directory = _run_root(store) / session
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root = _run_root(store)
+    owned.make_trusted(root, marked=True)
+    directory = root / session
+    owned.make_trusted(directory)
     return directory
 
 

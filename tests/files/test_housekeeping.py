@@ -11,6 +11,7 @@ import pytest
 
 from relight.engine.library import Relight
 from relight.errors import Conflict, RelightError
+from relight.journal.storemarks import MARK_NAME
 from relight.model.policy import Retention
 from relight.stores.memory import MemoryStore
 from relight.workspaces.tree.pool import Pool
@@ -25,10 +26,15 @@ def segments(desk: Desk) -> int:
     return sum(path.stat().st_size for path in desk.blobs.rglob("*.seg"))
 
 
+def _is_content(path: Path) -> bool:
+    """A file of captured content; the mark of a store's directory says nothing of anybody."""
+    return path.is_file() and path.name != MARK_NAME
+
+
 def everything(desk: Desk, rl: Relight) -> bytes:
     """Every byte below the blobs, and every object in them unpacked."""
-    raw = [path.read_bytes() + os.fsencode(path.name) for path in desk.blobs.rglob("*") if path.is_file()]
-    for home in desk.blobs.iterdir() if desk.blobs.exists() else ():
+    raw = [path.read_bytes() + os.fsencode(path.name) for path in desk.blobs.rglob("*") if _is_content(path)]
+    for home in (one for one in desk.blobs.glob("*") if one.is_dir()):
         pool = Pool(desk.blobs, home.name, rl.store)
         raw += [pool.read(ref) for name in pool.files() for ref, _ in pool.objects_in(name)]
         pool.close()

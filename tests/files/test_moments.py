@@ -237,3 +237,20 @@ def test_several_roots_are_captured_together_and_an_error_names_root_and_path(de
     shutil.rmtree(other)
     with pytest.raises(WorkspaceUnusable, match=f'workspace "docs" \\({other}\\)'):
         rl.session("agent")
+
+
+def test_the_checkpoint_that_is_returned_names_its_snapshot(desk: Desk) -> None:
+    rl = desk.start()
+    with rl.session("agent", workspace=desk.root) as s:
+        desk.write("file", "one")
+        returned = [s.append(user("hello")), s.checkpoint("same")]
+        desk.write("file", "two")
+        with s.step():
+            s.append(reply("in a block"))
+        returned.append(s.checkpoint("two"))
+        desk.write("file", "three")
+        returned.append(s.checkpoint("three"))
+    listed = {one.seq: one for one in rl.checkpoints("agent")}
+    for one in returned:
+        assert one is not None and one.snapshot == listed[one.seq].snapshot
+    assert [one is not None and one.snapshot is not None for one in returned] == [True, False, False, True]

@@ -10,6 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
+from relight.journal.storemarks import APPLICATION_ID
 from relight.stores.sqlite import migrate
 from relight.stores.sqlite.rows import label_seal
 from relight.stores.sqlite.statements import HERE, SQL
@@ -34,7 +35,7 @@ def test_the_schema_is_what_the_migrations_make() -> None:
     migrate.migrate(connection)
     assert migrate.dump(connection) == SCHEMA
     assert connection.pragma("user_version") == migrate.VERSION == len(list((HERE / "migrations").glob("*.sql")))
-    assert connection.pragma("application_id") == migrate.APPLICATION_ID
+    assert connection.pragma("application_id") == APPLICATION_ID
 
 
 def test_migrations_are_numbered_without_gap_and_explained() -> None:
@@ -109,7 +110,7 @@ def test_a_half_applied_migration_is_finished(tmp_path: Path, number: int, appli
     connection.create_scalar_function("label_seal", label_seal, 3)  # type: ignore[arg-type]
     for statement in migrate.statements_of(migrate.MIGRATIONS[number - 1])[:applied]:
         migrate.apply(connection, statement)
-    connection.pragma("application_id", migrate.APPLICATION_ID)
+    connection.pragma("application_id", APPLICATION_ID)
     connection.close()
     if filled:
         check_filled(path, *filled)

@@ -282,3 +282,24 @@ def test_many_threads_may_take_snapshots(tmp_path: Path, figure: Figure) -> None
             thread.join(60)
         assert [problem for one in set(ids) for problem in workspace.verify(one)] == []
     figure("G17", f"{len(ids)} snapshots from 4 threads, all whole")
+
+
+def test_names_that_pass_for_the_repository_are_told(tmp_path: Path) -> None:
+    root = tmp_path / "tree"
+    (root / ".GIT").mkdir(parents=True)
+    (root / ".GIT" / "notes").write_text("mine")
+    for name in ("git~1", ".git.", ".Git "):
+        (root / name).write_text("mine")
+    (root / "below").mkdir()
+    (root / "below" / "git~1").write_text("plain here")
+    with open_tree(root, tmp_path / "home") as tree:
+        taken = tree.snapshot()
+        assert {one.path: one.reason for one in tree.skipped(taken.id)} == {
+            b".GIT": "git",
+            b"git~1": "git",
+            b".git.": "git",
+            b".Git ": "git",
+        }
+        tree.restore(tree.plan_restore(taken.id, choice="force", exact=True))
+        assert (root / ".GIT" / "notes").read_text() == "mine"
+        assert tree.read(taken.id, b"below/git~1") == b"plain here"

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+from relight import owned
 from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from relight.ports.blobs import PAGE_MOST, Blob, checked_key, checked_prefix
 
@@ -141,7 +142,11 @@ class DirectoryBlobs:
         if directory != self._directory:
             self._make(directory.parent)
         with suppress(FileExistsError):
-            directory.mkdir(mode=0o700, parents=directory == self._directory)
+            if directory == self._directory:
+                owned.make(directory)
+            else:
+                directory.mkdir(mode=owned.DIRECTORY_MODE)
+                directory.chmod(owned.DIRECTORY_MODE)  # whatever the umask
             _sync(directory.parent)
 
     def _path(self, key: str) -> Path:

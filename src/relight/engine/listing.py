@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from typing import Final
 
@@ -13,7 +13,7 @@ from relight.engine.opening import evidence_of
 from relight.engine.reading import Found
 from relight.journal.codec import VERSION
 from relight.journal.describe import describe
-from relight.model.checkpoint import Checkpoint, at
+from relight.model.checkpoint import Checkpoint, at, shown_snapshot
 from relight.model.info import Attention, SessionInfo
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE
@@ -75,13 +75,6 @@ def _broken(context: Context, identity: Identity) -> SessionInfo:
     text, cure = "its head row is damaged", f"relight resume {name} --from-last-good"
     attention = Attention(kind="corrupt", since=at(identity.created_us), text=text, cure=cure)
     return msgspec.structs.replace(info, attention=attention)
-
-
-def shown_snapshot(snapshots: Mapping[str, str]) -> str | None:
-    """One id for one root; several are written out by name."""
-    if len(snapshots) > 1:
-        return ",".join(f"{root}={snapshot}" for root, snapshot in sorted(snapshots.items()))
-    return next(iter(snapshots.values()), None)
 
 
 def checkpoint_of_row(session: str, row: CheckpointRow, model: str | None) -> Checkpoint:

@@ -11,14 +11,14 @@ twice.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from relight.errors import RelightError, StoreUnavailable
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
 from relight.journal.fold import Fold
 from relight.journal.said import last_said
-from relight.model.checkpoint import Checkpoint, at
+from relight.model.checkpoint import Checkpoint, at, shown_snapshot
 from relight.model.queueing import Place
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
@@ -76,12 +76,14 @@ class Recorder:
         body = encode_changes(changes)
         with self.lock:
             committed = self._recall(kind, given or changes) if self._unresolved is not None else None
-            if committed is None:
+            if committed is not None:
+                changes = decode_changes(committed.step.body)  # what was written then, its own snapshots included
+            else:
                 draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, place)
                 committed = self._write(draft, given or changes)
                 self._apply(committed, draft, changes)
         faults.point("commit.told")
-        return checkpoint_of(committed, self.identity.model)
+        return checkpoint_of(committed, self.identity.model, changes.snapshot)
 
     @property
     def is_unsure(self) -> bool:
@@ -96,7 +98,9 @@ class Recorder:
         """
         with self.lock:
             committed = self._recall(kind, given)
-        return checkpoint_of(committed, self.identity.model) if committed is not None else None
+        if committed is None:
+            return None
+        return checkpoint_of(committed, self.identity.model, decode_changes(committed.step.body).snapshot)
 
     def _draft(
         self,
@@ -190,8 +194,8 @@ class Recorder:
         self.fold.apply(committed.step, changes)
 
 
-def checkpoint_of(committed: Committed, model: str | None) -> Checkpoint:
-    """The public face of a committed step."""
+def checkpoint_of(committed: Committed, model: str | None, snapshots: Mapping[str, str] | None) -> Checkpoint:
+    """The public face of a committed step, with the snapshots it names."""
     step = committed.step
     return Checkpoint(
         id=f"{step.session}@{step.seq}",
@@ -203,7 +207,7 @@ def checkpoint_of(committed: Committed, model: str | None) -> Checkpoint:
         turns=step.turns,
         message_count=step.message_count,
         model=model,
-        snapshot=None,
+        snapshot=shown_snapshot(snapshots or {}),
         size_bytes=len(step.body),
         version=VERSION,
     )

@@ -1,7 +1,8 @@
 """Decide a restore: from what the target, the disk and the session's last snapshot hold, to what is done.
 
 Promise: nothing is written over or deleted unless the safety snapshot holds it; what somebody else changed since the
-session's last snapshot is a conflict; what no snapshot of the session ever held stays, unless `exact`.
+session's last snapshot is a conflict; what no snapshot of the session ever held stays, unless `exact`. What belongs to
+a relight store stays as it is, whatever was chosen: older snapshots may hold a copy of one.
 Manifests are flat mappings from path to entry. Paths that are equal in target and current may be missing from both,
 so a caller who prunes equal directories by their hash may hand over only what differs.
 It does not know files: who calls it has taken the safety snapshot, and acts.
@@ -15,6 +16,8 @@ from typing import Final
 from relight.model.snapshot import Action, Change, Choice, Decision, Entry, Kept
 
 Manifest = Mapping[bytes, Entry]
+
+STORE: Final = "part of a relight store: never restored"
 
 RUNS_LATER_NAMES: Final = frozenset(
     {b".mcp.json", b".envrc", b".pre-commit-config.yaml", b".gitattributes", b".gitconfig", b".npmrc", b"conftest.py"}
@@ -70,16 +73,18 @@ def decide(
     current: Manifest,
     last: Manifest,
     held: Set[bytes],
+    stores: Set[bytes] = frozenset(),
     choice: Choice = "stop",
     exact: bool = False,
     paths: Iterable[bytes] = (),
     below: bool = True,
 ) -> Decision:
-    """The whole plan. `held` are the paths that some snapshot of the session holds, the safety snapshot apart.
+    """The whole plan. `held` are the paths that some snapshot of the session holds, the safety snapshot apart; `stores`
+    those that belong to a relight store, on disk or in the target.
 
     With `paths` only these are restored, and with `below` what lies below them.
     """
-    plan = _Plan(target, current, last, held, choice, exact)
+    plan = _Plan(target, current, last, held, stores, choice, exact)
     chosen, on_the_way = _selector(tuple(paths), below)
     for path in sorted(target.keys() | current.keys()):
         wanted, found = target.get(path), current.get(path)
@@ -104,9 +109,16 @@ class _Plan:
     """The lists while they grow. `consider` looks at one path, `settle` at how paths stand in one another's way."""
 
     def __init__(
-        self, target: Manifest, current: Manifest, last: Manifest, held: Set[bytes], choice: Choice, exact: bool
+        self,
+        target: Manifest,
+        current: Manifest,
+        last: Manifest,
+        held: Set[bytes],
+        stores: Set[bytes],
+        choice: Choice,
+        exact: bool,
     ) -> None:
-        self.target, self.current, self.last, self.held = target, current, last, held
+        self.target, self.current, self.last, self.held, self.stores = target, current, last, held, stores
         self.choice, self.exact = choice, exact
         self.writes: dict[bytes, Action] = {}
         self.deletes: dict[bytes, Action] = {}
@@ -115,13 +127,18 @@ class _Plan:
 
     def consider(self, path: bytes) -> None:
         wanted, found = self.target.get(path), self.current.get(path)
-        if (why := self._left_out(path)) is not None:
+        if self._is_store(path):
+            self.kept[path] = STORE
+        elif (why := self._left_out(path)) is not None:
             if found is not None and found.kind != "skip":
                 self.kept[path] = f"left out of the checkpoint: {why}"
         elif wanted is not None:
             self._write(path, wanted, found)
         elif found is not None and found.kind not in ("dir", "skip"):
             self._delete(path, found)
+
+    def _is_store(self, path: bytes) -> bool:
+        return bool(self.stores) and any(at in self.stores for at in (path, *ancestors(path)))
 
     def _left_out(self, path: bytes) -> str | None:
         for at in (path, *ancestors(path)):
@@ -186,7 +203,7 @@ class _Plan:
         return pinned
 
     def _dir_may_go(self, path: bytes) -> bool:
-        return (self.exact or path in self.held) and self._left_out(path) is None
+        return (self.exact or path in self.held) and self._left_out(path) is None and not self._is_store(path)
 
     def _stays_in_the_way(self, path: bytes) -> bool:
         found = self.current.get(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -23,9 +24,17 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message_count: int = 0
     model: str | None = None
     snapshot: str | None = None
+    """of the files, taken with this step; None where they are as at the newest one before it, or there are none"""
     size_bytes: int = 0
     version: int = 1
     """of the stored form"""
+
+
+def shown_snapshot(snapshots: Mapping[str, str]) -> str | None:
+    """One id for one root; several are written out by name."""
+    if len(snapshots) > 1:
+        return ",".join(f"{root}={snapshot}" for root, snapshot in sorted(snapshots.items()))
+    return next(iter(snapshots.values()), None)
 
 
 def at(us: int) -> datetime:

@@ -15,7 +15,18 @@ EntryKind = Literal["file", "big", "link", "dir", "skip"]
 """`big` is a file kept in chunks; `skip` is something that is there and was left out"""
 
 SkipReason = Literal[
-    "ignored", "secret", "fifo", "socket", "device", "too large", "budget", "changing", "unreadable", "store", "depth"
+    "ignored",
+    "secret",
+    "fifo",
+    "socket",
+    "device",
+    "too large",
+    "budget",
+    "changing",
+    "unreadable",
+    "store",
+    "depth",
+    "git",
 ]
 
 Choice = Literal["stop", "theirs", "ours", "force"]

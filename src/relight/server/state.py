@@ -16,6 +16,7 @@ from typing import Any, Final
 
 import apsw
 
+from relight import owned
 from relight.errors import StoreUnavailable
 
 FILE: Final = "server.db"
@@ -59,7 +60,7 @@ class ServerState:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            owned.make_trusted(directory, marked=True)
             path = directory / FILE
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = apsw.Connection(str(path))

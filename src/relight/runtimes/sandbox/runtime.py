@@ -13,6 +13,7 @@ from typing import Final
 
 from msgspec import structs
 
+from relight import owned
 from relight.errors import AgentFailed, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Probe, Runtime
 from relight.processes import program_of
@@ -122,7 +123,7 @@ class SandboxRuntime:
         if not _SESSION.fullmatch(session):
             raise UsageError("a sandbox needs the session's id, which names its home")
         home = Path(os.path.realpath(self._homes)) / session
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned.make_trusted(home)
         return str(home)
 
     def probe(self, handle: str) -> Probe:

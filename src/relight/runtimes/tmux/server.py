@@ -21,6 +21,7 @@ from typing import Final
 
 import msgspec
 
+from relight import owned
 from relight.errors import AgentFailed, UsageError
 from relight.ports.runtime import Exit
 from relight.processes import is_zombie, start_of
@@ -67,7 +68,7 @@ class Server:
         if len(os.fsencode(self.socket)) > _SOCKET_BYTES:
             hints = ["choose a shorter directory for the store: set RELIGHT_STORE"]
             raise UsageError(f"the path is too long for a socket: {self.socket}", hints=hints)
-        self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned.make_trusted(self.directory)
 
     def ask(self, *words: str, stdin: bytes | None = None) -> str | None:
         """What tmux says; None where it refuses, or is not there."""

@@ -13,11 +13,10 @@ from typing import Any, Final, cast
 import apsw
 
 from relight.errors import Corrupt, NewerStore, NotAStore
+from relight.journal.storemarks import APPLICATION_ID
 from relight.stores.sqlite.rows import label_seal
 from relight.stores.sqlite.statements import HERE, SQL, uncommented
 
-APPLICATION_ID: Final = 0x524C4754
-"""RLGT: what `file` and we know our databases by"""
 _ADD_COLUMN: Final = ("ALTER", "TABLE", "ADD", "COLUMN")
 
 

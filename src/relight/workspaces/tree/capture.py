@@ -14,11 +14,13 @@ import stat
 import time
 from typing import Final, NamedTuple
 
+from relight.journal.storemarks import HEAD_BYTES
 from relight.model.snapshot import Entry, SkipReason
 from relight.ports.faults import point
 from relight.workspaces.tree.beneath import open_file
 from relight.workspaces.tree.objects import CHUNK_BYTES, digest, encode_chunks
 from relight.workspaces.tree.pool import Pool
+from relight.workspaces.tree.stores import Stores
 
 _COARSE_CLOCK: Final[int | None] = getattr(time, "CLOCK_REALTIME_COARSE", 5 if os.uname().sysname == "Linux" else None)
 TRIES: Final = 3
@@ -37,7 +39,7 @@ class Captured(NamedTuple):
     read_bytes: int
 
 
-def capture(root_fd: int, path: bytes, pool: Pool, former: Entry | None, most_bytes: int) -> Captured:
+def capture(root_fd: int, path: bytes, pool: Pool, former: Entry | None, most_bytes: int, stores: Stores) -> Captured:
     """The entry for a file that may have changed; its content is in the pool when this returns."""
     name = path.rpartition(b"/")[2]
     for _ in range(TRIES):
@@ -49,7 +51,7 @@ def capture(root_fd: int, path: bytes, pool: Pool, former: Entry | None, most_by
             reason: SkipReason = "changing" if error.errno in (errno.ELOOP, errno.EXDEV, errno.ENXIO) else "unreadable"
             return Captured(skip(name, reason), True, 0)
         try:
-            found = _capture_open(fd, name, pool, former, most_bytes)
+            found = _capture_open(fd, path, pool, former, most_bytes, stores)
         except OSError as error:
             if error.errno not in (errno.EIO, errno.EACCES, errno.EISDIR, errno.EINVAL):
                 raise
@@ -71,8 +73,11 @@ def is_racy(found: os.stat_result, now_ns: int) -> bool:
     return newest > now_ns - (COARSE_NS if found.st_ctime_ns % 1_000_000_000 == 0 else RACY_NS)
 
 
-def _capture_open(fd: int, name: bytes, pool: Pool, former: Entry | None, most_bytes: int) -> Captured | None:
+def _capture_open(
+    fd: int, path: bytes, pool: Pool, former: Entry | None, most_bytes: int, stores: Stores
+) -> Captured | None:
     """None: it changed under us."""
+    name = path.rpartition(b"/")[2]
     before = os.fstat(fd)
     now_ns = time.time_ns()
     if not stat.S_ISREG(before.st_mode):
@@ -83,9 +88,13 @@ def _capture_open(fd: int, name: bytes, pool: Pool, former: Entry | None, most_b
     base = former.ref if former is not None and former.kind == "file" else None
     if size <= CHUNK_BYTES:
         data = _read(fd, size + 1)
+        if stores.is_part(fd, path, data[:HEAD_BYTES], before):
+            return Captured(skip(name, "store"), False, 0)
         ref, kind = hashlib.sha256(data).digest(), "file"
         read = len(data)
     else:
+        if stores.is_part(fd, path, os.pread(fd, HEAD_BYTES, 0), before):
+            return Captured(skip(name, "store"), False, 0)
         ref, read = _read_chunks(fd, size, pool)
         data, kind = b"", "big"
     point("snapshot.file_read")

@@ -13,10 +13,11 @@ from collections.abc import Collection
 from typing import Final, Literal
 
 from relight.errors import Refused
+from relight.model.snapshot import SkipReason
 from relight.workspaces.tree.beneath import DEPTH_MOST, open_directory
 from relight.workspaces.tree.capture import skip
 from relight.workspaces.tree.ignore import Include, Rules
-from relight.workspaces.tree.looking import IGNORE_FILES, Draft, Look, Run
+from relight.workspaces.tree.looking import IGNORE_FILES, TELLING, Draft, Look, Run
 from relight.workspaces.tree.memory import Memory
 from relight.workspaces.tree.nodes import Node
 from relight.workspaces.tree.policy import TreePolicy
@@ -97,21 +98,23 @@ class Finder:
         if not self.look.is_gone(error) or not path:
             run.unreadable.append((path, os.strerror(error)))
             if path:
-                self._leave_out(run, path)
+                self._leave_out(run, path, "unreadable", again=True)
         elif (parent := path.rpartition(b"/")[0]) in self.memory.nodes and parent not in run.drafts:
             run.rescan.add(parent)
 
-    def _leave_out(self, run: Run, path: bytes) -> None:
-        """A directory that cannot be read is listed by its parent as left out."""
+    def _leave_out(self, run: Run, path: bytes, reason: SkipReason, *, again: bool) -> None:
+        """A directory that cannot be read, or is a store's, is listed by its parent as left out."""
         parent, _, name = path.rpartition(b"/")
         node = self._node(run, parent)
         if parent not in run.drafts:
             node.loaded(self.pool)
             run.drafts[parent] = Draft(node, node.block, dict(node.stats))
-        run.drafts[parent].changes[name] = skip(name, "unreadable")
-        run.drafts[parent].again.add(name)
-        run.dropped.add(path)
-        run.new_nodes.pop(path, None)
+        entry = skip(name, reason)
+        if (node.entries or {}).get(name) != entry:
+            run.drafts[parent].changes[name] = entry
+        if again:
+            run.drafts[parent].again.add(name)
+        run.leave(path)
 
     def _follow(self, run: Run, hints: Hints) -> None:
         """Look at the names the kernel told; whole directories where a watch was lost or the names are many."""
@@ -120,7 +123,7 @@ class Finder:
             node = self.memory.nodes.get(path)
             if node is None or path in hints.lost:
                 continue
-            if len(names) > NAMES_MOST or names & IGNORE_FILES:
+            if len(names) > NAMES_MOST or names & TELLING or any(name.endswith(b".seg") for name in names):
                 whole.append(path)
             else:
                 self._look_at_names(run, node, names | node.again)
@@ -161,6 +164,9 @@ class Finder:
     def _look_into(self, run: Run, node: Node, block: bytes) -> None:
         forced = node.path in run.forced
         draft = Draft(node, block)
+        if node.path and self.look.stores.holds(node.path, draft.stats):
+            self._leave_out(run, node.path, "store", again=False)
+            return
         run.drafts[node.path] = draft
         old, new = node.stats, draft.stats
         if node.rules is None or any(old.get(name) != new.get(name) for name in IGNORE_FILES):

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from relight import owned
 from relight.errors import Conflict, WorkspaceUnusable
 from relight.model.snapshot import Snapshot, SweepReport
 from relight.ports.blobs import Blobs
@@ -39,9 +40,11 @@ class TreeWorkspaces:
         blobs: Blobs | None = None,
         *,
         is_chosen: bool = True,
+        own: Sequence[Path] = (),
     ) -> None:
-        """`blobs` is where content lies off the machine; `is_chosen`: whoever opens it has said where content lies."""
-        self._store = store
+        """`blobs` is where content lies off the machine; `is_chosen`: whoever opens it has said where content lies;
+        `own` are the store's other files and directories, which no workspace captures or restores."""
+        self._store, self._own = store, tuple(own)
         self._is_told = is_chosen and blobs is None
         self._policy = policy or TreePolicy()
         self._blobs = store.blobs or self._temporary()
@@ -68,6 +71,7 @@ class TreeWorkspaces:
             key=pool,
             name=name,
             policy=policy,
+            store=self._own,
             adopt=adopt,
             space=self._space,
         )
@@ -165,5 +169,5 @@ class TreeWorkspaces:
 
     def _directory(self) -> Path:
         self.check_told()
-        self._blobs.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned.make(self._blobs, marked=True)
         return self._blobs

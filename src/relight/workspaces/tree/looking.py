@@ -13,6 +13,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from relight.errors import Refused
+from relight.journal.storemarks import database_of
 from relight.model.snapshot import Entry
 from relight.workspaces.tree import ignore
 from relight.workspaces.tree.beneath import DEPTH_MOST, open_directory, open_file
@@ -22,8 +23,11 @@ from relight.workspaces.tree.nodes import Node
 from relight.workspaces.tree.objects import is_git
 from relight.workspaces.tree.policy import TreePolicy
 from relight.workspaces.tree.scan import Stat, parse
+from relight.workspaces.tree.stores import MARK_ENTRY, Stores
 
 IGNORE_FILES: Final = frozenset({b".gitignore", b".relightignore"})
+TELLING: Final = IGNORE_FILES | {MARK_ENTRY}
+"""names that say something about the whole directory they are in"""
 IGNORE_FILE_MOST_BYTES: Final = 1024 * 1024
 PATH_MOST_BYTES: Final = 3800
 """below the kernel's bound, with room for a temporary name"""
@@ -115,8 +119,23 @@ class Run:
             job.draft.changes[job.name] = found.entry
         else:
             job.draft.changes.pop(job.name, None)
-        if found.entry is not None and found.entry.ref == b"unreadable" and found.entry.kind == "skip":
-            self.unreadable.append((job.path, "permission denied or unreadable"))
+        if found.entry is not None and found.entry.kind == "skip":
+            if found.entry.ref == b"unreadable":
+                self.unreadable.append((job.path, "permission denied or unreadable"))
+            elif found.entry.ref == b"store" and found.entry != job.former:
+                self._leave_out_beside(job.draft, job.name)
+
+    def _leave_out_beside(self, draft: Draft, database: bytes) -> None:
+        """A file turned out to be a store's database: what belongs to it may have been captured before it was one."""
+        for name in draft.stats:
+            if database_of(name) == database:
+                draft.changes[name] = skip(name, "store")
+                self.leave(join(draft.node.path, name))
+
+    def leave(self, path: bytes) -> None:
+        """A directory is not captured any more, nor what is in it."""
+        self.dropped.add(path)
+        self.new_nodes.pop(path, None)
 
     def is_over_budget(self) -> bool:
         return self.read_bytes > self.policy.budget_bytes or time.monotonic() > self._deadline
@@ -125,8 +144,8 @@ class Run:
 class Look:
     """Decides what becomes of a name."""
 
-    def __init__(self, root_fd: int, policy: TreePolicy, store_paths: frozenset[bytes]) -> None:
-        self._root_fd, self._policy, self.store = root_fd, policy, store_paths
+    def __init__(self, root_fd: int, policy: TreePolicy, stores: Stores) -> None:
+        self._root_fd, self._policy, self.stores = root_fd, policy, stores
         self.force_all = False
 
     def at(
@@ -145,9 +164,9 @@ class Look:
             raise Refused(f"more than {self._policy.names_most} names in the workspace; ignore what need not be kept")
         node = draft.node
         path = join(node.path, name)
-        if name.startswith(TEMPORARY) or (not node.path and is_git(name)):
-            if not node.path and is_git(name):
-                run.repositories.add(b"")
+        if not node.path and is_git(name):
+            run.repositories.add(b"")
+        if name.startswith(TEMPORARY) or (not node.path and name == b".git"):
             return
         if name == b".git":
             run.repositories.add(node.path)
@@ -183,8 +202,10 @@ class Look:
         mode = found[0]
         if mode == 0:
             return skip(name, "unreadable")
-        if path in self.store:
+        if self.stores.claims(path, name):
             return skip(name, "store")
+        if not node.path and is_git(name):
+            return skip(name, "git")  # another spelling, which some file systems take for the repository itself
         if len(path) > PATH_MOST_BYTES or path.count(b"/") >= DEPTH_MOST - 1:
             return skip(name, "depth")
         is_dir = stat.S_ISDIR(mode)

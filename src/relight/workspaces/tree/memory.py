@@ -17,7 +17,8 @@ from relight.model.snapshot import SnapshotRecord
 from relight.workspaces.tree.nodes import Node
 from relight.workspaces.tree.objects import digest
 
-CACHE_VERSION: Final = 3
+CACHE_VERSION: Final = 4
+"""4: stores in a workspace are left out by their content; what was remembered before may hold some"""
 CACHE_MOST_BYTES: Final = 1024 * 1024 * 1024
 
 

@@ -5,7 +5,7 @@ ten thousand files rewrites one page of some hundred entries and a list of page 
 alone: the same directory has the same bytes, whoever wrote it and in whatever order it grew.
 
 Bytes that are read back may have been written by an enemy. `decode_*` refuses names that could leave their directory,
-names out of order or twice, a `.git` at the root in any spelling, unknown kinds and sizes beyond the bounds.
+names out of order or twice, content of a `.git` at the root in any spelling, unknown kinds and sizes beyond the bounds.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _check(entry: Entry, before: bytes, at_root: bool) -> None:
     check_name(entry.name)
     if entry.name <= before:
         raise Corrupt(f"a directory out of order at {entry.name[:80]!a}")
-    if at_root and is_git(entry.name):
+    if at_root and is_git(entry.name) and entry.kind != "skip":
         raise Corrupt("a snapshot that holds the root's .git")
     _check_entry(entry)
 

@@ -10,9 +10,12 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 
 from relight.errors import NotFound
 from relight.journal import restore as journal
+from relight.journal.storemarks import HEAD_BYTES, PAGE_BYTES, database_of, is_database, may_be_database
+from relight.journal.storemarks import is_content as is_store_content
 from relight.model.snapshot import Choice, Decision, Entry, RestorePlan, RestoreRecord, Snapshot
 from relight.workspaces.tree.manifest import Flat, Manifests
 from relight.workspaces.tree.restorelog import RestoreLog
+from relight.workspaces.tree.stores import is_our_log
 
 
 class Planner:
@@ -101,13 +104,51 @@ class Planner:
         wanted, found = self._manifests.differing(tree, self._manifests.record(safety.id).tree)
         last = self._last(known, found)
         own = self._held(held, [path for path in found if path not in wanted])
+        stores = self._stores(wanted, found, self._manifests.record(safety.id).tree)
 
         def decide(choice: Choice, exact: bool, paths: tuple[bytes, ...], below: bool) -> Decision:
             return journal.decide(
-                target=wanted, current=found, last=last, held=own, choice=choice, exact=exact, paths=paths, below=below
+                target=wanted,
+                current=found,
+                last=last,
+                held=own,
+                stores=stores,
+                choice=choice,
+                exact=exact,
+                paths=paths,
+                below=below,
             )
 
         return decide
+
+    def _stores(self, wanted: Flat, found: Flat, disk: bytes) -> set[bytes]:
+        """What belongs to a store: on disk, or among what the target holds, since older versions captured stores too.
+
+        A log that belongs beside a database must not come back to one that is in use: SQLite would take it for its own.
+        """
+        stores = {path for path, entry in found.items() if _is_store(entry)}
+        stores.update(
+            path for path, entry in wanted.items() if self._is_captured_store(entry, wanted.get(path + b"-wal"))
+        )
+        for path in wanted:
+            parent, slash, name = path.rpartition(b"/")
+            database = database_of(name)
+            if database is not None:
+                beside = parent + slash + database
+                if beside in stores or _is_store(self._manifests.find(disk, beside)):
+                    stores.add(path)
+        return stores
+
+    def _is_captured_store(self, entry: Entry, log: Entry | None) -> bool:
+        """By its content. A database is whole pages, a segment has its ending: nothing else is read for it."""
+        pages = entry.size_bytes >= PAGE_BYTES and entry.size_bytes % PAGE_BYTES == 0
+        if entry.kind not in ("file", "big") or not (pages or entry.name.endswith((b".seg", b".idx"))):
+            return False
+        head = next(self._manifests.content(entry), b"")[:HEAD_BYTES]
+        if may_be_database(head) and log is not None and log.kind in ("file", "big"):
+            first = next(self._manifests.content(log), b"")
+            return is_our_log(lambda size, at: first[at : at + size])
+        return is_database(head) or is_store_content(head)
 
     def _last(self, known: bytes, found: Flat) -> Flat:
         """What the session last knew of the paths on disk. The modes that an interrupted restore left are its own."""
@@ -145,6 +186,10 @@ class Planner:
 def is_content(entry: Entry | None) -> bool:
     """Whether a snapshot holds something there, rather than the note that it was left out."""
     return entry is not None and entry.kind != "skip"
+
+
+def _is_store(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == "skip" and entry.ref == b"store"
 
 
 def _is_hidden(entry: Entry) -> bool:

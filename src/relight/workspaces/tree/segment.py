@@ -16,9 +16,10 @@ import zlib
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
+from relight.journal.storemarks import SEGMENT_MAGIC
 from relight.workspaces.tree.objects import HASH_BYTES, OBJECT_MOST_BYTES
 
-MAGIC: Final = b"RLSEG1\n\0"
+MAGIC: Final = SEGMENT_MAGIC
 PLAIN, ZSTD, DELTA, PATCH = 0, 1, 2, 3
 """as it is; compressed; compressed against another object; another object with a piece replaced"""
 

@@ -16,6 +16,7 @@ from relight.workspaces.tree.looking import Job, Run
 from relight.workspaces.tree.memory import Memory
 from relight.workspaces.tree.objects import digest, encode_snapshot
 from relight.workspaces.tree.pool import Pool
+from relight.workspaces.tree.stores import Stores
 from relight.workspaces.tree.watch import Watcher
 
 WORKERS: Final = 2
@@ -25,26 +26,26 @@ BATCH: Final = 32
 REPOSITORIES_MOST: Final = 256
 
 
-def read_files(run: Run, root_fd: int, pool: Pool) -> None:
+def read_files(run: Run, root_fd: int, pool: Pool, stores: Stores) -> None:
     """Every file that may have changed is in the pool, or its entry says why not."""
     jobs = run.jobs
     jobs.sort(key=lambda job: job.former is not None and job.former.kind != "skip")  # new ones first
     if len(jobs) <= INLINE_JOBS:
         for job in jobs:
-            run.take(job, _capture(run, job, root_fd, pool))
+            run.take(job, _capture(run, job, root_fd, pool, stores))
         return
     batches = [jobs[at : at + BATCH] for at in range(0, len(jobs), BATCH)]
     with ThreadPoolExecutor(WORKERS) as workers:
-        done = workers.map(lambda batch: [_capture(run, job, root_fd, pool) for job in batch], batches)
+        done = workers.map(lambda batch: [_capture(run, job, root_fd, pool, stores) for job in batch], batches)
         for batch, found in zip(batches, done, strict=True):
             for job, one in zip(batch, found, strict=True):
                 run.take(job, one)
 
 
-def _capture(run: Run, job: Job, root_fd: int, pool: Pool) -> Captured:
+def _capture(run: Run, job: Job, root_fd: int, pool: Pool, stores: Stores) -> Captured:
     if run.is_over_budget():
         return Captured(skip(job.name, "budget"), True, 0)
-    found = capture(root_fd, job.path, pool, job.former, run.policy.file_most_bytes)
+    found = capture(root_fd, job.path, pool, job.former, run.policy.file_most_bytes, stores)
     run.read_bytes += found.read_bytes
     return found
 

@@ -22,6 +22,7 @@ from relight.workspaces.tree.looking import Look, Run
 from relight.workspaces.tree.policy import TreePolicy
 from relight.workspaces.tree.pool import Pool
 from relight.workspaces.tree.scan import Stat
+from relight.workspaces.tree.stores import Stores
 from relight.workspaces.tree.watch import Watcher
 
 
@@ -35,12 +36,12 @@ class Tracker:
         pool: Pool,
         policy: TreePolicy,
         *,
-        store_paths: frozenset[bytes],
+        stores: Stores,
         cache: Path | None,
     ) -> None:
         self._root, self._root_fd, self._pool, self._policy = root, root_fd, pool, policy
-        self._store_paths = store_paths
-        self._finder = Finder(root, root_fd, pool, policy, Look(root_fd, policy, store_paths))
+        self._stores = stores
+        self._finder = Finder(root, root_fd, pool, policy, Look(root_fd, policy, stores))
         self._cache = cache
         self._changed_since_save = 0
         self._bound_to = f"{os.fstat(root_fd).st_ino}:{policy.fingerprint()}:{root.hex()}"
@@ -69,7 +70,7 @@ class Tracker:
             known = finder.memory
             if known.record is not None and run.found_nothing and not known.repositories:
                 return known.last, known.record, tier, run
-            storing.read_files(run, self._root_fd, pool)
+            storing.read_files(run, self._root_fd, pool, self._stores)
             if run.unreadable and self._policy.unreadable == "error":
                 raise SnapshotIncomplete(os.fsdecode(self._root), run.unreadable)
             pool.check_room()
@@ -119,7 +120,7 @@ class Tracker:
 
     def fresh(self) -> Tracker:
         """One that knows nothing yet and captures the same: for the audit."""
-        made = Tracker(self._root, self._root_fd, self._pool, self._policy, store_paths=self._store_paths, cache=None)
+        made = Tracker(self._root, self._root_fd, self._pool, self._policy, stores=self._stores, cache=None)
         made._finder.include = self._finder.include
         return made
 

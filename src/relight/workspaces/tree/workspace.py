@@ -46,6 +46,7 @@ from relight.workspaces.tree.planning import Planner
 from relight.workspaces.tree.policy import TreePolicy
 from relight.workspaces.tree.pool import Pool
 from relight.workspaces.tree.restorelog import RestoreLog
+from relight.workspaces.tree.stores import Stores, is_marked
 from relight.workspaces.tree.track import Tracker
 
 DEFAULT_POLICY = TreePolicy()
@@ -84,12 +85,13 @@ class TreeWorkspace:
         """
         self.path, self._name = Path(path).absolute(), name
         self._path_text = str(self.path)
-        kept = (blobs, *(space.paths if space is not None else ()))
-        own = (*kept, *store)
-        identity.check_fit(name, self.path, kept)
+        own = (blobs, *(space.paths if space is not None else ()), *store)
+        identity.check_fit(name, self.path, own)
         self._lock = threading.RLock()
         self._root_fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
+            if is_marked(self._root_fd):
+                raise WorkspaceUnusable(name, str(self.path), "it is a directory of a relight store")
             self.pool = self.pool_kind(blobs, key or workspace_key(self.path), rows, space)
             self._open(policy, own, adopt)
         except BaseException:
@@ -109,7 +111,12 @@ class TreeWorkspace:
         self._check_identity(found)
         self._log = RestoreLog(home / "restores")
         self._tracker = Tracker(
-            os.fsencode(real), self._root_fd, self.pool, policy, store_paths=_inside(own, real), cache=home / "memory"
+            os.fsencode(real),
+            self._root_fd,
+            self.pool,
+            policy,
+            stores=Stores(self._root_fd, real, own),
+            cache=home / "memory",
         )
         self._planner = Planner(self._manifests, self._log, self.snapshot, self._tracker.include_paths)
         self._carrier = Carrier(
@@ -321,14 +328,3 @@ class TreeWorkspace:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-def _inside(own: Iterable[Path], root: Path) -> frozenset[bytes]:
-    """The store's files that lie in the workspace, with what SQLite puts beside them."""
-    found: set[bytes] = set()
-    for path in own:
-        real = path.resolve()
-        if root in real.parents:
-            relative = os.fsencode(real.relative_to(root))
-            found.update(relative + suffix for suffix in (b"", b"-wal", b"-shm", b"-journal"))
-    return frozenset(found)

@@ -15,11 +15,12 @@ import tempfile
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from relight.journal.storemarks import PART_MAGIC
 from relight.workspaces.tree import segment
 from relight.workspaces.tree.objects import digest
 from relight.workspaces.tree.segment import Place, Record
 
-_MAGIC: Final = b"RLPRT1\n\0"
+_MAGIC: Final = PART_MAGIC
 _END: Final = b"RLPRTEND"
 _ROW: Final = struct.Struct("<32sIIIB32s")
 _NUMBERS: Final = struct.Struct("<II")

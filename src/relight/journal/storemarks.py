@@ -1,0 +1,65 @@
+"""How a relight store is known by its content, whatever it is called and wherever it lies.
+
+A database carries our application id in its header, or, until its log is written back, in the first page that the log
+holds. A directory of a store (content, run directory, server) holds a file with a fixed text. What belongs to a
+database by its name alone (log, index of the log, witness, content, run directory) is a store's if the file it is
+named after is one. Pure: who calls has read the bytes.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+APPLICATION_ID: Final = 0x524C4754
+"""RLGT: what `file` and we know our databases by"""
+MARK_NAME: Final = ".relight-store"
+MARK: Final = (
+    b"This directory belongs to a relight store. Workspaces that hold it leave it out of their snapshots,\n"
+    b"and no restore touches it. Do not remove this file.\n"
+)
+HEAD_BYTES: Final = 100
+"""of a database, a log, a segment: enough to know it"""
+PAGE_BYTES: Final = 512
+"""a database is a multiple of this"""
+SEGMENT_MAGIC: Final = b"RLSEG1\n\0"
+INDEX_MAGIC: Final = b"RLIDX"
+PART_MAGIC: Final = b"RLPRT1\n\0"
+
+_DATABASE: Final = b"SQLite format 3\0"
+_APPLICATION_ID: Final = APPLICATION_ID.to_bytes(4, "big")
+_APPLICATION_ID_AT: Final = 68
+_NO_APPLICATION: Final = bytes(4)
+_ENDINGS: Final = (b"-wal", b"-shm", b"-journal", b"-told", b".blobs", b".run")
+_BESIDE: Final = re.compile(rb"(.+?)(?:-wal|-shm|-journal|-told|\.blobs|\.run|-wal-damaged-[0-9a-f]+)", re.DOTALL)
+
+
+def is_database(head: bytes) -> bool:
+    """Whether a file that begins so is the database of a store."""
+    return _is_sqlite(head) and _id_in(head) == _APPLICATION_ID
+
+
+def may_be_database(head: bytes) -> bool:
+    """Whether it may be one whose first page is still in its log: made a moment ago."""
+    return _is_sqlite(head) and _id_in(head) == _NO_APPLICATION
+
+
+def is_content(head: bytes) -> bool:
+    """Whether a file that begins so holds captured files: a segment, its index, or a part kept off the machine."""
+    return head.startswith((SEGMENT_MAGIC, INDEX_MAGIC, PART_MAGIC))
+
+
+def database_of(name: bytes) -> bytes | None:
+    """The database that a name belongs to, if it is one of those a store has beside its database."""
+    if not name.endswith(_ENDINGS) and b"-wal-damaged-" not in name:
+        return None  # nearly all names, and there may be a million
+    found = _BESIDE.fullmatch(name)
+    return found.group(1) if found is not None else None
+
+
+def _is_sqlite(head: bytes) -> bool:
+    return head.startswith(_DATABASE) and len(head) >= HEAD_BYTES
+
+
+def _id_in(head: bytes) -> bytes:
+    return head[_APPLICATION_ID_AT : _APPLICATION_ID_AT + 4]
