@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import threading
 import time
 from collections import deque
 from pathlib import Path
@@ -89,6 +90,21 @@ def start_in_background(
         hints = [f"see what stands against it: relight resume {info.title} --dry-run"]
         raise AgentFailed(f"{info.title}: it did not start in the background", evidence=evidence, hints=hints)
     return Begun(info, child.pid, child)
+
+
+def sweep_in_background(store: str, *, by: str) -> None:
+    """The sweep of the day, in a process that outlives this one. A machine with no room for it sweeps another time."""
+    command = [sys.executable, "-P", "-m", "relight.cli", "sweep", "--due", "--by", by]
+    environment = {**os.environ, STORE_VARIABLE: store}
+    environment.pop(_TOKEN, None)
+    quiet = subprocess.DEVNULL
+    try:
+        child = subprocess.Popen(
+            command, stdin=quiet, stdout=quiet, stderr=quiet, start_new_session=True, env=environment
+        )
+    except OSError:
+        return
+    threading.Thread(target=child.wait, name="relight-sweep-reaper", daemon=True).start()
 
 
 def _wait(rl: Relight, before: SessionInfo, child: subprocess.Popen[bytes], seconds: float) -> SessionInfo:

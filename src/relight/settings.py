@@ -215,6 +215,12 @@ SETTINGS: Final = (
         meaning="How often a worker looks for sessions whose owner is lost; as `relight worker --sweep`.",
     ),
     Setting(
+        name="RELIGHT_RETENTION",
+        default="none: nothing is removed by itself (Redis: finished sessions expire after 7 days)",
+        meaning="How long finished sessions are kept, as `relight sweep --set` takes it: `7d`, `36h`, `2w` or `off`."
+        " Servers, workers and supervisors that have it make it the policy of the store, and sweep once a day.",
+    ),
+    Setting(
         name="RELIGHT_ENGINE",
         default="`procrastinate` on PostgreSQL where `relight[fleet]` is installed, else `embedded`",
         meaning="What wakes workers: `embedded` looks at the store, `procrastinate` keeps rows in the same database.",

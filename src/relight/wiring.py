@@ -114,6 +114,7 @@ def _context(
         environment=os.environ,
         workspaces=cache(lambda: _tree_workspaces(store)),
         tell=_tell,
+        sweep_apart=lambda: _sweep_apart(store),
         handed=_handed(),
     )
 
@@ -460,6 +461,15 @@ def _handed() -> dict[str, str]:
         return {}  # a program that a coding agent runs is not the session itself
     handed = {"session": os.environ.get("RELIGHT_SESSION"), "owner": os.environ.get("RELIGHT_OWNER")}
     return {key: value for key, value in handed.items() if value}
+
+
+def _sweep_apart(store: Store) -> None:
+    """`relight sweep --due`: it looks itself whether it is the one that may, and nobody waits for it."""
+    if store.url == "memory:":
+        return
+    from relight.background import sweep_in_background
+
+    sweep_in_background(store.url, by="a supervisor")
 
 
 def _tell(line: str) -> None:

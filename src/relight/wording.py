@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Final, Literal
 
 from relight.inert import one_line, shortened
+from relight.journal.retention import days_text
 from relight.model.info import AttentionKind, ResumePlan, SessionInfo
+from relight.model.policy import Policy
 from relight.model.status import LIVE, Status, headline
 
 Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
@@ -202,3 +204,13 @@ def environment(plan: ResumePlan) -> str:
     """Which of the variables that its first start had are set here; what is not set is a reason of its own."""
     found = [name for name, is_set in plan.environment.items() if is_set]
     return f"{', '.join(found)} {'is' if len(found) == 1 else 'are'} set" if found else ""
+
+
+def policy_text(policy: Policy) -> str:
+    """The retention policy of a store, as one sentence."""
+    if not policy.is_set:
+        return "no policy: nothing is removed by itself"
+    if policy.finished_days is None:
+        return f"off (set by {policy.set_by}): nothing is removed by itself"
+    days = days_text(policy.finished_days)
+    return f"finished sessions go {days} after their end, once a day (set by {policy.set_by}); unfinished ones never"

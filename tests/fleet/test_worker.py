@@ -271,6 +271,10 @@ def test_retention_runs_once_a_day_in_one_of_the_workers(world: World) -> None:
     workers = [SimulatedWorker(world, f"w{n}") for n in range(2)]
     for worker in workers:
         worker.pass_time(8)
+    assert sum(worker.attendants.tidied for worker in workers) == 0, "nobody set a policy"
+    workers[0].rl.set_retention(7.0)
+    for worker in workers:
+        worker.pass_time(8)
     assert sum(worker.attendants.tidied for worker in workers) == 1
     world.time.advance(86_400)
     for worker in workers:
@@ -358,6 +362,7 @@ def test_a_damaged_session_keeps_nobody_else_from_being_put_back(tmp_path: Path)
 
 def test_a_machine_that_cannot_start_the_daily_sweep_goes_on(world: World) -> None:
     worker = SimulatedWorker(world)
+    worker.rl.set_retention(7.0)
     worker.attendants.fail = OSError("no more processes")
     worker.step()
     assert ("not started", {"what": "retention", "error": "no more processes"}) in worker.lines

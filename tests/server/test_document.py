@@ -114,7 +114,8 @@ def test_every_route_of_the_surface_is_in_the_document(desk: Desk) -> None:
         DELETE /api/checkpoints/{ref}, GET /api/checkpoints/{ref}/can-resume, GET /api/checkpoints/{ref}/diff,
         POST /api/checkpoints/{ref}/resume, POST /api/checkpoints/{ref}/label, POST /api/agent/runs/resume,
         GET /api/attention, GET /api/actions, GET /api/events, GET /api/leases, GET /api/workers, GET /api/sweep,
-        POST /api/sweep, GET /api/tokens, POST /api/tokens, GET /api/stats, GET /healthz, GET /metrics, GET /login,
+        POST /api/sweep, GET /api/retention, POST /api/retention, GET /api/tokens,
+        POST /api/tokens, GET /api/stats, GET /healthz, GET /metrics, GET /login,
         GET /openapi.json
     """
     for one in wanted.split(","):

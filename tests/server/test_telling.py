@@ -16,13 +16,10 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
-from relight.machine import SystemClock
 from relight.server import tracing
-from relight.server.housekeeping import Housekeeping
 from relight.server.logs import LOG, JsonLines, PlainLines
 from relight.server.overview import Overview
 from relight.server.stories import resumes_of
-from relight.testing.clock import ManualClock
 from tests.docs.pages import ROOT
 from tests.server.conftest import fill
 from tests.server.desk import Desk
@@ -145,23 +142,6 @@ def test_requests_and_saves_are_traced_where_there_is_a_tracer(some: Desk) -> No
     assert request.attributes["http.response.status_code"] == 200
     assert save.context is not None and request.context is not None
     assert save.context.trace_id == request.context.trace_id
-
-
-def test_the_server_sweeps_once_a_day(tmp_path: Path) -> None:
-    clock = ManualClock(now_us=SystemClock().now_us())
-    desk = Desk(tmp_path / "p.db", clock=clock, sweep=True)
-    fill(desk.rl)
-    housekeeping = Housekeeping(desk.service)
-    housekeeping._sweep()
-    assert desk.rl.find("changelog") is not None, "seven days are not over"
-    swept = desk.service.state.meta("swept_us")
-    clock.advance(3600)
-    housekeeping._sweep()
-    assert desk.service.state.meta("swept_us") == swept
-    clock.advance(86_400)
-    housekeeping._sweep()
-    assert desk.service.state.meta("swept_us") != swept
-    desk.close()
 
 
 def test_what_a_resume_saved_is_counted_from_the_journal(desk: Desk) -> None:

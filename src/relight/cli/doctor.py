@@ -25,7 +25,7 @@ from relight.cli.verb import json_flag, verb
 from relight.errors import StoreError
 from relight.machine import SystemClock
 from relight.model.policy import Retention
-from relight.wording import DURABILITY, count, place, size
+from relight.wording import DURABILITY, count, place, policy_text, size
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -166,11 +166,17 @@ def _path_of(door: Door) -> Path | None:
 
 
 def _retention(rl: Relight) -> Finding:
-    policy = Retention()
-    over = rl.sweep(policy, dry_run=True)
-    due = f"; {count(len(over), 'session')} due now" if len(over) else ""
-    text = f"finished sessions are kept {policy.finished_days:g} days, unfinished ones for ever{due}"
-    return Finding("retention", text, cure="relight sweep --dry-run" if len(over) else "")
+    """What is removed by itself, and what that, or a policy of a week where there is none, would free now."""
+    policy = rl.retention
+    over = rl.sweep(dry_run=True)
+    freed = f"{count(len(over), 'session')}, {size(over.size_bytes + over.file_bytes)}"
+    if policy.finished_days is not None:
+        due = f"; due now: {freed}" if len(over) else ""
+        return Finding("retention", f"{policy_text(policy)}{due}")
+    kept = sum(rl.counts().get(status, 0) for status in Retention().statuses)
+    would = f"; of {count(kept, 'finished session')} a policy of 7 days would free {freed}" if kept else ""
+    cure = "relight sweep --dry-run, or every day: relight sweep --set 7d" if len(over) else ""
+    return Finding("retention", f"{policy_text(policy)}{would}", cure=cure)
 
 
 def _disk(path: Path) -> Finding:

@@ -25,14 +25,17 @@ from relight.errors import UsageError
 from relight.inert import one_line
 from relight.model.info import SessionInfo
 from relight.model.status import STATUSES, Status
-from relight.wording import GLYPHS, age, money, now_text, place, seconds_between, short_id, where
+from relight.wording import GLYPHS, age, count, money, now_text, place, seconds_between, short_id, size, where
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
+    from relight.engine.retaining import Kept
 
 ON_A_SCREEN: Final = 20
 COUNTED: Final = 1000
 STRIP: Final = 5
+LONG_DAYS: Final = 7.0
+"""after which a finished session that is still there is worth a line"""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _COLUMNS: Final = [
     Column("  STATUS"),
@@ -55,6 +58,8 @@ class Listing(NamedTuple):
     total: int
     filtered: bool
     needing: list[SessionInfo]
+    kept: Kept | None = None
+    """finished long ago and still there, because nobody set a retention policy; None where somebody did"""
 
 
 class Filters(NamedTuple):
@@ -173,6 +178,7 @@ def gather(rl: Relight, filters: Filters, sort: str, everything: bool, most: int
         total=sum(counts.values()),
         filtered=filters.any,
         needing=rl.attention(),
+        kept=rl.kept_longer_than(LONG_DAYS) if not rl.retention.is_set else None,
     )
 
 
@@ -307,3 +313,13 @@ def _foot(console: Console, listing: Listing) -> None:
         if console.out.terminal:
             console.lines([[]])
         console.say(Span(f"{'; '.join(parts)}. More: relight list --all", "dim"))
+    _tell_kept(console, listing.kept)
+
+
+def _tell_kept(console: Console, kept: Kept | None) -> None:
+    """What a policy would free. Nothing goes unasked."""
+    if kept is None or not kept.sessions:
+        return
+    number = f"{'at least ' if kept.more else ''}{count(kept.sessions, 'session')}"
+    text = f"{number} finished over {kept.days:g} days ago and are kept, {size(kept.size_bytes)} of journal."
+    console.say(Span(f"{text} Remove them: relight sweep; every day: relight sweep --set 7d", "dim"))

@@ -52,6 +52,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """where the files of sessions are captured; asked for only by sessions that have some"""
     tell: Callable[[str], None]
     """one line for the person at the terminal; silent where hints are off"""
+    sweep_apart: Callable[[], None]
+    """begin the sweep of the day in a process of its own, which outlives this one; nothing where a store has one
+    process only"""
     handed: dict[str, str]
     """RELIGHT_SESSION and RELIGHT_OWNER as a supervisor set them, taken by the first opening"""
     underway: Underway = msgspec.field(default_factory=Underway)

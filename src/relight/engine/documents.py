@@ -11,9 +11,11 @@ from typing import Any, Final
 
 import msgspec
 
+from relight.journal.retention import days_text
 from relight.model.call import Call
-from relight.model.checkpoint import Checkpoint
+from relight.model.checkpoint import Checkpoint, at
 from relight.model.info import ResumePlan, SessionInfo
+from relight.model.policy import Policy
 from relight.model.snapshot import RestorePlan
 
 SESSION_KEYS: Final = [
@@ -122,3 +124,14 @@ def encoded(document: Any) -> bytes:
     import json
 
     return json.dumps(document, ensure_ascii=True, default=str, separators=(",", ":")).encode("ascii")
+
+
+def retention_document(policy: Policy, last_sweep_us: int | None) -> dict[str, Any]:
+    """The store's policy, and when it was last swept by it. `retention` is null where nobody set one."""
+    return {
+        "retention": days_text(policy.finished_days) if policy.is_set else None,
+        "finished_days": policy.finished_days,
+        "set_by": policy.set_by or None,
+        "set_at": at(policy.set_us).isoformat() if policy.set_us is not None else None,
+        "last_sweep_at": at(last_sweep_us).isoformat() if last_sweep_us is not None else None,
+    }

@@ -26,6 +26,7 @@ from relight.engine.opening import create, evidence_of, gate, new_identity, refu
 from relight.engine.reading import Found, chain_of, newest_whole
 from relight.engine.recorder import Recorder
 from relight.engine.recovering import go_back_to_whole
+from relight.engine.retaining import burying
 from relight.errors import Conflict, Corrupt, HasForks, LeaseLost, NotFound
 from relight.journal.chain import broken_links, step_digest
 from relight.journal.codec import Undecodable, decode_records, encode_changes
@@ -352,7 +353,9 @@ def remove(context: Context, identities: Sequence[Identity]) -> None:
         others = [fork.name or fork.id for fork in forks if fork.id not in ids]
         if others:
             raise HasForks(identity.name or identity.id, others)
-    context.store.delete(ids)
+    if ids:
+        with burying(context, ids, policy=None):
+            context.store.delete(ids)
 
 
 def go_back(context: Context, identity: Identity, *, before: int | None = None) -> bool:

@@ -24,7 +24,7 @@ from relight.journal.describe import derived_status
 from relight.journal.jsonable import check_text
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import SessionInfo
-from relight.model.policy import Retention, RunPolicy
+from relight.model.policy import Policy, Retention, RunPolicy
 from relight.model.ref import check_label
 from relight.model.snapshot import Choice
 from relight.model.status import LIVE, headline
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
         operating,
         recovering,
         restoring,
+        retaining,
         session,
         shown,
         starting,
@@ -57,7 +58,7 @@ else:
     files, operating, recovering, restoring = map(Later, ("files", "operating", "recovering", "restoring"))
     session, starting, stopping, supervise = map(Later, ("session", "starting", "stopping", "supervise"))
     supervise_agent, sweeping, unbundling = map(Later, ("supervise_agent", "sweeping", "unbundling"))
-    joining, launching, shown = map(Later, ("joining", "launching", "shown"))
+    joining, launching, retaining, shown = map(Later, ("joining", "launching", "retaining", "shown"))
 
 
 __all__ = ["Loaded", "Relight"]
@@ -396,9 +397,23 @@ class Relight(Queueing):
         """Remove a checkpoint's labels and its capture of the files; the step stays, and the chain whole."""
         return sweeping.drop_checkpoint(self._context, resolve(self._context.store, ref))
 
-    def sweep(self, policy: Retention | None = None, *, dry_run: bool = False) -> sweeping.Removed:
-        """Remove finished sessions whose retention is over. Counted in what comes back."""
-        return sweeping.sweep(self._context, policy or Retention(), dry_run=dry_run)
+    def sweep(
+        self, policy: Retention | None = None, *, dry_run: bool = False, by: str = "a program"
+    ) -> sweeping.Removed:
+        """Remove finished sessions whose retention is over: by `policy`, else the store's, else 7 days. Counted
+        in what comes back. It is only ever done by who calls this; see `set_retention` for every day."""
+        days = self.retention.finished_days
+        chosen = policy or (Retention(finished_days=days) if days is not None else Retention())
+        return sweeping.sweep(self._context, chosen, dry_run=dry_run, by=by)
+
+    def set_retention(self, days: float | None, *, by: str = "a program") -> Policy:
+        """The store's policy: finished sessions are removed so many days after their end, once a day, by `serve`,
+        workers and supervisors. None: nothing is removed. Without a policy nothing ever is."""
+        return retaining.set_policy(self._context, days, by=by)
+
+    def sweep_if_due(self, *, by: str) -> sweeping.Removed | None:
+        """The sweep of the day under the store's policy; None where there is none, or where it was done already."""
+        return sweeping.sweep_if_due(self._context, by=by)
 
 
 def _here() -> dict[str, str]:

@@ -25,7 +25,9 @@ from relight.journal.resuming import plan_hash, plan_resume, plan_unreadable
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import AttentionKind, FilesState, Reason, ResumePlan, SessionInfo
+from relight.model.policy import Policy
 from relight.model.status import LIVE, Status
+from relight.model.tombstone import Tombstone
 from relight.ports.store import Query, Store
 
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
         operating,
         overseeing,
         restoring,
+        retaining,
         starting,
         surveying,
         tailing,
@@ -50,7 +53,7 @@ else:
     bundling, comparing, exporting, restoring = map(Later, ("bundling", "comparing", "exporting", "restoring"))
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
     unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
-    drilling = Later("drilling")
+    drilling, retaining = map(Later, ("drilling", "retaining"))
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +159,27 @@ class Reading:
     def counts(self) -> dict[Status, int]:
         """How many sessions there are, by stored status."""
         return self._context.store.count_sessions()
+
+    @property
+    def retention(self) -> Policy:
+        """What is removed by itself, and when: nothing, unless somebody set a policy."""
+        return retaining.policy_of(self._context)
+
+    def kept_longer_than(self, days: float) -> retaining.Kept:
+        """How many finished sessions ended longer ago, and what their journals take."""
+        return retaining.kept_longer_than(self._context, days)
+
+    def last_sweep_us(self) -> int | None:
+        """When the last sweep under the policy began, in microseconds since 1970."""
+        return retaining.last_sweep_us(self._context)
+
+    def removed(self, session: str) -> Tombstone | None:
+        """How a session went that is not there any more, by its full id; None where that is not known."""
+        return retaining.tombstone_of(self._context, session)
+
+    def removals(self, *, after: str = "") -> dict[str, Tombstone]:
+        """The removals that are remembered, oldest first, by names that grow; those after `after`."""
+        return retaining.tombstones(self._context, after=after)
 
     def export(self, ref: str) -> Iterator[exporting.Document]:
         """The session as (file name, document), one a step."""

@@ -12,6 +12,7 @@ from relight.engine.context import Context
 from relight.engine.listing import every_session
 from relight.engine.opening import evidence_of, refuse_if_held
 from relight.engine.reading import Found, chain_of
+from relight.engine.retaining import burying, claim_sweep
 from relight.errors import Conflict, Corrupt, HasForks, NotFound, RelightError, StoreUnavailable
 from relight.journal.lineage import owner_of
 from relight.journal.retention import due
@@ -21,6 +22,8 @@ from relight.ports.store import Query
 
 _MOST_FORKS: Final = 10_000
 _SWEEP_TRIES: Final = 20
+_SWEEP_ROUNDS: Final = 100
+"""of `max_sessions` each, in the sweep of one day"""
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,17 +75,46 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
     )
 
 
-def sweep(context: Context, policy: Retention, *, dry_run: bool = False) -> Removed:
-    """Remove finished sessions whose time is over; never an unfinished one, never one that a kept fork needs."""
+def sweep(context: Context, policy: Retention, *, dry_run: bool = False, by: str = "") -> Removed:
+    """Remove finished sessions whose time is over; never an unfinished one, never one that a kept fork needs.
+
+    `by`: who sweeps, as the tombstones and the audit log have it."""
     for _ in range(_SWEEP_TRIES):
         try:
-            return _sweep(context, policy, dry_run=dry_run)
+            return _sweep(context, policy, dry_run=dry_run, by=by)
         except Conflict:
             continue  # one of them was resumed or forked while we looked; look again
     raise Conflict("sessions kept changing while they were looked at; nothing was removed")
 
 
-def _sweep(context: Context, policy: Retention, *, dry_run: bool) -> Removed:
+def sweep_if_due(context: Context, *, by: str) -> Removed | None:
+    """The sweep of the day under the store's policy, by whoever asks for it first; None where there is nothing to do:
+    no policy, or a sweep within the last day."""
+    policy = claim_sweep(context)
+    if policy is None:
+        return None
+    removed = sweep(context, policy, by=by)
+    for _ in range(_SWEEP_ROUNDS):
+        if len(removed) % policy.max_sessions or not removed.sessions:
+            break
+        more = sweep(context, policy, by=by)
+        if not more.sessions:
+            break
+        removed = _together(removed, more)
+    return removed
+
+
+def _together(one: Removed, other: Removed) -> Removed:
+    return Removed(
+        sessions=one.sessions + other.sessions,
+        names=one.names + other.names,
+        steps=one.steps + other.steps,
+        size_bytes=one.size_bytes + other.size_bytes,
+        file_bytes=one.file_bytes + other.file_bytes,
+    )
+
+
+def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Removed:
     ended = [
         (record.identity, record.head)
         for record in every_session(context.store, Query(statuses=policy.statuses))
@@ -97,7 +129,8 @@ def _sweep(context: Context, policy: Retention, *, dry_run: bool) -> Removed:
         [pair for pair in ended if pair[0].id in going],
         dry_run=dry_run,
         thorough=False,
-        grace_seconds=policy.grace_seconds,
+        policy=policy,
+        by=by,
     )
 
 
@@ -122,7 +155,8 @@ def _remove(
     *,
     dry_run: bool,
     thorough: bool,
-    grace_seconds: float = 0.0,
+    policy: Retention | None = None,
+    by: str = "",
 ) -> Removed:
     removed = Removed(
         sessions=[identity.id for identity, _ in going],
@@ -135,8 +169,10 @@ def _remove(
         if any(identity.pools for identity, _ in going):
             context.workspaces().check_told()  # before, or their files would be left behind
         epochs = {identity.id: head.epoch for identity, head in going if head is not None}
-        context.store.delete(removed.sessions, epochs=epochs)
+        with burying(context, removed.sessions, policy=policy, by=by, steps=removed.steps, size=removed.size_bytes):
+            context.store.delete(removed.sessions, epochs=epochs)
         _clear_places(context, going)
+    grace_seconds = policy.grace_seconds if policy is not None else 0.0
     freed = _sweep_files(context, going, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
     return msgspec.structs.replace(removed, file_bytes=freed)
 

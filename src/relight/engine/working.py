@@ -17,13 +17,13 @@ import msgspec
 from relight.engine.context import Context
 from relight.engine.listing import every_session
 from relight.engine.queueing import find_queue
+from relight.engine.retaining import is_sweep_due
 from relight.engine.surveying import missing_roots
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, QueueFull, RelightError
 from relight.journal.codec import encode_changes
 from relight.journal.keeping import keepable, unkept
 from relight.journal.lining import fitting
 from relight.journal.taking_over import LOOK_BACK, after_loss, lost_because
-from relight.model.policy import DAY
 from relight.model.queueing import Worker
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE, StatusChange, headline
@@ -49,7 +49,6 @@ _AGAIN_SECONDS: Final = 2.0
 _AWAY_SECONDS: Final = 0.5
 _FORGET_SECONDS: Final = 3600.0
 """a worker that was silent for so long is not listed any more"""
-_RETENTION: Final = "retention"
 
 Log = Callable[[str, dict[str, Any]], None]
 """what happened, with its fields; one line each for whoever watches"""
@@ -505,9 +504,10 @@ class WorkLoop:
             self._log("store away", {"error": str(error)})  # the others forget it after a while
 
     def _tidy(self) -> None:
-        """Clear away records of workers long dead; once a day let retention remove what is over."""
+        """Clear away records of workers long dead; where the store has a policy, begin the sweep of the day. Of many
+        workers whose processes begin one, one claims it."""
         context = self._context
-        now, now_us = context.store.instant(), context.clock.now_us()
+        now = context.store.instant()
         for name, record in context.store.kept("worker").items():
             worker = unkept(record, Worker)
             fresh = worker is not None and worker.seen.timeline == now.timeline
@@ -515,10 +515,7 @@ class WorkLoop:
                 context.store.keep("worker", name, None)
         if not self._options.retention or self._tidying is not None:
             return
-        noted = context.store.kept("note").get(_RETENTION)
-        last_us = unkept(noted, int) if noted is not None else None
-        if last_us is None or not 0 <= now_us - last_us < DAY * 1e6:
-            context.store.keep("note", _RETENTION, keepable(now_us))
+        if is_sweep_due(context):
             try:
                 self._tidying = self._attendants.tidy()
             except OSError as error:  # no more processes: it is tried again tomorrow, sessions go before

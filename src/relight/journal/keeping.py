@@ -1,7 +1,8 @@
-"""Small records beside the sessions: what a queue allows, what it has given away, who works, what was removed. Sealed,
-data only.
+"""Small records beside the sessions: what a queue allows, what it has given away, who works, how long finished sessions
+are kept, what was removed. Sealed, data only.
 
-A record that fails its seal counts as not there: a queue without one allows everything, a worker says again who it is.
+A record that fails its seal counts as not there: a queue without one allows everything, a worker says again who it is,
+and without a retention policy nothing is removed.
 """
 
 from __future__ import annotations
@@ -11,15 +12,17 @@ from typing import Final, Literal, TypeVar
 
 import msgspec
 
+from relight.model.policy import StoredPolicy
 from relight.model.queueing import Queue, Slots, Worker
+from relight.model.tombstone import Tombstone
 
-KeptKind = Literal["queue", "slots", "worker", "note", "removed"]
+KeptKind = Literal["queue", "slots", "worker", "note", "removed", "policy", "tombstone"]
 SEAL_BYTES: Final = 8
 _DOMAIN: Final = b"relight kept record 1\n"
-_T = TypeVar("_T", Queue, Slots, Worker, int)
+_T = TypeVar("_T", Queue, Slots, Worker, StoredPolicy, Tombstone, int)
 
 
-def keepable(record: Queue | Slots | Worker | int) -> bytes:
+def keepable(record: Queue | Slots | Worker | StoredPolicy | Tombstone | int) -> bytes:
     """As stored: its seal, then its bytes."""
     body = msgspec.msgpack.encode(record)
     return sha256(_DOMAIN + body).digest()[:SEAL_BYTES] + body

@@ -6,7 +6,9 @@ age. One that could still be resumed is unfinished, and goes only where a policy
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 from relight.model.policy import DAY, Retention
 from relight.model.session import Head, Identity
@@ -28,3 +30,30 @@ def due(
 
 def _is_over(head: Head, policy: Retention, limit_us: int) -> bool:
     return head.status in policy.statuses and head.ended_us is not None and head.ended_us <= limit_us
+
+
+_AGE: Final = re.compile(r"(\d{1,6}(?:\.\d{1,6})?)\s*(m|h|d|w)?")
+_UNIT_DAYS: Final = {"m": 1 / 1440, "h": 1 / 24, "d": 1.0, "w": 7.0}
+
+
+def retention_days(text: str) -> float | None:
+    """A setting as people write it: `7d`, `36h`, `2w`, or days; `off` is None. ValueError for anything else."""
+    given = text.strip().lower()
+    if given in ("off", "none", "never"):
+        return None
+    found = _AGE.fullmatch(given)
+    if found is None:
+        raise ValueError(f"not a retention: {text[:50]!a}; write 7d, 36h, 2w or off")
+    return float(found[1]) * _UNIT_DAYS[found[2] or "d"]
+
+
+def days_text(days: float | None) -> str:
+    """The same, as it is shown."""
+    if days is None:
+        return "off"
+    return f"{days:g}d" if days >= 1 or days == 0 else f"{days * 24:g}h"
+
+
+def is_due(last_us: int | None, now_us: int) -> bool:
+    """May a sweep begin? Once a day; a time in the future, of a clock that was wrong, does not stop it for ever."""
+    return last_us is None or not 0 <= now_us - last_us < DAY * 1e6

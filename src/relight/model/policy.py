@@ -24,6 +24,31 @@ class Retention(msgspec.Struct, frozen=True, kw_only=True):
     """captured files that no step names yet are kept for so long after they were written"""
 
 
+class StoredPolicy(msgspec.Struct, frozen=True, kw_only=True):
+    """The retention policy of a store, kept in it, the same for every process that uses it."""
+
+    finished_days: float | None
+    """so long after its end a finished session goes; None: somebody said that nothing goes"""
+    set_us: int
+    set_by: str
+    """who set it: a user on a host, the name of a token, or the setting RELIGHT_RETENTION"""
+
+
+class Policy(msgspec.Struct, frozen=True, kw_only=True):
+    """The retention policy that holds now, for this process on this store."""
+
+    finished_days: float | None
+    """None: nothing is removed"""
+    set_by: str
+    """empty: nobody set one"""
+    set_us: int | None = None
+
+    @property
+    def is_set(self) -> bool:
+        """Has somebody decided, be it that nothing goes?"""
+        return bool(self.set_by)
+
+
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
     """How often and how slowly something transient is tried again."""
 

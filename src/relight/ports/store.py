@@ -222,6 +222,11 @@ class Store(Protocol):
         """Write a small record in the place of the one before, or remove it; durable on return."""
         ...
 
+    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+        """Write a small record where the present one is `before`, None for none, in one transaction; False, and nothing
+        is written, where it is another. Of several that exchange the same one, one succeeds."""
+        ...
+
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         """All small records of a kind, by name."""
         ...

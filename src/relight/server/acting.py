@@ -21,6 +21,8 @@ from starlette.responses import Response
 from relight.engine.documents import encoded, plan_document
 from relight.engine.library import Relight
 from relight.errors import PlanMoved, RelightError, StoreUnavailable, UsageError
+from relight.journal.retention import days_text
+from relight.model.tombstone import Tombstone
 from relight.ports.clock import Clock
 from relight.refusals import KeyBusy, KeyReused, TooMany
 from relight.server.guard import principal_of
@@ -247,6 +249,25 @@ class Acting:
         marks = ", ".join("?" * len(values))
         rows = self._state.rows(f"INSERT INTO actions ({columns}) VALUES ({marks}, 'begun') RETURNING id", values)
         return int(rows[0][0])
+
+    def note_swept(self, session: str, name: str | None, removal: Tombstone) -> None:
+        """An entry for a session that a retention policy removed; once, however many look."""
+        days = days_text(removal.finished_days)
+        with self._state.together():
+            if self._state.rows("SELECT 1 FROM actions WHERE verb = 'sweep' AND session = ?", (session,)):
+                return
+            self._state.rows(
+                "INSERT INTO actions (at_us, who, scope, verb, session, name, why, asked, outcome)"
+                " VALUES (?, ?, 'policy', 'sweep', ?, ?, ?, ?, 'done')",
+                (
+                    removal.at_us,
+                    removal.by,
+                    session,
+                    name if name != session else None,
+                    f"the retention policy: finished sessions go {days} after their end",
+                    json.dumps({"retention": days}),
+                ),
+            )
 
     def _look(self, ref: str | None) -> dict[str, Any] | None:
         """A session in a line of the log."""

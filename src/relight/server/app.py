@@ -43,6 +43,7 @@ from relight.server.housekeeping import Housekeeping
 from relight.server.measured import watched
 from relight.server.metrics import Metrics
 from relight.server.pages import router as pages
+from relight.server.removed import removed_problem
 from relight.server.service import Service
 from relight.server.settings import ServerSettings
 from relight.server.starting import Starter
@@ -88,6 +89,7 @@ def create_app(
     openapi.install(app)
     app.include_router(pages.pages(service), include_in_schema=False)
     app.state.error_page = pages.error_page
+    app.state.removed = removed_problem
     app.add_middleware(Gate, guard=guard)
     app.add_middleware(Frame, metrics=service.metrics, secure=settings.secure)
     return app

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final
 
@@ -104,6 +105,12 @@ def answer_problem(request: Request, problem: Problem) -> Response:
     return problem.response()
 
 
+def _gone(request: Request) -> Problem | None:
+    """Where what was not found is a session that was removed: when, by whom and why."""
+    look: Callable[[Request], Problem | None] | None = getattr(request.app.state, "removed", None)
+    return look(request) if look is not None else None
+
+
 def path_of(request: Request) -> str:
     """The path as the router sees it; `request.url` is put together with the Host header, which can lead it astray."""
     path = request.scope["path"]
@@ -125,6 +132,10 @@ def install(app: FastAPI) -> None:
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, RelightError)
         more = {"plan": plan} if (plan := getattr(error, "plan", None)) is not None else {}
+        if isinstance(error, NotFound):
+            gone = await asyncio.to_thread(_gone, request)
+            if gone is not None:
+                return answer_problem(request, gone)
         if isinstance(error, Unauthorised):
             LOG.info("refused", extra={"code": error.code, "path": path_of(request)})
         return answer_problem(request, problem_of(error, **more))

@@ -290,6 +290,17 @@ class RemovedDocument(BaseModel):
     dry_run: bool
 
 
+class RetentionDocument(BaseModel):
+    """How long finished sessions are kept."""
+
+    retention: str | None
+    """`7d`, `off`, or null: nobody has set one, and nothing is removed"""
+    finished_days: float | None
+    set_by: str | None
+    set_at: datetime | None
+    last_sweep_at: datetime | None
+
+
 class VerifiedDocument(BaseModel):
     """Every digest was read."""
 

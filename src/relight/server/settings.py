@@ -56,8 +56,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """answers under an idempotency key are kept so long"""
     most_actions: int = 100_000
     """audit entries that are kept; the oldest go"""
-    sweep_hours: float = 24.0
     sweep: bool = True
+    """take part in the daily sweep, where the store has a retention policy"""
     upkeep: bool = True
     """every digest is read, and a restore tried, once a day"""
     log: Literal["text", "json"] = "text"

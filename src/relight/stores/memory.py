@@ -226,6 +226,13 @@ class MemoryStore:
             else:
                 self._kept[kind, name] = record
 
+    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+        with self._lock:
+            if self._kept.get((kind, name)) != before:
+                return False
+            self._kept[kind, name] = record
+            return True
+
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         with self._lock:
             return {name: record for (known, name), record in sorted(self._kept.items()) if known == kind}

@@ -1,4 +1,4 @@
-"""`/api/leases`, `/api/workers`, `/api/sweep`: what an operator looks at, and the one thing to run by hand."""
+"""`/api/leases`, `/api/workers`, `/api/sweep`, `/api/retention`: what an operator looks at and decides."""
 
 from __future__ import annotations
 
@@ -9,24 +9,41 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
+from relight.engine.documents import retention_document
 from relight.engine.library import Relight
+from relight.errors import UsageError
+from relight.journal.retention import retention_days
 from relight.model.policy import Retention
 from relight.server.acting import Done
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Limit
+from relight.server.guard import principal_of
 from relight.server.routes import answer, get, page_document, post
-from relight.server.schemas import LeaseDocument, Page, RemovedDocument
+from relight.server.schemas import LeaseDocument, Page, RemovedDocument, RetentionDocument
 from relight.server.service import Served
 
 router = APIRouter()
 _TAG = "operations"
-Days = Annotated[float, Query(ge=0, le=36_500, description="Finished sessions are kept so long.")]
+Days = Annotated[
+    float | None,
+    Query(ge=0, le=36_500, description="Finished sessions are kept so long; else as the store's policy says, else 7."),
+]
 
 
 class SweepBody(Why):
     """What is over."""
 
-    days: Annotated[float, Field(ge=0, le=36_500)] = 7.0
+    days: Annotated[float, Field(ge=0, le=36_500)] | None = Field(
+        default=None, description="else what the store's policy says, else 7"
+    )
+
+
+class RetentionBody(Why):
+    """How long finished sessions are kept."""
+
+    retention: Annotated[str, Field(min_length=1, max_length=50)] = Field(
+        description="`7d`, `36h`, `2w`, or `off`: nothing is removed by itself", examples=["7d"]
+    )
 
 
 @get(router, "/api/leases", model=Page[LeaseDocument], tag=_TAG)
@@ -49,9 +66,9 @@ def list_queues(request: Request, served: Served) -> Response:
 
 
 @get(router, "/api/sweep", model=RemovedDocument, tag=_TAG)
-def sweep_preview(request: Request, served: Served, days: Days = 7.0) -> Response:
+def sweep_preview(request: Request, served: Served, days: Days = None) -> Response:
     """What a sweep would remove; nothing is."""
-    removed = served.rl.sweep(Retention(finished_days=days), dry_run=True)
+    removed = served.rl.sweep(_policy(days), dry_run=True)
     return answer(request, msgspec.to_builtins(removed))
 
 
@@ -59,9 +76,37 @@ def sweep_preview(request: Request, served: Served, days: Days = 7.0) -> Respons
 def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Response:
     """Remove what finished longer ago than it is kept. Unfinished sessions never go."""
     body = body or SweepBody()
+    who = principal_of(request).name
 
     def do(rl: Relight) -> Done:
-        removed = rl.sweep(Retention(finished_days=body.days))
+        removed = rl.sweep(_policy(body.days), by=f"{who} over HTTP")
         return Done(document=msgspec.to_builtins(removed))
 
     return served.acting.answer(request, "sweep", None, do, asked=body.model_dump(), why=body.why)
+
+
+@get(router, "/api/retention", model=RetentionDocument, tag=_TAG)
+def retention(request: Request, served: Served) -> Response:
+    """The store's retention policy. Without one nothing is removed by itself."""
+    return answer(request, retention_document(served.rl.retention, served.rl.last_sweep_us()))
+
+
+@post(router, "/api/retention", model=RetentionDocument, scope="admin", tag=_TAG, errors=(409,))
+def set_retention(request: Request, served: Served, body: RetentionBody) -> Response:
+    """Set it, for every process that uses the store: from now on finished sessions go so long after their end, once a
+    day. Nothing is removed by this request."""
+    who = principal_of(request).name
+
+    def do(rl: Relight) -> Done:
+        try:
+            days = retention_days(body.retention)
+        except ValueError as error:
+            raise UsageError(str(error)) from None
+        policy = rl.set_retention(days, by=f"{who} over HTTP")
+        return Done(document=retention_document(policy, rl.last_sweep_us()))
+
+    return served.acting.answer(request, "retention", None, do, asked=body.model_dump(), why=body.why)
+
+
+def _policy(days: float | None) -> Retention | None:
+    return Retention(finished_days=days) if days is not None else None

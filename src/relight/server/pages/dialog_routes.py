@@ -9,7 +9,7 @@ from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
 from relight.model.ref import parse_ref
-from relight.server.pages.dialogs import Dialog, dialog, sweep_dialog
+from relight.server.pages.dialogs import Dialog, dialog, retention_dialog, sweep_dialog
 from relight.server.pages.rendering import answer
 from relight.server.pages.session_routes import found
 from relight.server.pages.several import archive_dialog, resume_dialog
@@ -44,6 +44,10 @@ def add(router: APIRouter, site: Site) -> None:
     @router.get("/operations/do/sweep", response_class=HTMLResponse)
     def sweep(request: Request) -> Response:
         return _shown(site, request, sweep_dialog(site.rl), home="/operations")
+
+    @router.get("/operations/do/retention", response_class=HTMLResponse)
+    def retention(request: Request) -> Response:
+        return _shown(site, request, retention_dialog(site.rl), home="/operations")
 
 
 def _shown(site: Site, request: Request, made: Dialog, *, home: str) -> Response:

@@ -17,6 +17,7 @@ import msgspec
 from relight import wording as words
 from relight.errors import NotFound, RelightError
 from relight.inert import shortened
+from relight.journal.retention import days_text
 from relight.journal.undoing import next_undo
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE
@@ -535,4 +536,32 @@ def sweep_dialog(rl: Relight) -> Dialog:
         danger=True,
         why_not="" if len(going) else "nothing is due",
         done="swept",
+    )
+
+
+def retention_dialog(rl: Relight) -> Dialog:
+    """How long finished sessions are kept, and what a week would remove."""
+    policy = rl.retention
+    would = rl.kept_longer_than(policy.finished_days if policy.finished_days is not None else 7.0)
+    number = f"{'at least ' if would.more else ''}{words.count(would.sessions, 'session')}"
+    now = days_text(policy.finished_days) if policy.is_set else "7d"
+    return Dialog(
+        title="Retention",
+        confirm="Set",
+        happens="Finished sessions are removed so long after their end, once a day, by servers, workers and supervisors"
+        " of this store. Nothing is removed by setting it.",
+        kept="Unfinished sessions, and those that a kept fork reads from. What was removed stands in the audit log.",
+        back="Set it to off: nothing more is removed. What was removed does not come back.",
+        command=f"relight sweep --set {now}",
+        path="/api/retention",
+        lines=[
+            ("now", words.policy_text(policy), ""),
+            ("over", f"{number} finished over {days_text(would.days)} ago, {words.size(would.size_bytes)}", ""),
+        ],
+        fields=[
+            Field(kind="line", name="retention", label="Keep for", required=True, value=now, hint="7d, 36h, 2w, off")
+        ],
+        danger=True,
+        why_not=f"{policy.set_by} is set for this server, and decides" if policy.set_by == "RELIGHT_RETENTION" else "",
+        done="the policy is set",
     )

@@ -11,6 +11,8 @@ from starlette.responses import HTMLResponse, Response
 
 from relight import wording as words
 from relight.errors import Corrupt, StoreError
+from relight.journal.retention import days_text
+from relight.model.policy import Retention
 from relight.server.api.actions import action_document
 from relight.server.api.statistics import statistics
 from relight.server.pages import operations
@@ -69,6 +71,7 @@ def _now(site: Site) -> dict[str, Any]:
         "queues": operations.queue_rows(rl.queues(), now),
         "facts": facts + operations.upkeep_facts(site.service.upkeep, now) + ([saves] if saves is not None else []),
         "clock": _clock(needing, now),
+        "retention": words.policy_text(rl.retention),
     }
 
 
@@ -86,7 +89,9 @@ def _sweep(site: Site) -> tuple[str, bool]:
     freed = words.size(going.size_bytes + going.file_bytes)
     if not len(going):
         return "nothing is due", False
-    return f"would free {freed}: {words.count(len(going), 'session')} that finished over 7 days ago", True
+    days = site.rl.retention.finished_days
+    ago = days_text(Retention().finished_days if days is None else days)
+    return f"would free {freed}: {words.count(len(going), 'session')} that finished over {ago} ago", True
 
 
 def _actions(site: Site, before: int | None) -> tuple[list[operations.ActionRow], int | None]:

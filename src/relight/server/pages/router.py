@@ -6,8 +6,6 @@ is asked for with `part` answers with a fragment of itself; that is how live upd
 
 from __future__ import annotations
 
-import json
-
 from fastapi import APIRouter, Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
@@ -20,7 +18,7 @@ from relight.server.pages.rendering import answer, asset_response, render
 from relight.server.pages.sessions import adoptable, filters_of, listing
 from relight.server.pages.site import Site
 from relight.server.problems import Problem
-from relight.server.service import Service, service_of
+from relight.server.service import Service
 
 
 def pages(service: Service) -> APIRouter:
@@ -64,31 +62,4 @@ def _first(router: APIRouter, site: Site) -> None:
 def error_page(request: Request, problem: Problem) -> Response | None:
     """A problem for a person who looks at a page. Who is not let in gets no style: assets are guarded too."""
     inside = getattr(request.state, "principal", None) is not None
-    if inside and problem.status == 404:
-        problem = _removed(request) or problem
     return answer("error.html", status=problem.status, problem=problem, inside=inside)
-
-
-def _removed(request: Request) -> Problem | None:
-    """What is not there any more because somebody removed it through this server: when, by whom, what was freed."""
-    parts = request.url.path.split("/")
-    if len(parts) < 3 or parts[1] not in ("sessions", "checkpoints"):
-        return None
-    ref = parts[2].partition("@")[0]
-    rows = service_of(request).state.rows(
-        "SELECT at_us, who, name, session, why, before FROM actions"
-        " WHERE verb = 'remove' AND outcome = 'done' AND (session = ?1 OR name = ?1) ORDER BY id DESC LIMIT 1",
-        (ref[:200],),
-    )
-    if not rows:
-        return None
-    at_us, who, name, session, why, before = rows[0]
-    known = json.loads(before or "{}")
-    when = f"{at(at_us).astimezone():%Y-%m-%d %H:%M:%S}"
-    evidence = [f"removed {when} by {who}", f"it had {known.get('seq', 0)} steps, and was {known.get('status', '?')}"]
-    return Problem(
-        status=410,
-        code="RL-2001",
-        detail=f"{name or session} was removed, with every byte of it",
-        evidence=(*evidence, *([f"because {why}"] if why else [])),
-    )

@@ -80,6 +80,13 @@ def kept(cursor: Cursor, kind: KeptKind) -> dict[str, bytes]:
     return {from_bytes(name): record for name, record in rows if record}
 
 
+def locked_kept(cursor: Cursor, kind: KeptKind, name: str) -> bytes | None:
+    """One small record, which nobody else changes before this transaction ends; None where there is none."""
+    cursor.execute(SQL["begin_kept"], (kind, to_bytes(name)))
+    row = cursor.execute(SQL["lock_kept"], (kind, to_bytes(name))).fetchone()
+    return row[0] if row is not None and row[0] else None
+
+
 def keep(cursor: Cursor, kind: KeptKind, name: str, record: bytes | None) -> None:
     """Write one, or remove it."""
     if record is None:

@@ -178,6 +178,13 @@ class PostgresStore:
         with self._connections.transaction() as cursor:
             lines.keep(cursor, kind, name, record)
 
+    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+        with self._connections.transaction() as cursor:
+            if lines.locked_kept(cursor, kind, name) != before:
+                return False
+            lines.keep(cursor, kind, name, record)
+            return True
+
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         with self._connections.reading() as cursor:
             return lines.kept(cursor, kind)

@@ -104,6 +104,11 @@ class Lines:
         command: Words = ("HDEL", key, field) if record is None else ("HSET", key, field, record)
         self._server.transact([], [command])
 
+    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+        """Write one where the present one is `before`."""
+        key, field = self._keys.kept(kind), text_bytes(name)
+        return not self._server.transact([("field", key, field, before or b"")], [("HSET", key, field, record)]).failed
+
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         """All of a kind, by name."""
         found = self._server.ask("HGETALL", self._keys.kept(kind))

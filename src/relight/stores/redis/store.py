@@ -200,6 +200,9 @@ class RedisStore:
     def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
         self._journal.lines.keep(kind, name, record)
 
+    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+        return self._journal.lines.exchange(kind, name, before, record)
+
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         return self._journal.lines.kept(kind)
 

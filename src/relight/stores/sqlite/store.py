@@ -144,6 +144,13 @@ class SqliteStore:
         with self._writer.change() as cursor:
             lines.keep(cursor, kind, name, record)
 
+    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+        with self._writer.change() as cursor:
+            if lines.find_kept(cursor, kind, name) != before:
+                return False
+            lines.keep(cursor, kind, name, record)
+            return True
+
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         with self._readers.reading() as cursor:
             return lines.kept(cursor, kind)

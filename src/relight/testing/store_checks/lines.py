@@ -199,6 +199,18 @@ def small_records_are_kept_by_kind_and_name(trial: Trial) -> None:
     equal((store.kept("worker"), store.kept("queue")), ({"b": b"2"}, {"a": b"q"}), "one is gone, the others stay")
 
 
+def a_small_record_is_exchanged_by_one(trial: Trial) -> None:
+    """Of two that saw the same record, or none, one puts another in its place."""
+    store = trial.store
+    equal(store.exchange("note", "n", b"0", b"1"), False, "nothing is there to be exchanged")
+    equal(store.kept("note"), {}, "a refused exchange writes nothing")
+    equal(
+        [store.exchange("note", "n", None, b"1"), store.exchange("note", "n", None, b"2")], [True, False], "the first"
+    )
+    equal([store.exchange("note", "n", b"1", b"3"), store.exchange("note", "n", b"1", b"4")], [True, False], "the next")
+    equal(store.kept("note"), {"n": b"3"}, "what the successful ones wrote")
+
+
 CHECKS: tuple[Check, ...] = (
     a_session_stands_in_line_exactly_while_it_is_queued,
     the_greater_priority_goes_first_then_the_older,
@@ -211,4 +223,5 @@ CHECKS: tuple[Check, ...] = (
     a_queue_lets_so_many_work_at_once,
     a_queue_lets_so_many_start_in_a_while,
     small_records_are_kept_by_kind_and_name,
+    a_small_record_is_exchanged_by_one,
 )

@@ -1,0 +1,79 @@
+"""Retention over HTTP: a policy is set and seen, a server sweeps by it alone; what went is logged and answers 410."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from relight.machine import SystemClock
+from relight.server.housekeeping import Housekeeping
+from relight.testing.clock import ManualClock
+from tests.server.conftest import fill
+from tests.server.desk import Answer, Desk
+
+
+def test_a_server_removes_nothing_until_somebody_sets_a_policy(tmp_path: Path) -> None:
+    """W-A1."""
+    desk = Desk(tmp_path / "p.db", sweep=True)
+    fill(desk.rl)
+    housekeeping, client = Housekeeping(desk.service), desk.client()
+    session = desk.rl.get("changelog").id
+    housekeeping._sweep()
+    assert client.get("/api/retention").json()["retention"] is None
+    assert desk.rl.last_sweep_us() is None and desk.rl.find("changelog") is not None
+    assert client.post("/api/retention", json={"retention": "a week"}).status_code == 400
+    assert desk.client("operate").post("/api/retention", json={"retention": "7d"}).status_code == 403
+    set_ = client.post("/api/retention", json={"retention": "0d"}).json()
+    assert (set_["retention"], set_["set_by"]) == ("0d", "admin over HTTP")
+    assert desk.rl.find("changelog") is not None, "setting it removes nothing"
+    housekeeping._sweep()
+    assert desk.rl.find("changelog") is None and desk.rl.find("fix-login") is not None
+    entries = [one for one in client.get("/api/actions").json()["items"] if one["verb"] == "sweep"]
+    assert [(one["session"], one["name"], one["scope"]) for one in entries] == [(session, "changelog", "policy")]
+    assert "retention policy" in entries[0]["why"] and entries[0]["who"].startswith("serve on")
+    for ref in (session, "changelog", f"{session}@1"):
+        gone = Answer(client.get(f"/api/sessions/{ref}"))
+        assert (gone.status, gone.code) == (410, "RL-2001"), ref
+    page = client.get(f"/sessions/{session}", headers={"Accept": "text/html"})
+    assert page.status_code == 410 and "retention policy" in page.text
+    desk.close()
+
+
+def test_what_other_processes_removed_answers_410_and_policies_are_in_the_log(some: Desk) -> None:
+    client = some.client()
+    asked, swept = some.rl.get("port-to-uv").id, some.rl.get("changelog").id
+    some.rl.drop("port-to-uv")  # as `relight rm` does
+    some.rl.set_retention(0.0)
+    assert some.rl.sweep_if_due(by="worker w1") is not None
+    assert [client.get(f"/api/sessions/{one}").status_code for one in (asked, swept)] == [410, 410]
+    assert client.get(f"/api/checkpoints/{asked}@1").status_code == 410
+    housekeeping = Housekeeping(some.service)
+    housekeeping._seldom()
+    housekeeping._note_removals()
+    entries = [(one["verb"], one["session"], one["who"]) for one in client.get("/api/actions").json()["items"]]
+    assert entries == [("sweep", swept, "worker w1")], "once, and nothing of what a person removed by command"
+    assert client.get("/api/sessions/never-was").status_code == 404
+    with some.rl.session("again") as s:
+        s.append({"role": "user", "content": "x"})
+    assert client.get("/api/checkpoints/again@99").status_code == 404
+
+
+def test_a_server_sweeps_once_a_day(tmp_path: Path) -> None:
+    clock = ManualClock(now_us=SystemClock().now_us())
+    desk = Desk(tmp_path / "p.db", clock=clock, sweep=True)
+    desk.rl.set_retention(7.0)
+    housekeeping = Housekeeping(desk.service)
+    housekeeping._sweep()
+    first = desk.rl.last_sweep_us()
+    housekeeping._sweep()
+    assert desk.rl.last_sweep_us() == first is not None
+    desk.close()
+
+
+def test_the_operations_page_says_the_policy_and_offers_to_change_it(some: Desk) -> None:
+    client = some.client()
+    page = client.get("/operations").text
+    assert "no policy: nothing is removed by itself" in page and "/operations/do/retention" in page
+    asked = client.get("/operations/do/retention").text
+    assert "/api/retention" in asked and "relight sweep --set 7d" in asked
+    some.rl.set_retention(14.0, by="ada")
+    assert "finished sessions go 14d after their end, once a day (set by ada)" in client.get("/operations").text
