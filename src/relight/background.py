@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from relight.errors import AgentFailed, PlanMoved, RelightError
+from relight.machine import open_log
 from relight.model.info import SessionInfo
 from relight.ports.runtime import STORE_VARIABLE
 
@@ -69,7 +70,7 @@ def start_in_background(
     environment.pop(_TOKEN, None)  # an agent does not get the key to the server that started it
     log = rl.run_directory(before.id) / "supervisor.log"
     try:
-        with open(os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as kept:
+        with open(open_log(log), "ab") as kept:
             said_from = kept.tell()
             child = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True, env=environment

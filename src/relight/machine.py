@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import stat
 import time
 from functools import cache
 from pathlib import Path
@@ -88,10 +90,10 @@ def _pid_namespace(pid: int) -> str:
 def _pid_start(pid: int) -> int | None:
     """Start time in ticks since boot; None where there is no such process, or only its entry in the table is left."""
     try:
-        stat = Path(f"/proc/{pid}/stat").read_bytes()
+        fields_of = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
         return None
-    fields = stat.rpartition(b")")[2].split()
+    fields = fields_of.rpartition(b")")[2].split()
     if fields[0] in (b"Z", b"X"):
         return None
     return int(fields[19])
@@ -104,3 +106,15 @@ def write_private(path: Path, content: bytes) -> None:
     with os.fdopen(descriptor, "wb") as file:
         file.write(content)
     partial.replace(path)
+
+
+def open_log(path: Path) -> int:
+    """A descriptor to append to a private log. OSError where something else stands in its place: no link is followed,
+    and a file with another name elsewhere (a hard link) is not written to."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
+        os.close(descriptor)
+        raise OSError(errno.EPERM, "it is not a file of this user's own", str(path))
+    os.fchmod(descriptor, 0o600)
+    return descriptor

@@ -268,6 +268,12 @@ SETTINGS: Final = (
         for_people=False,
     ),
     Setting(
+        name="RELIGHT_CONFINED",
+        default="none",
+        meaning="Set by a sandbox: what a link in the agent's home leads to outside is not the agent's.",
+        for_people=False,
+    ),
+    Setting(
         name="RELIGHT_HOOK_DENY",
         default="none",
         meaning="What such a hook answers about a call that needs approval where nothing can be recorded.",

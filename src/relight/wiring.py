@@ -45,6 +45,9 @@ KNOWN: Final = (
 _SESSION: Final = re.compile(r"[0-9a-f]{32}")
 _POSTGRES: Final = ("postgresql", "postgres")
 _REDIS: Final = ("redis", "rediss", "unix")
+_OURS: Final = ("RELIGHT_STORE", "RELIGHT_OWNER", "RELIGHT_TOKEN", "RELIGHT_BLOBS")
+"""variables that lead to the store; a sandbox does not hand them in"""
+_OF_POSTGRES: Final = ("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE")
 
 
 def open(
@@ -357,10 +360,25 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
     if name == "sandbox":
         from relight.runtimes.sandbox import SandboxRuntime
 
-        homes = _run_root(store) / "homes"
-        writable = [_run_directory(store, session)] if session else []
-        return SandboxRuntime(plain, homes, writable=writable, network=network, session=session)
+        return SandboxRuntime(
+            plain,
+            _run_root(store) / "homes",
+            readable=[_run_directory(store, session)] if session else [],  # to reach the hooks' socket
+            network=network,
+            session=session,
+            private=_private_directories(store),
+            forgotten=(*_OURS, *(_OF_POSTGRES if store.url.partition("://")[0] in _POSTGRES else ())),
+        )
     raise UsageError(f"no runtime called {name!a}", hints=["there are: process, tmux, sandbox"])
+
+
+def _private_directories(store: Store) -> list[Path]:
+    """Where the store, its tokens, other sessions' files and their content lie: no sandbox shows them."""
+    found = [_data_directory(), _run_root(store)]
+    if getattr(store, "place", None) is None:
+        found.append(sqlite_path(store.url).absolute().parent)
+    blobs = _blobs()
+    return [*found, blobs] if blobs is not None else found
 
 
 def _run_directory(store: Store, session: str) -> Path:

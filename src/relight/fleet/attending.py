@@ -24,6 +24,7 @@ from typing import Final
 
 import msgspec
 
+from relight.machine import open_log
 from relight.ports.runtime import STORE_VARIABLE
 
 OWNER_VARIABLE: Final = "RELIGHT_ATTEND"
@@ -118,7 +119,7 @@ class ProcessAttendants:
 
     def start(self, session: str, *, owner: str | None, retries: int | None) -> ForkedAttendant | StartedAttendant:
         birth = Birth(words=[session, *([str(retries)] if retries is not None else [])], owner=owner or "")
-        log = os.open(self._run_directory(session) / _LOG, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        log = open_log(self._run_directory(session) / _LOG)
         try:
             if not self._forks:
                 return self._popen(["relight.cli.attend", *birth.words], log, {OWNER_VARIABLE: birth.owner})

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Final
 
 from relight.agents.native import jsonl
-from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in, recent
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, own_directory, place_in, recent
 from relight.ports.agent import Begun, Surroundings
 
 _LONGEST: Final = 200
@@ -23,7 +23,7 @@ def projects(surroundings: Surroundings) -> Path:
     """The directory with the sessions of all projects."""
     moved = surroundings.environment.get("CLAUDE_CONFIG_DIR")
     home = Path(surroundings.directory, moved) if moved else home_of(surroundings.environment) / ".claude"
-    return home / "projects"
+    return own_directory(home / "projects", surroundings.environment)
 
 
 def project_key(directory: str) -> str:

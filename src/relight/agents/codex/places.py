@@ -13,7 +13,7 @@ import msgspec
 
 from relight.agents.codex.rollout import META, payload_of
 from relight.agents.native import jsonl
-from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, place_in, recent
+from relight.agents.native.names import checked_id, home_of, inside, is_id, micros, own_directory, place_in, recent
 from relight.ports.agent import Begun, Line, Surroundings
 
 _ID_CHARS: Final = 36
@@ -35,12 +35,13 @@ class Providers(msgspec.Struct, frozen=True, kw_only=True):
 def codex_home(surroundings: Surroundings) -> Path:
     """Where it keeps everything."""
     moved = surroundings.environment.get("CODEX_HOME")
-    return Path(surroundings.directory, moved) if moved else home_of(surroundings.environment) / ".codex"
+    home = Path(surroundings.directory, moved) if moved else home_of(surroundings.environment) / ".codex"
+    return own_directory(home, surroundings.environment)
 
 
 def sessions_of(surroundings: Surroundings) -> Path:
     """The directory with all rollouts."""
-    return codex_home(surroundings) / "sessions"
+    return own_directory(codex_home(surroundings) / "sessions", surroundings.environment)
 
 
 def providers_of(surroundings: Surroundings) -> Providers:

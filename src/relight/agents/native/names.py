@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from relight.errors import UsageError
+from relight.ports.runtime import CONFINED_VARIABLE
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 _MOST_DIRECTORIES: Final = 500
@@ -75,6 +76,14 @@ def micros(value: Any) -> int | None:
 def home_of(environment: Mapping[str, str]) -> Path:
     """The user's home as a process with this environment sees it."""
     return Path(environment.get("HOME") or os.path.expanduser("~"))
+
+
+def own_directory(directory: Path, environment: Mapping[str, str]) -> Path:
+    """A directory of the agent's state. UsageError where the agent is confined to its home and a link leads out of it:
+    it could make us read and write, outside of its sandbox, what it may not."""
+    if environment.get(CONFINED_VARIABLE):
+        place_in(directory, home_of(environment))
+    return directory
 
 
 def inside(path: Path, home: Path) -> Path | None:

@@ -15,7 +15,8 @@ from msgspec import structs
 
 from relight import owned
 from relight.errors import AgentFailed, UsageError
-from relight.ports.runtime import SESSION_VARIABLE, Probe, Runtime
+from relight.ports.hooks import LOG_VARIABLE
+from relight.ports.runtime import CONFINED_VARIABLE, SESSION_VARIABLE, Probe, Runtime
 from relight.processes import program_of
 from relight.runtimes.sandbox import view
 from relight.runtimes.sandbox.child import SandboxChild, beyond
@@ -31,7 +32,9 @@ class SandboxRuntime:
     """Agents of `inner`, each in a view of its own.
 
     `homes`: where each session has its home, kept over restarts. `writable`, `readable`: directories that are let
-    through beside the workspace. `network`: False leaves only its own loopback.
+    through beside the workspace. `network`: False leaves only its own loopback. `private`: directories that are hidden
+    wherever they lie; `forgotten`: variables that are not handed in. What the supervisor writes must not be among what
+    is `writable`: a link that the agent puts in its place would be followed outside.
     """
 
     name = "sandbox"
@@ -45,8 +48,11 @@ class SandboxRuntime:
         readable: Sequence[str | Path] = (),
         network: bool = True,
         session: str = "",
+        private: Sequence[str | Path] = (),
+        forgotten: Sequence[str] = (),
     ) -> None:
         self._inner, self._homes, self._session = inner, homes, session
+        self._private, self._forgotten = view.unique(private), list(forgotten)
         self._writable, self._readable, self._network = view.unique(writable), view.unique(readable), network
         self._works = False
 
@@ -55,12 +61,12 @@ class SandboxRuntime:
         return self._inner.places
 
     def environment(self) -> dict[str, str]:
-        """Its home, where the session is known."""
-        return {"HOME": self._home(self._session)} if self._session else {}
+        """Its home, where the session is known, and that nothing outside of it is the agent's."""
+        return {"HOME": self._home(self._session), CONFINED_VARIABLE: "1"} if self._session else {}
 
     def check(self, command: Sequence[str], directory: str) -> None:
         self._inner.check(command, directory)
-        view.checked(directory)
+        view.checked(directory, self._private)
         self._try()
 
     def _try(self) -> None:
@@ -100,7 +106,7 @@ class SandboxRuntime:
         wall = self._inner.spawn(
             self.wrapped(command, directory, home),
             directory=directory,
-            environment={**environment, **view.variables(home)},
+            environment={**environment, **view.variables(home), LOG_VARIABLE: f"{home}/hook.log"},
             handle=handle,
             log=log,
             capture=capture,
@@ -109,14 +115,24 @@ class SandboxRuntime:
 
     def wrapped(self, command: Sequence[str], directory: str, home: str) -> list[str]:
         """The command behind the wall, word by word."""
-        where = view.checked(directory)
+        where = view.checked(directory, self._private)
         program = program_of(command[0], directory)
         if program is None:
             raise AgentFailed(f"cannot start {command[0]!a}: no such program")
-        seen = [*self._readable, *view.roots_of(program), *view.roots_of(sys.executable), _OURSELVES]
-        # a terminal that is ours too must not be typed into from inside (TIOCSTI); one of its own may
-        walls = view.walls(network=self._network, new_session=self._inner.name == "process")
-        openings = view.openings(readable=seen, writable=[home, where, *self._writable], directory=where)
+        roots = [root for one in (program, sys.executable) for root in view.roots_of(one, self._private)]
+        walls = view.walls(
+            network=self._network,
+            # a terminal that is ours too must not be typed into from inside (TIOCSTI); one of its own may
+            new_session=self._inner.name == "process",
+            private=self._private,
+            forgotten=self._forgotten,
+        )
+        openings = view.openings(
+            readable=[*self._readable, *roots, _OURSELVES],
+            writable=[home, where, *self._writable],
+            directory=where,
+            private=self._private,
+        )
         return ["bwrap", *walls, *openings, "--", *command]
 
     def _home(self, session: str) -> str:

@@ -1,7 +1,8 @@
 """What can be seen from inside: the system to read, the workspace and a home of the session's own to write.
 
-Hidden are the homes of all people, /tmp, and /run with the sockets of the machine's services. A program that lies in a
-hidden place is shown, to read: its directory, its package, and what its first line calls.
+Hidden are the homes of all people, /tmp, /run with the sockets of the machine's services, and whatever else the caller
+names as private (the store with its tokens and other sessions). A program that lies in a hidden place is shown, to
+read: its directory, its package, and what its first line calls.
 """
 
 from __future__ import annotations
@@ -25,36 +26,46 @@ _LINKS: Final = 40
 _FIRST_LINE: Final = 256
 
 
-def walls(*, network: bool, new_session: bool) -> list[str]:
-    """The options that do not depend on what runs inside."""
+def walls(*, network: bool, new_session: bool, private: Sequence[str] = (), forgotten: Sequence[str] = ()) -> list[str]:
+    """The options that do not depend on what runs inside. `forgotten`: variables it must not see."""
     words = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if network else ["--unshare-net"]
     words += ["--new-session"] if new_session else []
     if os.geteuid() == 0:
         words += ["--cap-drop", "ALL", *(word for one in _AS_ROOT for word in ("--cap-add", one))]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for place in _hidden():
+    for place in _outermost(_hidden(private)):
         words += ["--tmpfs", place]
     for place in _NAMES:
         words += ["--ro-bind-try", place, place]
-    for variable in _HOMES_ELSEWHERE:
+    for variable in (*_HOMES_ELSEWHERE, *forgotten):
         words += ["--unsetenv", variable]
     return words
 
 
-def openings(*, readable: Iterable[str], writable: Iterable[str], directory: str) -> list[str]:
+def openings(
+    *, readable: Iterable[str], writable: Iterable[str], directory: str, private: Sequence[str] = ()
+) -> list[str]:
     """What is let through the walls; each at its own path, those to write last."""
     words: list[str] = []
-    for path in sorted(path for path in set(readable) if _is_hidden(path) and os.access(path, os.R_OK)):
+    hidden = _hidden(private)
+    for path in sorted(path for path in set(readable) if _is_in(path, hidden) and os.access(path, os.R_OK)):
         words += ["--ro-bind", path, path]
     for path in sorted(set(writable)):
         words += ["--bind", path, path]
     return [*words, "--chdir", directory]
 
 
-def checked(directory: str) -> str:
-    """A directory that may be written to. UsageError where that would open everything."""
+def checked(directory: str, private: Sequence[str] = ()) -> str:
+    """A directory that may be written to. UsageError where that would open what is hidden."""
     whole = os.path.realpath(directory)
+    for place in private:
+        if os.path.commonpath([whole, place]) == whole:
+            hints = [
+                "choose a directory of its own for it: --workspace DIR",
+                "or keep the store elsewhere: RELIGHT_STORE",
+            ]
+            raise UsageError(f"{directory}: relight's own files lie in it ({place}); a sandbox hides them", hints=hints)
     for place in ("/", *_hidden()):
         if os.path.commonpath([whole, place]) == whole:
             hints = ["choose a directory of its own: relight run --workspace DIR --runtime sandbox -- COMMAND"]
@@ -62,14 +73,14 @@ def checked(directory: str) -> str:
     return whole
 
 
-def roots_of(program: str) -> list[str]:
+def roots_of(program: str, private: Sequence[str] = ()) -> list[str]:
     """What must be seen for a program to run: where it lies, every link on the way, its package, its interpreter."""
     found: list[str] = []
     for path in (program, *_interpreter_of(program)):
         for hop in _hops(path):
             where = os.path.dirname(hop)
-            found.append(hop if where in _hidden() or where == "/" else where)
-            found += _packages(hop)
+            found.append(hop if where in _hidden(private) or where == "/" else where)
+            found += _packages(hop, _hidden(private))
     return list(dict.fromkeys(found))
 
 
@@ -82,18 +93,13 @@ def _hops(path: str) -> Iterator[str]:
         path = os.path.normpath(os.path.join(os.path.dirname(path), os.readlink(path)))
 
 
-def _packages(path: str) -> Iterator[str]:
+def _packages(path: str, hidden: Sequence[str]) -> Iterator[str]:
     """The whole of an npm tree, a Python environment or an installation with bin and lib around a file."""
     parents = list(Path(path).parents)
     yield from (str(one) for one in reversed(parents) if one.name == "node_modules")
     yield from (str(one) for one in parents[:3] if os.path.isfile(one / "pyvenv.cfg"))
     prefix = parents[1] if len(parents) > 1 and parents[0].name == "bin" else None
-    if (
-        prefix is not None
-        and os.path.isdir(prefix / "lib")
-        and prefix.name != ".local"
-        and str(prefix) not in _hidden()
-    ):
+    if prefix is not None and os.path.isdir(prefix / "lib") and prefix.name != ".local" and str(prefix) not in hidden:
         yield str(prefix)
 
 
@@ -111,10 +117,15 @@ def _interpreter_of(program: str) -> list[str]:
     return words[:1] if words and os.path.exists(words[0]) else []
 
 
-def _hidden() -> list[str]:
+def _hidden(private: Sequence[str] = ()) -> list[str]:
     homes = {os.path.realpath(os.path.expanduser("~")), _home_of_user()}
-    places = [*_HIDDEN, *(home for home in homes if home not in ("", "/") and not home.startswith("/home/"))]
+    places = [*_HIDDEN, *(home for home in homes if home not in ("", "/") and not home.startswith("/home/")), *private]
     return list(dict.fromkeys(place for place in places if os.path.isdir(place) and not os.path.islink(place)))
+
+
+def _outermost(places: Sequence[str]) -> list[str]:
+    """Without those that lie in another one: there is nothing left of them to hide, and nothing to mount on."""
+    return [one for one in places if not any(one != other and _is_in(one, [other]) for other in places)]
 
 
 def _home_of_user() -> str:
@@ -124,8 +135,8 @@ def _home_of_user() -> str:
         return ""
 
 
-def _is_hidden(path: str) -> bool:
-    return any(os.path.commonpath([path, place]) == place for place in _hidden())
+def _is_in(path: str, places: Iterable[str]) -> bool:
+    return any(os.path.commonpath([path, place]) == place for place in places)
 
 
 def variables(home: str) -> dict[str, str]:
