@@ -1,76 +1,49 @@
-"""The same verbs, awaited. No logic of its own: every call is the synchronous one, made in a thread.
+"""The same verbs, awaited. No logic of its own: every call is the synchronous one, driven from the event loop.
 
-One durable commit costs many times a thread hop, so nothing is lost by it, and there is no second copy to drift.
-Coroutine functions given as model or tools run on the caller's event loop; a thread waits for them meanwhile.
+Coroutine functions given as model, tool, probe or to `once` run as tasks of the caller's event loop. Store calls and
+functions that are not coroutines run in threads (eventloop.py), so nothing here blocks the loop.
 
     async with relight.aio.open() as rl:
         async with await rl.session("fix-login") as s:
             await s.append({"role": "user", "content": "..."})
             await relight.aio.loop(s, model=my_async_model, tools=[my_async_tool])
+
+Cancelling, and `asyncio.timeout`, cancel the coroutine and await its end. A tool that is no coroutine cannot be
+stopped: the caller goes on, and the session keeps its lease until the tool has ended and its outcome is recorded. What
+was begun and has no outcome is in doubt, as after a crash.
 """
 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import functools
 import inspect
 import os
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Generator, Iterator
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
+from relight.engine import effects
 from relight.engine.library import Relight
-from relight.engine.loop import loop as _loop
+from relight.engine.loop import loop_program
+from relight.engine.reading import resolve
 from relight.engine.session import Session, StepBlock
-from relight.engine.tools import Tool, toolbox
+from relight.engine.tailing import POLL_SECONDS, Event, looks
+from relight.engine.tools import Tools, toolbox
+from relight.eventloop import Abandoned, alone, awaited, stored
+from relight.model.call import Call
+from relight.model.checkpoint import Checkpoint
+from relight.model.status import Status
+from relight.model.usage import Usage
 from relight.wiring import open as _open
 
-THREADS: Final = 64
-"""calls under way at once; tools that block for long each hold one"""
+_P = ParamSpec("_P")
+_T = TypeVar("_T")
 _END: Final = object()
-_threads = ThreadPoolExecutor(max_workers=THREADS, thread_name_prefix="relight-aio")
 
 
-async def _in_thread(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call it in a thread, in this task's context, and wrap what comes back."""
-    context = contextvars.copy_context()
-    bound = functools.partial(context.run, _on_loop_kept(function), *args, **kwargs)
-    return _wrapped(await asyncio.get_running_loop().run_in_executor(_threads, bound))
-
-
-def _on_loop_kept(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function, knowing the loop that awaits it."""
-    loop = asyncio.get_running_loop()
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        args = tuple(_blocking(value, loop) for value in args)
-        return function(*args, **{key: _blocking(value, loop) for key, value in kwargs.items()})
-
-    return call
-
-
-def _blocking(value: Any, loop: asyncio.AbstractEventLoop) -> Any:
-    """An argument as the synchronous side takes it: coroutine functions block, wrapped things are unwrapped."""
-    if isinstance(value, AsyncSession | AsyncRelight):
-        return value._sync
-    if inspect.iscoroutinefunction(value):
-
-        @functools.wraps(value)
-        def wait(*args: Any, **kwargs: Any) -> Any:
-            return asyncio.run_coroutine_threadsafe(value(*args, **kwargs), loop).result()
-
-        return wait
-    return value
-
-
-def _blocking_tools(tools: Any, loop: asyncio.AbstractEventLoop) -> dict[str, Tool]:
-    """Tools whose functions, and probes, may be coroutine functions."""
-    return {
-        name: Tool(name=one.name, run=_blocking(one.run, loop), effect=one.effect, probe=_blocking(one.probe, loop))
-        for name, one in toolbox(tools).items()
-    }
+def _unwrapped(value: Any) -> Any:
+    return value._sync if isinstance(value, AsyncSession | AsyncRelight) else value
 
 
 def _wrapped(value: Any) -> Any:
@@ -79,18 +52,62 @@ def _wrapped(value: Any) -> Any:
     if isinstance(value, Relight):
         return AsyncRelight(value)
     if isinstance(value, Iterator):
-        return _steps_of(value)
+        return _each(value)
     return value
 
 
-async def _steps_of(values: Iterator[Any]) -> AsyncIterator[Any]:
-    """An iterator whose every step is made in a thread."""
-    while (value := await _in_thread(next, values, _END)) is not _END:
-        yield value
+async def _each(values: Iterator[Any]) -> AsyncIterator[Any]:
+    """An iterator whose every step is made in a thread; None, while following, is a moment to wait."""
+    try:
+        while (value := await stored(functools.partial(next, values, _END))) is not _END:
+            if value is None:
+                await asyncio.sleep(POLL_SECONDS)
+            else:
+                yield value
+    finally:
+        if isinstance(values, Generator):
+            await stored(values.close, always=True)
+
+
+def _quick(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """A method that is bounded work, awaited."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        return await stored(functools.partial(method, self._sync, *args, **kwargs))
+
+    return call
+
+
+def _long(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
+    """A method that may take long, awaited. Who is cancelled stops waiting; it is done to its end."""
+
+    @functools.wraps(method)
+    async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        work = functools.partial(method, self._sync, *args, **kwargs)
+        return await alone(work, self._sync._context.underway)
+
+    return call
+
+
+def _streamed(
+    method: Callable[Concatenate[Any, _P], Iterator[_T]],
+) -> Callable[Concatenate[Any, _P], AsyncIterator[_T]]:
+    """A method that iterates, awaited one by one."""
+
+    @functools.wraps(method)
+    def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_T]:
+        return _each(_lazily(functools.partial(method, self._sync, *args, **kwargs)))
+
+    return call
+
+
+def _lazily(make: Callable[[], Iterator[_T]]) -> Iterator[_T]:
+    yield from make()
 
 
 class _Awaited:
-    """Methods of the synchronous object, awaited; its plain attributes as they are."""
+    """What has no line of its own below: methods awaited, plain attributes as they are."""
 
     _sync: Any
 
@@ -98,7 +115,15 @@ class _Awaited:
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(self._sync, name)
-        return functools.partial(_in_thread, found) if inspect.ismethod(found) else found
+        if not inspect.ismethod(found):
+            return found
+
+        async def call(*args: Any, **kwargs: Any) -> Any:
+            given = {key: _unwrapped(value) for key, value in kwargs.items()}
+            work = functools.partial(found, *map(_unwrapped, args), **given)
+            return _wrapped(await alone(work, self._sync._context.underway))
+
+        return call
 
 
 class AsyncSession(_Awaited):
@@ -106,14 +131,82 @@ class AsyncSession(_Awaited):
 
     def __init__(self, session: Session) -> None:
         self._sync = session
+        self._sync._awaits = True
+        self._abandoned = Abandoned()
 
-    async def run_tool(self, call: Any, tools: Iterable[Any] | Mapping[str, Any]) -> Any:
-        """As the synchronous one; coroutine functions run on this loop."""
-        return await _in_thread(self._sync.run_tool, call, _blocking_tools(tools, asyncio.get_running_loop()))
+    append = _quick(Session.append)
+    checkpoint = _quick(Session.checkpoint)
+    partial = _quick(Session.partial)
+    replace = _quick(Session.replace)
+    settle = _quick(Session.settle)
+    wait = _quick(Session.wait)
+    complete = _quick(Session.complete)
+    fail = _quick(Session.fail)
+    halt = _quick(Session.halt)
+    calls = _quick(Session.calls)
+    pending_calls = _quick(Session.pending_calls)
+    snapshot = _long(Session.snapshot)
+
+    @property
+    def id(self) -> str:
+        """32 hexadecimal characters, for ever the same."""
+        return self._session.id
+
+    @property
+    def name(self) -> str | None:
+        """The name it was opened under."""
+        return self._session.name
+
+    @property
+    def head(self) -> str:
+        """The checkpoint it stands on, `<id>@<seq>`."""
+        return self._session.head
+
+    @property
+    def status(self) -> Status:
+        """As stored."""
+        return self._session.status
+
+    @property
+    def is_new(self) -> bool:
+        """True until a message is committed."""
+        return self._session.is_new
+
+    @property
+    def is_finished(self) -> bool:
+        """Has it a verdict?"""
+        return self._session.is_finished
+
+    @property
+    def messages(self) -> list[dict[str, Any]]:
+        """The conversation as the provider takes it. A fresh list; the messages in it are not copies."""
+        return self._session.messages
+
+    @property
+    def usage(self) -> Usage:
+        """Of the whole session, over all attempts, each reply counted once."""
+        return self._session.usage
+
+    @property
+    def _session(self) -> Session:
+        session: Session = self._sync
+        return session
+
+    async def run_tool(self, call: Call, tools: Tools) -> Call:
+        """Commit the intent, run the tool, commit its result; for a call in doubt, what its effect allows."""
+        return await awaited(effects.run_tool(self._session, call, toolbox(tools)), self._abandoned)
+
+    async def once(self, key: str, function: Callable[[], Any]) -> Any:
+        """Run any side effect at most once in this session's life; later calls return the recorded result."""
+        return await awaited(effects.once(self._session, key, function), self._abandoned)
 
     def step(self, label: str | None = None) -> AsyncStep:
         """`async with s.step("label"):` one commit for everything inside."""
-        return AsyncStep(self._sync.step(label))
+        return AsyncStep(self._session.step(label))
+
+    async def close(self) -> None:
+        """Leave without a verdict: `terminated`, reason "left"; the next opening goes on."""
+        await stored(self._session.close, always=True)
 
     async def __aenter__(self) -> Self:
         return self
@@ -121,7 +214,8 @@ class AsyncSession(_Awaited):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
-        return bool(await _in_thread(self._sync.__exit__, kind, error, trace))
+        leave = functools.partial(self._session.__exit__, kind, error, trace)
+        return bool(await stored(leave, always=True))
 
 
 class AsyncStep:
@@ -131,7 +225,7 @@ class AsyncStep:
         self._block = block
 
     @property
-    def checkpoint(self) -> Any:
+    def checkpoint(self) -> Checkpoint | None:
         """The committed step, after the block."""
         return self._block.checkpoint
 
@@ -143,7 +237,25 @@ class AsyncStep:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._block.leave()
-        await _in_thread(self._block.__exit__, kind, error, trace)
+        await stored(functools.partial(self._block.__exit__, kind, error, trace), always=True)
+
+
+def _opens(
+    method: Callable[Concatenate[Relight, _P], Session],
+) -> Callable[Concatenate[AsyncRelight, _P], Coroutine[Any, Any, AsyncSession]]:
+    """A method that opens a session, awaited. One that is opened for a caller who was cancelled is left again."""
+
+    @functools.wraps(method)
+    async def call(self: AsyncRelight, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncSession:
+        work = functools.partial(method, self._sync, *args, **kwargs)
+        return AsyncSession(await stored(work, undo=_leave_unused))
+
+    return call
+
+
+def _leave_unused(session: Session) -> None:
+    error = asyncio.CancelledError()
+    session.__exit__(type(error), error, None)
 
 
 class AsyncRelight(_Awaited):
@@ -152,13 +264,50 @@ class AsyncRelight(_Awaited):
     def __init__(self, relight: Relight) -> None:
         self._sync = relight
 
-    def tail(self, ref: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Any]:
-        """Events, awaited one by one."""
-        return _steps_of(_lazily(lambda: self._sync.tail(ref, after=after, follow=follow)))
+    session = _opens(Relight.session)
+    get = _quick(Relight.get)
+    find = _quick(Relight.find)
+    attention = _quick(Relight.attention)
+    counts = _quick(Relight.counts)
+    load = _quick(Relight.load)
+    checkpoints = _quick(Relight.checkpoints)
+    checkpoint = _quick(Relight.checkpoint)
+    can_resume = _long(Relight.can_resume)
+    label = _quick(Relight.label)
+    archive = _quick(Relight.archive)
+    clear = _quick(Relight.clear)
+    settle = _quick(Relight.settle)
+    decide = _quick(Relight.decide)
+    submit = _quick(Relight.submit)
+    enqueue = _quick(Relight.enqueue)
+    queues = _quick(Relight.queues)
+    workers = _quick(Relight.workers)
+    send = _long(Relight.send)
+    fork = _long(Relight.fork)
+    rewind = _long(Relight.rewind)
+    restore = _long(Relight.restore)
+    undo = _long(Relight.undo)
+    resume = _long(Relight.resume)
+    stop = _long(Relight.stop)
+    diff = _long(Relight.diff)
+    verify = _long(Relight.verify)
+    export_bundle = _long(Relight.export_bundle)
+    import_bundle = _long(Relight.import_bundle)
+    drop = _long(Relight.drop)
+    sweep = _long(Relight.sweep)
+    sessions = _streamed(Relight.sessions)
+    steps = _streamed(Relight.steps)
 
-    def sessions(self, **filters: Any) -> AsyncIterator[Any]:
-        """Sessions, awaited one by one."""
-        return _steps_of(_lazily(lambda: self._sync.sessions(**filters)))
+    def tail(self, ref: str, *, after: int = 0, follow: bool = False) -> AsyncIterator[Event]:
+        """Steps as events, from `after` on; with `follow` until the session ends."""
+        if not follow:
+            return _each(_lazily(lambda: self._sync.tail(ref, after=after)))
+        context = self._sync._context
+        return _each(_lazily(lambda: looks(context, resolve(context.store, ref), after=after)))
+
+    async def close(self) -> None:
+        """End the heartbeat and give the store back; where a tool still runs in a thread, at its end."""
+        await stored(self._sync.close, always=True)
 
     async def __aenter__(self) -> Self:
         return self
@@ -166,11 +315,7 @@ class AsyncRelight(_Awaited):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await _in_thread(self._sync.close)
-
-
-def _lazily(make: Callable[[], Iterator[Any]]) -> Iterator[Any]:
-    yield from make()
+        await self.close()
 
 
 class _Opening:
@@ -180,11 +325,11 @@ class _Opening:
         self._make = make
         self._opened: AsyncRelight | None = None
 
-    def __await__(self) -> Any:
+    def __await__(self) -> Generator[Any, None, AsyncRelight]:
         return self._open().__await__()
 
     async def _open(self) -> AsyncRelight:
-        self._opened = await _in_thread(self._make)
+        self._opened = AsyncRelight(await stored(self._make, undo=Relight.close))
         return self._opened
 
     async def __aenter__(self) -> AsyncRelight:
@@ -202,7 +347,18 @@ def open(url: str | os.PathLike[str] | None = None, **ports: Any) -> _Opening:
     return _Opening(functools.partial(_open, url, **ports))
 
 
-async def loop(s: AsyncSession, *, model: Callable[..., Any], tools: Any = None, **options: Any) -> Any:
-    """As `relight.loop`; model and tools may be coroutine functions."""
-    box = _blocking_tools(tools, asyncio.get_running_loop())
-    return await _in_thread(_loop, s, model=model, tools=box, **options)
+def _driven(
+    program: Callable[Concatenate[Session, _P], Generator[Any, Any, _T]],
+) -> Callable[Concatenate[AsyncSession, _P], Awaitable[_T]]:
+    """A program as a coroutine function, on a session that is awaited."""
+
+    async def run(s: AsyncSession, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
+        await s._abandoned.ended()  # what an earlier call began and was cancelled is not begun again
+        return await awaited(program(s._session, *args, **kwargs), s._abandoned)
+
+    run.__doc__ = program.__doc__
+    run.__signature__ = inspect.signature(program).replace(return_annotation="Any")  # type: ignore[attr-defined]
+    return run
+
+
+loop = _driven(loop_program)

@@ -49,6 +49,8 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[C
     elif not isinstance(arguments, dict):
         _finish(session, slot, "error", f"the arguments of {tool.name} are not a JSON object: {arguments[:200]}")
     else:
+        session._refuse_coroutine(tool.run, f"the tool {tool.name!r}")
+        session._refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
         with Execution(session, (slot.asked_seq, slot.site.id)) as execution:
             if recorder.fold.slot(call.asked_seq, call.id) not in recorder.fold.open_slots():
                 return session._as_call(slot)  # another thread was faster
@@ -164,6 +166,7 @@ def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any
     """A journalled side effect outside any tool call."""
     session._refuse_in_step("once")
     check_text(key, "the key of once")
+    session._refuse_coroutine(function, "the function of once")
     recorder = session._recorder
     known = _known_once(session, key, running=(0, key) in session._running)
     if known is not None:

@@ -22,32 +22,37 @@ Place = tuple[int, str]
 
 
 class Underway:
-    """How many effects run anywhere in one open store, and what is done once none does."""
+    """What runs in one open store of this process, and what is done once nothing does."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._count = 0
+        self._running: list[tuple[str, str]] = []
         self._at_rest: list[Callable[[], None]] = []
 
-    def begin(self) -> None:
-        """One more."""
+    def begin(self, session: str, what: str) -> None:
+        """One more: an effect of this session, or "" for what belongs to none."""
         with self._lock:
-            self._count += 1
+            self._running.append((session, what))
 
-    def end(self) -> None:
+    def end(self, session: str, what: str) -> None:
         """One less; the last one does what waited for it."""
         with self._lock:
-            self._count -= 1
-            waiting = [] if self._count else self._at_rest
-            if waiting:
-                self._at_rest = []
+            self._running.remove((session, what))
+            waiting: list[Callable[[], None]] = []
+            if not self._running:
+                waiting, self._at_rest = self._at_rest, waiting
         for one in waiting:
             one()
 
-    def when_at_rest(self, do: Callable[[], None]) -> None:
-        """Now where nothing runs, else by the last execution that ends."""
+    def of(self, session: str) -> list[str]:
+        """What runs of a session, by call id or key."""
         with self._lock:
-            if self._count:
+            return [what for owner, what in self._running if owner == session]
+
+    def when_at_rest(self, do: Callable[[], None]) -> None:
+        """Now where nothing runs, else by the last that ends."""
+        with self._lock:
+            if self._running:
                 self._at_rest.append(do)
                 return
         do()

@@ -60,6 +60,7 @@ def loop_program(
     """Run until the model has nothing more to call; the session's result. A finished session returns at once."""
     if in_doubt not in ("tell", "wait"):
         raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
+    s._refuse_coroutine(model, "the model")
     if s.is_finished and not _goes_on(s, prompt):
         return s.result
     box = toolbox(tools)

@@ -186,6 +186,9 @@ def refuse_if_held(
     remaining = lease.remaining_seconds(evidence.now)
     until = at(evidence.now_us + round(remaining * 1e6))
     name = identity.name or identity.id
+    running = context.underway.of(identity.id)
+    if running:
+        raise leasing.held(head, lease, until=f"{', '.join(running)} has ended in this process", name=name)
     raise leasing.held(head, lease, until=f"{until:%H:%M:%S} UTC (in {remaining:.0f} s)", name=name)
 
 

@@ -26,7 +26,7 @@ from relight.engine.program import Program, drive
 from relight.engine.recorder import Recorder
 from relight.engine.resetting import reset_to
 from relight.engine.state import StateMap
-from relight.engine.tools import Tools, toolbox
+from relight.engine.tools import Tools, is_coroutine_function, toolbox
 from relight.errors import Finished, LeaseLost, StoreUnavailable, UsageError, Waiting
 from relight.journal.codec import isolated
 from relight.journal.fold import as_call
@@ -84,6 +84,8 @@ class Session:
         self._batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
         self._running: set[Place] = set()
         """effects under way in this very attempt: not in doubt"""
+        self._awaits = False
+        """driven from an event loop: its functions may be coroutine functions"""
         self._closed = False
         """the block was left"""
         self._left: tuple[BaseException | None] | None = None
@@ -358,7 +360,7 @@ class Session:
             self._check_open()
             self._refuse_running(place)
             self._running.add(place)
-            self._context.underway.begin()
+            self._context.underway.begin(self.id, place[1])
 
     def _end_execution(self, place: Place) -> None:
         """The last effect under way gives back what waited for it."""
@@ -371,7 +373,7 @@ class Session:
             if left is not None:
                 self._end_block(left[0])
         finally:
-            self._context.underway.end()
+            self._context.underway.end(self.id, place[1])
 
     def _give_back(self) -> None:
         """The lease, without a step: the verdict is committed."""
@@ -380,6 +382,10 @@ class Session:
         if recorder.owns:
             recorder.store.release(self.id, owner=recorder.owner, epoch=recorder.epoch)
             recorder.head = msgspec.structs.replace(recorder.head, lease=None)
+
+    def _refuse_coroutine(self, function: Any, what: str) -> None:
+        if not self._awaits and is_coroutine_function(function):
+            raise UsageError(f"{what} is a coroutine function", hints=["await it: relight.aio has the same verbs"])
 
     def _refuse_running(self, place: Place) -> None:
         if place in self._running:

@@ -121,6 +121,15 @@ def thread(context: Context, found: Found, seq: int) -> list[dict[str, Any]]:
 
 def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: float = POLL_SECONDS) -> Iterator[Event]:
     """History, then each step as it is committed; ends when nobody can write any more without a new attempt."""
+    for event in looks(context, found, after=after):
+        if event is None:
+            context.clock.sleep(poll_seconds)
+        else:
+            yield event
+
+
+def looks(context: Context, found: Found, *, after: int = 0) -> Iterator[Event | None]:
+    """`follow` for who waits in another way: None where there is nothing more for the moment."""
     seen, token, idle = after, object(), 0
     session = found.identity.id
     while True:
@@ -137,7 +146,7 @@ def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: floa
                 yield event
             if derived_status(current.whole_head(), evidence_of(context, current.whole_head()))[0] not in LIVE:
                 return
-        context.clock.sleep(poll_seconds)
+        yield None
 
 
 def event_from(step: Step, found: Found) -> Event:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterable, Mapping
+from types import MethodType
 from typing import Any, Final, TypeVar, overload
 
 import msgspec
@@ -47,13 +48,27 @@ def _invoke(function: Callable[..., Any], arguments: Mapping[str, Any], key: str
     return function(**arguments, **{KEY_PARAMETER: key}) if _wants_key(function) else function(**arguments)
 
 
+def is_coroutine_function(function: Any) -> bool:
+    """Must what it returns be awaited? Looks through partials, methods and objects that are called."""
+    from inspect import iscoroutinefunction
+
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
 def _wants_key(function: Callable[..., Any]) -> bool:
     return KEY_PARAMETER in (parameters_of(function) or ())
 
 
-@functools.lru_cache(maxsize=1024)
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
     """The names of its parameters; None for what cannot be looked into."""
+    if isinstance(function, MethodType):  # looked up by its function: the memory of names keeps no object alive
+        names = _parameters_of(function.__func__)
+        return names[1:] if names is not None else None
+    return _parameters_of(function)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
     from inspect import signature  # here: a tenth of the start-up of a command that never asks
 
     try:
@@ -109,7 +124,18 @@ def _declared(function: Any, name: str | None) -> Tool:
         if not callable(function):
             raise UsageError(f"a tool must be a function, not {type(function).__name__}")
         declared = Tool(name=name or str(getattr(function, "__name__", "tool")), run=function)
+    elif isinstance(function, MethodType):
+        declared = _bound(declared, function)
     return declared if name is None else msgspec.structs.replace(declared, name=name)
+
+
+def _bound(declared: Tool, method: MethodType) -> Tool:
+    """A tool that was declared in a class, of one object; its probe too, where that is a method beside it."""
+    probe = declared.probe
+    beside = getattr(method.__self__, getattr(probe, "__name__", ""), None) if probe is not None else None
+    if isinstance(beside, MethodType) and beside.__func__ is probe:
+        probe = beside
+    return msgspec.structs.replace(declared, run=method, probe=probe)
 
 
 def fingerprint_of(box: Mapping[str, Tool]) -> dict[str, str]:
