@@ -54,14 +54,18 @@ class Heartbeat:
 
     def stop(self) -> None:
         """End the thread; leases that nobody gives back run out by themselves."""
-        for one in () if self._stopped else self._leaving:
+        with self._lock:
+            leaving, self._leaving = self._leaving, []
+        for one in leaving:  # not under the lock: who leaves says so here
             leave = one()
             if leave is not None:
                 leave()
-        self._stopped = True
+        with self._lock:  # `keep` starts the thread under it: what is seen here has been started, and no other follows
+            self._stopped = True
+            thread = self._thread
         self._wake.set()
-        if self._thread is not None and self._thread is not threading.current_thread():
-            self._thread.join(timeout=5)
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=5)
 
     def _run(self) -> None:
         while not self._stopped:

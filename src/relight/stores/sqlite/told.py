@@ -39,75 +39,105 @@ def told_of(path: Path) -> Path:
 
 
 class Told:
-    """The witness of one database. Where its file cannot be used there is none, and nothing else changes."""
+    """The witness of one database. Where its file cannot be used there is none, and nothing else changes.
+
+    Thread-safe: a map is only ever replaced by a longer one, and one to read never stands where a writer looks.
+    """
 
     def __init__(self, path: Path) -> None:
         self._path = told_of(path)
         self._lock = threading.Lock()
-        self._slots: mmap.mmap | None = None
-        self._writable = False
+        self._written: mmap.mmap | None = None
+        self._read: mmap.mmap | None = None
 
     def write(self, seqs: Iterable[tuple[int, int]]) -> None:
         """Session numbers, and the seqs their writers are about to be told."""
         for sid, seq in seqs:
-            slots = self._mapped(sid, writing=True)
+            slots = self._to_write(sid)
             if slots is not None:
                 _SLOT.pack_into(slots, sid * SLOT_BYTES, seq, crc32(_CHECK.pack(sid, seq)))
 
     def clear(self, sids: Iterable[int]) -> None:
         """Nothing is known of these sessions any more."""
         for sid in sids:
-            slots = self._mapped(sid, writing=True)
+            slots = self._to_write(sid)
             if slots is not None:
                 slots[sid * SLOT_BYTES : (sid + 1) * SLOT_BYTES] = bytes(SLOT_BYTES)
 
     def seq(self, sid: int) -> int:
         """The newest seq that was told; 0 where nothing is known."""
-        slots = self._mapped(sid, writing=False)
-        if slots is None:
-            return 0
-        seq, check = _SLOT.unpack_from(slots, sid * SLOT_BYTES)
-        return seq if check == crc32(_CHECK.pack(sid, seq)) else 0
+        slots = self._to_read(sid)
+        return _word(slots, sid) or 0 if slots is not None else 0
 
     def sessions(self) -> int:
         """The greatest session number anything is known of."""
-        slots = self._mapped(0, writing=False)
-        last = (len(bytes(slots).rstrip(b"\0")) - 1) // SLOT_BYTES if slots is not None else 0
+        slots = self._to_read(0)
+        if slots is None:
+            return 0
+        last = (len(bytes(slots).rstrip(b"\0")) - 1) // SLOT_BYTES
         for sid in range(last, max(last - _LOOK_BACK, 0), -1):
-            if slots is not None and any(_SLOT.unpack_from(slots, sid * SLOT_BYTES)) and self._speaks(sid):
+            if any(_SLOT.unpack_from(slots, sid * SLOT_BYTES)) and _word(slots, sid) is not None:
                 return sid
         return 0
 
-    def _speaks(self, sid: int) -> bool:
-        assert self._slots is not None
-        seq, check = _SLOT.unpack_from(self._slots, sid * SLOT_BYTES)
-        return bool(check == crc32(_CHECK.pack(sid, seq)))
+    def _to_write(self, sid: int) -> mmap.mmap | None:
+        """Slots up to this one, or None where there are none and none can be made."""
+        if _reaches(self._written, sid):
+            return self._written
+        with self._lock:
+            if not _reaches(self._written, sid):
+                self._written = self._mapped(sid, writing=True) or self._written
+            return self._written if _reaches(self._written, sid) else None
+
+    def _to_read(self, sid: int) -> mmap.mmap | None:
+        """The same to look at, where they are there: looking at a store makes no file."""
+        written, read = self._written, self._read
+        if _reaches(written, sid):
+            return written
+        if _reaches(read, sid):
+            return read
+        with self._lock:
+            if not _reaches(self._read, sid):
+                self._read = self._mapped(sid, writing=False) or self._read
+            return self._read if _reaches(self._read, sid) else None
 
     def _mapped(self, sid: int, *, writing: bool) -> mmap.mmap | None:
-        """The slots up to this one, or None where there are none and none can be made."""
-        slots = self._slots
-        if slots is not None and len(slots) > sid * SLOT_BYTES and (self._writable or not writing):
-            return slots
-        with self._lock:
-            try:
-                return self._map(sid, writing=writing)
-            except (OSError, ValueError):  # not there, read-only, full: the witness is silent
-                return None
-
-    def _map(self, sid: int, *, writing: bool) -> mmap.mmap | None:
-        flags = os.O_RDWR | os.O_CREAT if writing else os.O_RDONLY  # looking at a store makes no file
-        descriptor = os.open(self._path, flags | os.O_CLOEXEC, FILE_MODE)
+        """The whole file. None where it is not there, read-only, or the disk is full: the witness is silent."""
+        flags = os.O_RDWR | os.O_CREAT if writing else os.O_RDONLY
         try:
-            needed = (sid * SLOT_BYTES // _GROWTH_BYTES + 1) * _GROWTH_BYTES
-            if writing and os.fstat(descriptor).st_size < needed:
-                os.posix_fallocate(descriptor, 0, needed)
-            access = mmap.ACCESS_WRITE if writing else mmap.ACCESS_READ
-            self._slots, self._writable = mmap.mmap(descriptor, 0, access=access), writing
-        finally:
-            os.close(descriptor)
-        return self._slots if len(self._slots) > sid * SLOT_BYTES else None
+            descriptor = os.open(self._path, flags | os.O_CLOEXEC, FILE_MODE)
+            try:
+                if writing:
+                    _allocate(descriptor, (sid * SLOT_BYTES // _GROWTH_BYTES + 1) * _GROWTH_BYTES)
+                access = mmap.ACCESS_WRITE if writing else mmap.ACCESS_READ
+                return mmap.mmap(descriptor, 0, access=access)
+            finally:
+                os.close(descriptor)
+        except (OSError, ValueError):
+            return None
 
     def close(self) -> None:
         """Give the file back; the next use opens it again."""
         with self._lock:
-            self._slots, self._writable = None, False
+            self._written = self._read = None
+
+
+def _reaches(slots: mmap.mmap | None, sid: int) -> bool:
+    return slots is not None and len(slots) > sid * SLOT_BYTES
+
+
+def _word(slots: mmap.mmap, sid: int) -> int | None:
+    """What a slot says; None where it cannot be read."""
+    seq, check = _SLOT.unpack_from(slots, sid * SLOT_BYTES)
+    return int(seq) if check == crc32(_CHECK.pack(sid, seq)) else None
+
+
+def _allocate(descriptor: int, size: int) -> None:
+    """Blocks for this many bytes: a write into the map that found the disk full would kill the process."""
+    there = os.fstat(descriptor).st_size
+    if there >= size:
+        return
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, size)
+    else:  # macOS: a word that another process writes meanwhile may be lost, and then says nothing
+        os.pwrite(descriptor, bytes(size - there), there)

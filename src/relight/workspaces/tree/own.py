@@ -11,6 +11,7 @@ import os
 from relight.workspaces.tree import segment
 from relight.workspaces.tree.places import Listed
 from relight.workspaces.tree.segment import Place, Record
+from relight.workspaces.tree.syncing import sync_data
 
 
 class OwnSegment:
@@ -49,7 +50,7 @@ class OwnSegment:
 
     def sync(self) -> None:
         """Everything written survives a power cut. An error is final: who calls gives the segment up."""
-        os.fdatasync(self.listed.fd)
+        sync_data(self.listed.fd)
         self.durable = self.listed.end = self.written
         self._fresh.clear()
 

@@ -19,6 +19,7 @@ from relight.workspaces.tree.disk import sync_directory, wrapped
 from relight.workspaces.tree.index import Index
 from relight.workspaces.tree.locks import try_lock, unlock
 from relight.workspaces.tree.segment import Place
+from relight.workspaces.tree.syncing import sync_data
 
 _NONE: Final[frozenset[str]] = frozenset()
 
@@ -194,7 +195,7 @@ class Places:
         listed = self.listed[name]
         size = os.fstat(listed.fd).st_size
         if size > listed.end and not listed.is_left:
-            os.fdatasync(listed.fd)
+            sync_data(listed.fd)
             for ref, place in segment.scan(listed.fd, name, listed.end, size):
                 listed.learn(ref, place)
                 listed.end = segment.place_end(place)

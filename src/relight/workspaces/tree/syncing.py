@@ -15,6 +15,14 @@ from typing import Final
 SYNCERS: Final = 8
 
 
+def sync_data(fd: int) -> None:
+    """Its content survives a power cut; of what is known about it only the size. macOS has the whole sync alone."""
+    if hasattr(os, "fdatasync"):
+        os.fdatasync(fd)
+    else:
+        os.fsync(fd)
+
+
 class _Batch:
     """Some descriptors, and how many of them are not durable yet."""
 

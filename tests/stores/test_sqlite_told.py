@@ -1,0 +1,115 @@
+"""The watermark file beside a database: many threads at once, and platforms that lack a call."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import relight
+from relight.stores.sqlite.told import Told
+
+THREADS = 16
+
+
+@pytest.fixture
+def impatient() -> Iterator[None]:
+    """Threads take turns as often as the interpreter lets them."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    yield
+    sys.setswitchinterval(before)
+
+
+def together(act: Callable[[int], None]) -> list[BaseException]:
+    gate, errors = threading.Barrier(THREADS), []
+
+    def run(number: int) -> None:
+        try:
+            gate.wait()
+            act(number)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=run, args=(number,)) for number in range(THREADS)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return errors
+
+
+@pytest.mark.usefixtures("impatient")
+def test_readers_and_writers_of_a_fresh_watermark_never_meet_the_wrong_map(
+    tmp_path: Path, sample: Callable[..., int]
+) -> None:
+    for number in range(sample(60, proof=3_000)):
+        told = Told(tmp_path / f"{number}.db")
+
+        def act(thread: int, told: Told = told) -> None:
+            sid = thread // 2 * 5_000 + 1  # so far apart that the file grows under them
+            if thread % 2:
+                told.write([(sid, 7)])
+                assert told.seq(sid) == 7
+            else:
+                assert told.seq(sid) in (0, 7)
+                assert told.sessions() >= 0
+
+        assert together(act) == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_first_sessions_of_a_fresh_store_from_many_threads_are_all_told(
+    tmp_path: Path, sample: Callable[..., int]
+) -> None:
+    for number in range(sample(6, proof=200)):
+        with relight.open(tmp_path / f"{number}.db") as rl:
+
+            def act(thread: int, rl: relight.Relight = rl) -> None:
+                with rl.session(f"s{thread}") as s:
+                    s.append({"role": "user", "content": "x"})
+                    s.complete("y")
+
+            assert together(act) == []
+            assert rl.counts()["completed"] == THREADS
+
+
+LACKING = """
+import os, sys, time
+for name in ("posix_fallocate", "fdatasync", "posix_fadvise", "memfd_create", "pidfd_open", "sched_getaffinity",
+             "copy_file_range", "eventfd", "O_TMPFILE", "O_PATH", "splice", "listxattr", "getxattr", "setxattr",
+             "removexattr", "getrandom", "unshare", "setns"):
+    if hasattr(os, name):
+        delattr(os, name)
+for name in ("CLOCK_BOOTTIME",):
+    if hasattr(time, name):
+        delattr(time, name)
+import relight
+with relight.open(sys.argv[1]) as rl, rl.session("x", workspace=sys.argv[2]) as s:
+    s.append({"role": "user", "content": "x"})
+    relight.loop(s, model=lambda messages: {"role": "assistant", "content": "done"})
+    print(s.result)
+"""
+
+
+def test_a_first_session_needs_no_call_that_only_linux_has(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", LACKING, str(tmp_path / "relight.db"), str(tmp_path / "files")]
+    (tmp_path / "files").mkdir()
+    (tmp_path / "files" / "a").write_text("a", encoding="utf-8")
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (ended.stdout, ended.returncode) == ("done\n", 0), ended.stderr
+
+
+def test_without_preallocation_the_watermark_still_notices_a_lost_tail(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(os, "posix_fallocate")
+    told = Told(tmp_path / "relight.db")
+    told.write([(1, 3), (20_000, 4)])
+    told.close()
+    assert (told.seq(1), told.seq(20_000), told.sessions()) == (3, 4, 20_000)
