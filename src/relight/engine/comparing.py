@@ -17,7 +17,7 @@ import msgspec
 from relight.engine.context import Context
 from relight.engine.files import close_all, open_roots
 from relight.engine.reading import Found
-from relight.engine.restoring import position_of, rows_of, snapshots_at
+from relight.engine.restoring import files_at, position_of, rows_of
 from relight.errors import Conflict, NotFound
 from relight.journal.restore import may_run_later
 from relight.model.session import Identity
@@ -89,7 +89,7 @@ def held_at(context: Context, found: Found) -> dict[str, str]:
         name = found.identity.name or found.identity.id
         evidence = ["no step of it has captured files"]
         raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files", evidence=evidence)
-    return {**first, **snapshots_at(rows, position_of(found))}
+    return {**first, **files_at(context, found, rows)}
 
 
 def _between(

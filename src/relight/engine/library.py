@@ -394,7 +394,10 @@ class Relight(Queueing):
         return sweeping.drop(self._context, found, with_forks=with_forks, dry_run=dry_run)
 
     def drop_checkpoint(self, ref: str) -> sweeping.Forgotten:
-        """Remove a checkpoint's labels and its capture of the files; the step stays, and the chain whole."""
+        """Remove a checkpoint's labels, and of its files what no other checkpoint goes on from.
+
+        The step stays, the chain is whole, and every other checkpoint restores as before.
+        """
         return sweeping.drop_checkpoint(self._context, resolve(self._context.store, ref))
 
     def sweep(

@@ -17,10 +17,11 @@ from relight.engine.context import Context
 from relight.engine.files import close_all, open_roots
 from relight.engine.naming import check_free
 from relight.engine.opening import gate
-from relight.engine.reading import Found, chain_of
+from relight.engine.reading import Found, chain_of, step_at
 from relight.engine.tailing import history
 from relight.engine.undoable import FilesReport, Undoable
 from relight.errors import Conflict, Corrupt, NotFound, UsageError
+from relight.journal.codec import decode_changes
 from relight.journal.lineage import stretches, visible
 from relight.journal.undoing import Operation, next_redo, next_undo, operations
 from relight.model.session import Identity
@@ -53,6 +54,24 @@ def snapshots_at(rows: Sequence[CheckpointRow], seq: int) -> dict[str, str]:
     return held
 
 
+def files_at(context: Context, found: Found, rows: Sequence[CheckpointRow]) -> dict[str, str]:
+    """As `snapshots_at`, for the checkpoint that a reference means. NotFound where its own files were deleted: those of
+    an earlier checkpoint are not its own."""
+    seq = position_of(found)
+    held = snapshots_at(rows, seq)
+    row = next((row for row in rows if row.seq == seq), None)
+    if row is None:
+        return held
+    step = step_at(context.store, chain_of(context.store, found.identity), seq)
+    if (decode_changes(step.body).snapshot or {}).keys() - row.snapshots.keys():
+        name = found.identity.name or found.identity.id
+        before = next((one.seq for one in reversed(rows) if one.seq < seq and one.snapshots), None)
+        hints = [f"the newest before it that has files: {name}@{before}"] if before is not None else []
+        evidence = ["they were deleted with the checkpoint; its conversation is still there"]
+        raise NotFound(f"{name}@{seq}", what="snapshot of the files", evidence=evidence, hints=hints)
+    return held
+
+
 def position_of(found: Found) -> int:
     """The checkpoint a reference means: its seq, or the head."""
     return found.seq if found.seq is not None else found.whole_head().head
@@ -74,7 +93,7 @@ def restore(
     """Bring the files back to a checkpoint, whole or by name. Refused while somebody owns the session."""
     gate(found)
     rows = rows_of(context, found)
-    targets = snapshots_at(rows, position_of(found))
+    targets = files_at(context, found, rows)
     if not targets:
         name = found.identity.name or found.identity.id
         raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files")
@@ -113,7 +132,7 @@ def rewind(context: Context, found: Found, *, conversation: bool, files: bool, c
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
     gate(found)
     rows = rows_of(context, found) if files else []
-    targets = snapshots_at(rows, found.seq) if files else {}
+    targets = files_at(context, found, rows) if files else {}
     if files and not targets:
         raise NotFound(f"{found.identity.name or found.identity.id}@{found.seq}", what="snapshot of the files")
     plans = Undoable(context, found, rows, choice=choice)
@@ -159,7 +178,7 @@ def fork_into(
     """A fork with its own, new directories, filled with the checkpoint's files before the fork exists."""
     check_free(context, name)
     roots = new_roots(workspace, found.identity.workspace)
-    targets = snapshots_at(rows_of(context, found), position_of(found))
+    targets = files_at(context, found, rows_of(context, found))
     if not targets:
         raise NotFound(f"{found.identity.name or found.identity.id}@{position_of(found)}", what="snapshot of the files")
     moved = msgspec.structs.replace(found.identity, workspace=roots)

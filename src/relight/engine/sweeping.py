@@ -11,19 +11,22 @@ import msgspec
 from relight.engine.context import Context
 from relight.engine.listing import every_session
 from relight.engine.opening import evidence_of, refuse_if_held
-from relight.engine.reading import Found, chain_of
+from relight.engine.reading import Found, chain_of, step_at
 from relight.engine.retaining import burying, claim_sweep
 from relight.errors import Conflict, Corrupt, HasForks, NotFound, RelightError, StoreUnavailable
-from relight.journal.lineage import owner_of
+from relight.journal.codec import decode_changes
+from relight.journal.lineage import inherited, owner_of
 from relight.journal.retention import due
+from relight.journal.undoing import is_operation
 from relight.model.policy import Retention
 from relight.model.session import Head, Identity
-from relight.ports.store import Query
+from relight.ports.store import CheckpointRow, Query, Seen
 
 _MOST_FORKS: Final = 10_000
 _SWEEP_TRIES: Final = 20
 _SWEEP_ROUNDS: Final = 100
 """of `max_sessions` each, in the sweep of one day"""
+_DROP_TRIES: Final = 20
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
@@ -60,19 +63,52 @@ class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
     checkpoint: str
     labels: int
     snapshots: int
+    kept: int = 0
+    """snapshots that stay, because another checkpoint, a fork or the session itself goes on from them"""
 
 
 def drop_checkpoint(context: Context, found: Found) -> Forgotten:
-    """Let a checkpoint's labels and snapshots go; a sweep then frees what nobody else needs. Never the step."""
+    """Let a checkpoint's labels go, and of its snapshots those that nobody goes on from. Never the step.
+
+    A sweep then frees what nobody else needs. Every other checkpoint restores as before.
+    """
     seq = found.seq if found.seq is not None else found.whole_head().head
     if seq < 1:
         raise NotFound(f"{found.identity.id}@{seq}", what="checkpoint")
-    owner = owner_of(chain_of(context.store, found.identity), seq)
-    return Forgotten(
-        checkpoint=f"{owner}@{seq}",
-        labels=context.store.unlabel(owner, seq),
-        snapshots=context.store.drop_snapshots(owner, seq),
-    )
+    chain = chain_of(context.store, found.identity)
+    owner = owner_of(chain, seq)
+    labels = context.store.unlabel(owner, seq)
+    for _ in range(_DROP_TRIES):
+        rows, seen, head = _as_seen(context, owner)
+        forked = any(one.parent is not None and one.parent.seq == seq for one in seen.values())
+        kept = set(
+            inherited(rows, seq, is_gone_on_from=forked or seq == head.head or _is_way_back(context, chain, seq))
+        )
+        going = {root for row in rows if row.seq == seq for root in row.snapshots} - kept
+        try:
+            dropped = context.store.drop_snapshots(
+                owner, seq, roots=going, seen=Seen(seq=head.seq, forks=frozenset(seen))
+            )
+        except Conflict:
+            continue  # somebody committed or forked while we looked, and may go on from it; look again
+        return Forgotten(checkpoint=f"{owner}@{seq}", labels=labels, snapshots=dropped, kept=len(kept))
+    raise Conflict(f"{owner}@{seq}: the session kept changing while it was looked at; its files were left as they are")
+
+
+def _as_seen(context: Context, session: str) -> tuple[list[CheckpointRow], dict[str, Identity], Head]:
+    """Its steps without bodies, its forks, its head. The head is read first: what comes later makes it a former one."""
+    record = context.store.find(session)
+    if record is None:
+        raise NotFound(session)
+    if record.head is None:
+        raise Corrupt("its head fails its seal", session=session)
+    forks = {one.identity.id: one.identity for one in every_session(context.store, Query(parent=session))}
+    return list(context.store.checkpoints(session)), forks, record.head
+
+
+def _is_way_back(context: Context, chain: list[Identity], seq: int) -> bool:
+    """Whether a restore or rewind began here: its safety snapshot is what undo goes back to."""
+    return is_operation(decode_changes(step_at(context.store, chain, seq).body).note)
 
 
 def sweep(context: Context, policy: Retention, *, dry_run: bool = False, by: str = "") -> Removed:

@@ -7,7 +7,8 @@ beginning its path continues in the parent, up to the checkpoint it was made fro
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
+from typing import Protocol
 
 import msgspec
 
@@ -42,6 +43,39 @@ def owner_of(chain: Sequence[Identity], seq: int) -> str:
         if identity.parent is None or seq > identity.parent.seq:
             return identity.id
     return chain[-1].id
+
+
+class Named(Protocol):
+    """A step as far as its files go."""
+
+    @property
+    def seq(self) -> int: ...
+
+    @property
+    def base(self) -> int: ...
+
+    @property
+    def snapshots(self) -> Mapping[str, str]: ...
+
+
+def inherited(rows: Iterable[Named], seq: int, *, is_gone_on_from: bool) -> frozenset[str]:
+    """The roots whose snapshot at `seq` some other checkpoint has for its own: it comes next on a path and took none.
+
+    `is_gone_on_from`: a fork begins at `seq`, or the session stands there and its next step will come behind it.
+    """
+    named: Set[str] = frozenset()
+    lacking: set[str] = set()
+    following = []
+    for row in rows:
+        if row.seq == seq:
+            named = row.snapshots.keys()
+        elif row.base == seq:
+            following.append(row.snapshots.keys())
+    if is_gone_on_from:
+        return frozenset(named)
+    for own in following:
+        lacking |= named - own
+    return frozenset(lacking)
 
 
 def visible(bases: Mapping[int, int], *, head: int, since: int) -> list[int]:

@@ -16,7 +16,7 @@ A store decides nothing: what may be written is decided by journal/, who may wri
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -71,6 +71,14 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     snapshots: dict[str, str]
     """root name to snapshot id, for those taken with this step"""
     size_bytes: int
+
+
+class Seen(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a session stood when something about it was decided."""
+
+    seq: int
+    forks: frozenset[str]
+    """ids of the sessions that read part of their history from it"""
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,8 +178,14 @@ class Store(Protocol):
         """All pools with a segment or a snapshot."""
         ...
 
-    def drop_snapshots(self, session: str, seq: int) -> int:
-        """Let a checkpoint's snapshots go; how many there were. The step stays."""
+    def drop_snapshots(
+        self, session: str, seq: int, *, roots: Collection[str] | None = None, seen: Seen | None = None
+    ) -> int:
+        """Let a checkpoint's snapshots go, of all roots or of these; how many there were. The step stays.
+
+        Conflict where the session is not as `seen` any more, checked in the same transaction: somebody committed a step
+        or forked it meanwhile, and may need them.
+        """
         ...
 
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:

@@ -396,6 +396,7 @@ class ForgottenDocument(BaseModel):
     checkpoint: str
     labels: int
     snapshots: int
+    kept: int
 
 
 class LeaseDocument(BaseModel):

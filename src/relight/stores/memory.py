@@ -7,7 +7,7 @@ a reader can never change what a writer wrote.
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from relight.errors import Conflict, Corrupt, NotFound, SnapshotSwept
@@ -26,7 +26,7 @@ from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports import faults
 from relight.ports.clock import Clock
-from relight.ports.store import CheckpointRow, Damage, Query, Record
+from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 
 
 class MemoryStore:
@@ -266,10 +266,23 @@ class MemoryStore:
                 one.pool for one in self._taken()
             }
 
-    def drop_snapshots(self, session: str, seq: int) -> int:
+    def drop_snapshots(
+        self, session: str, seq: int, *, roots: Collection[str] | None = None, seen: Seen | None = None
+    ) -> int:
         with self._lock:
-            self._known(session)
-            return len(self._snapshots.get(session, {}).pop(seq, ()))
+            head = self._known(session)
+            if seen is not None and (head.seq, self._forks_of(session)) != (seen.seq, seen.forks):
+                raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
+            taken = self._snapshots.get(session, {})
+            before = taken.pop(seq, ())
+            kept = tuple(one for one in before if roots is not None and one.root not in roots)
+            if kept:
+                taken[seq] = kept
+            return len(before) - len(kept)
+
+    def _forks_of(self, session: str) -> frozenset[str]:
+        parents = ((record.identity.id, record.identity.parent) for record in self._records())
+        return frozenset(id_ for id_, parent in parents if parent is not None and parent.session == session)
 
     def _taken(self, without: Sequence[str] = ()) -> Iterator[Snapshot]:
         kept = (steps for session, steps in self._snapshots.items() if session not in without)

@@ -113,7 +113,7 @@ def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody
 
 @delete(router, "/api/checkpoints/{ref}", model=ForgottenDocument, tag=_TAG)
 def drop_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
-    """Remove its label and its capture of the files; the step stays, and the chain whole."""
+    """Remove its label, and of its files what no other checkpoint goes on from; the step stays, and the chain whole."""
 
     def do(rl: Relight) -> Done:
         return Done(document=msgspec.to_builtins(rl.drop_checkpoint(ref)))

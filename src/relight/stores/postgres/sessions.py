@@ -16,7 +16,7 @@ from relight.journal.chain import seal
 from relight.model.session import Head, Identity
 from relight.model.snapshot import Snapshot
 from relight.model.step import Step
-from relight.ports.store import Record
+from relight.ports.store import Record, Seen
 from relight.stores.postgres import lines, snapshots
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import (
@@ -108,6 +108,22 @@ def lock_sid(cursor: Cursor, session: str) -> int:
     if row is None:
         raise NotFound(session)
     return int(row[0])
+
+
+def check_as_seen(cursor: Cursor, session: str, seen: Seen) -> None:
+    """Conflict where somebody committed or forked meanwhile; nobody does until this transaction ends."""
+    id_ = to_bytes(session)
+    cursor.execute(SQL["lock_head"], (id_,))
+    cursor.execute(SQL["lock_sessions"], ([id_],))
+    row = cursor.execute(SQL["find_by_id"], (id_,)).fetchone()
+    record = read_record(row) if row is not None else None
+    if record is None:
+        raise NotFound(session)
+    forks = frozenset(from_bytes(fork) for fork, _ in cursor.execute(SQL["find_forks"], ([id_], [id_])).fetchall())
+    if record.head is None:
+        raise Corrupt("its head fails its seal", session=session)
+    if (record.head.seq, forks) != (seen.seq, seen.forks):
+        raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
 
 
 @contextmanager

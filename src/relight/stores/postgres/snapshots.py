@@ -6,7 +6,7 @@ before it removes the file. So either the sweep waits for the step and finds it,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from relight.errors import Corrupt, SnapshotSwept
 from relight.model.snapshot import Snapshot
@@ -45,6 +45,13 @@ def of_pool(cursor: Cursor, pool: str, without: Sequence[str] = ()) -> frozenset
     """The snapshots in a pool that some step of another session than these names; Corrupt rather than one too few."""
     given = (to_bytes(pool), [to_bytes(session) for session in without])
     return frozenset(_unsealed(row)[3] for row in cursor.execute(SQL["read_snapshots_of_pool"], given).fetchall())
+
+
+def drop(cursor: Cursor, sid: int, seq: int, roots: Collection[str] | None) -> int:
+    """Let those of a step go, of all roots or of these; how many there were."""
+    if roots is None:
+        return cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq)).rowcount
+    return sum(cursor.execute(SQL["delete_snapshot"], (sid, seq, to_bytes(root))).rowcount for root in roots)
 
 
 def _unsealed(row: Row) -> tuple[int, str, str, str]:

@@ -7,7 +7,7 @@ number of machines may use one database.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -25,7 +25,7 @@ from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports.clock import Clock
 from relight.ports.schema import Standing
-from relight.ports.store import CheckpointRow, Damage, Query, Record
+from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.postgres import health, lines, listing, migrate, reading, removal, sessions, snapshots
 from relight.stores.postgres.connections import Connections
 from relight.stores.postgres.journal import Journal
@@ -211,10 +211,14 @@ class PostgresStore:
         with self._connections.reading() as cursor:
             return snapshots.pools(cursor)
 
-    def drop_snapshots(self, session: str, seq: int) -> int:
+    def drop_snapshots(
+        self, session: str, seq: int, *, roots: Collection[str] | None = None, seen: Seen | None = None
+    ) -> int:
         with self._connections.transaction(session) as cursor:
+            if seen is not None:
+                sessions.check_as_seen(cursor, session, seen)
             sid = sessions.lock_sid(cursor, session)
-            return cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq)).rowcount
+            return snapshots.drop(cursor, sid, seq, roots)
 
     # -- labels -----------------------------------------------------------------------------------------------
 

@@ -5,11 +5,12 @@ A row is in the session's own hash and in its pool's set. What a segment holds, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
-from relight.errors import NotFound
+from relight.errors import Conflict, Corrupt, NotFound
+from relight.ports.store import Seen
 from relight.stores.redis import rows
-from relight.stores.redis.keys import Keys, bytes_text, text_bytes
+from relight.stores.redis.keys import Keys, bytes_text, split_member, text_bytes
 from relight.stores.redis.server import Server, Words
 from relight.stores.redis.sessions import SCHEMA
 
@@ -63,15 +64,31 @@ class Snapshots:
         """All pools that had one, until they are tidied away."""
         return [bytes_text(pool) for pool in self._server.ask("SMEMBERS", self._keys.pools)]
 
-    def drop(self, session: str, seq: int) -> int:
-        """Let a checkpoint's snapshots go; how many there were."""
+    def drop(self, session: str, seq: int, roots: Collection[str] | None, seen: Seen | None) -> int:
+        """Let a checkpoint's snapshots go; how many there were. Conflict where the session is not as it was seen."""
         keys = self._keys.session(session)
+        checks = self._as_seen(session, seen) if seen is not None else [("there", keys.head)]
         taken = [(row, rows.read_snapshot(row)) for row in self._server.ask("HKEYS", keys.snapshots)]
-        going = [(row, pool) for row, (_, at, _, pool, _) in taken if at == seq]
+        going = [(row, pool) for row, (_, at, root, pool, _) in taken if at == seq and (roots is None or root in roots)]
         words: list[Words] = [("HDEL", keys.snapshots, row) for row, _ in going]
         words += [("SREM", self._keys.named(pool), row) for row, pool in going]
-        answer = self._server.transact([("there", keys.head)], words, results=True)
+        answer = self._server.transact(checks, words, results=True)
+        if answer.failed and seen is not None:
+            raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
         if answer.failed:
             raise NotFound(session)
         self.tidy({pool for _, pool in going})
         return sum(answer.results[: len(going)])
+
+    def _as_seen(self, session: str, seen: Seen) -> list[Words]:
+        """Checks that it is as it was seen, or Conflict now."""
+        keys, index = self._keys.session(session), self._keys.by("parent", session)
+        raw, members = self._server.ask_all([("GET", keys.head), ("ZRANGE", index, 0, -1)])
+        if raw is None:
+            raise NotFound(session)
+        head = rows.read_head(raw, session)
+        if head is None:
+            raise Corrupt("its head fails its seal", session=session)
+        if (head.seq, frozenset(split_member(member)[1] for member in members)) != (seen.seq, seen.forks):
+            raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
+        return [("value", keys.head, raw), ("within", index, *members)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import Final
@@ -25,7 +25,7 @@ from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports.clock import Clock
 from relight.ports.schema import Standing
-from relight.ports.store import CheckpointRow, Damage, Query, Record
+from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.redis import rows
 from relight.stores.redis.address import parse
 from relight.stores.redis.adopting import Adoption
@@ -223,8 +223,10 @@ class RedisStore:
     def list_pools(self) -> frozenset[str]:
         return self._snapshots.pools()
 
-    def drop_snapshots(self, session: str, seq: int) -> int:
-        return self._snapshots.drop(session, seq)
+    def drop_snapshots(
+        self, session: str, seq: int, *, roots: Collection[str] | None = None, seen: Seen | None = None
+    ) -> int:
+        return self._snapshots.drop(session, seq, roots, seen)
 
     # -- labels -----------------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ nobody here knows.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 import apsw
 
@@ -46,6 +46,18 @@ def of_pool(cursor: apsw.Cursor, pool: str, without: Sequence[str] = ()) -> froz
     gone = {row[0] for row in found if row is not None}
     rows = cursor.execute(SQL["read_snapshots_of_pool"], (to_text(pool),)).fetchall()
     return frozenset(_unsealed(row)[3] for row in rows if row[0] not in gone)
+
+
+def drop(cursor: apsw.Cursor, sid: int, seq: int, roots: Collection[str] | None) -> int:
+    """Let those of a step go, of all roots or of these; how many there were."""
+    if roots is None:
+        cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq))
+        return cursor.connection.changes()
+    count = 0
+    for root in roots:
+        cursor.execute(SQL["delete_snapshot"], (sid, seq, to_text(root)))
+        count += cursor.connection.changes()
+    return count
 
 
 def _unsealed(row: Row) -> tuple[int, str, str, str]:

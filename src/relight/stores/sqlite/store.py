@@ -6,11 +6,14 @@ digest are read inside each transaction, so that any number of processes may use
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
+import apsw
+
+from relight.errors import Conflict
 from relight.journal.commit import plan_release, plan_renewal
 from relight.journal.keeping import KeptKind
 from relight.journal.lining import Waiting
@@ -22,14 +25,14 @@ from relight.model.status import Status
 from relight.model.step import Committed, Draft, Step
 from relight.ports.clock import Clock
 from relight.ports.schema import Standing
-from relight.ports.store import CheckpointRow, Damage, Query, Record
+from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.sqlite import files, forks, lines, listing, reading, removal, sessions, snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.driver import BUSY_SECONDS
 from relight.stores.sqlite.health import believed, examine
 from relight.stores.sqlite.migrate import VERSION
 from relight.stores.sqlite.readers import Readers
-from relight.stores.sqlite.rows import listed_record
+from relight.stores.sqlite.rows import listed_record, read_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.wal import evidence_of
 from relight.stores.sqlite.writer import Writer
@@ -177,11 +180,20 @@ class SqliteStore:
         with self._readers.reading() as cursor:
             return snapshots.pools(cursor)
 
-    def drop_snapshots(self, session: str, seq: int) -> int:
+    def drop_snapshots(
+        self, session: str, seq: int, *, roots: Collection[str] | None = None, seen: Seen | None = None
+    ) -> int:
         with self._writer.change(session) as cursor:
+            if seen is not None:
+                self._check_as_seen(cursor, session, seen)
             sid = self._writer.journal.sid_of(cursor, session)
-            cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq))
-            return cursor.connection.changes()
+            return snapshots.drop(cursor, sid, seq, roots)
+
+    def _check_as_seen(self, cursor: apsw.Cursor, session: str, seen: Seen) -> None:
+        _, head = self._writer.journal.read_head(cursor, session)
+        forks = cursor.execute(SQL["find_forks"], (to_text(session),)).fetchall()
+        if (head.seq, frozenset(read_text(fork) or "" for (fork,) in forks)) != (seen.seq, seen.forks):
+            raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
 
     # -- labels -----------------------------------------------------------------------------------------------
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Final
 
-from relight.errors import SnapshotSwept
+from relight.errors import Conflict, SnapshotSwept
 from relight.model.snapshot import Snapshot
-from relight.testing.store_checks.trial import Check, Trial, equal
+from relight.ports.store import Seen
+from relight.testing.store_checks.trial import Check, Trial, equal, refused
 
 
 def _snapshot(name: str, *segments: str, root: str = "", pool: str = "pool") -> Snapshot:
@@ -75,9 +76,29 @@ def snapshots_go_with_their_checkpoint(trial: Trial) -> None:
     equal(trial.store.list_snapshots("pool"), frozenset(), "named by nobody")
 
 
+def snapshots_go_only_while_nobody_else_needs_them(trial: Trial) -> None:
+    """By root; refused, and nothing is gone, where a step or a fork came since whoever asks has looked."""
+    trial.store.add_segment("pool", "one")
+    session = trial.working(1)
+    both = (_snapshot("aa", "one", root="code"), _snapshot("bb", "one", root="data"))
+    seq = trial.append(session, snapshots=both).step.seq
+    before = Seen(seq=seq, forks=frozenset())
+    trial.append(session)
+    refused(lambda: trial.store.drop_snapshots(session, seq, roots=["code"], seen=before), Conflict)
+    unforked = Seen(seq=seq + 1, forks=frozenset())
+    fork = trial.fork(session)
+    refused(lambda: trial.store.drop_snapshots(session, seq, roots=["code"], seen=unforked), Conflict)
+    equal(trial.store.list_snapshots("pool"), frozenset({"sha256:aa", "sha256:bb"}), "nothing is gone")
+    seen = Seen(seq=seq + 1, forks=frozenset({fork}))
+    equal(trial.store.drop_snapshots(session, seq, roots=["code", "none"], seen=seen), 1, "one root's")
+    equal(trial.store.list_snapshots("pool"), frozenset({"sha256:bb"}), "the other root's stays")
+    equal(trial.store.drop_snapshots(session, seq, roots=[], seen=seen), 0, "of no root")
+
+
 CHECKS: Final[tuple[Check, ...]] = (
     segments_have_rows_until_they_are_removed,
     a_step_names_its_snapshots,
     what_was_swept_cannot_be_named,
     snapshots_go_with_their_checkpoint,
+    snapshots_go_only_while_nobody_else_needs_them,
 )

@@ -18,6 +18,10 @@ WHERE pool = %b AND sid NOT IN (SELECT sid FROM relight.sessions WHERE id = ANY(
 -- Let the snapshots of one step go.
 DELETE FROM relight.snapshots WHERE sid = %s AND seq = %s
 
+-- name: delete_snapshot
+-- Let the snapshot of one root at one step go.
+DELETE FROM relight.snapshots WHERE sid = %s AND seq = %s AND root = %b
+
 -- name: insert_segment
 -- A segment may be relied on.
 INSERT INTO relight.segments (pool, name, seal) VALUES (%b, %b, %b) ON CONFLICT DO NOTHING

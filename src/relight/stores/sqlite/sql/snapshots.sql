@@ -16,6 +16,10 @@ SELECT sid, seq, CAST(root AS BLOB), CAST(pool AS BLOB), CAST(id AS BLOB), seal 
 -- Let the snapshots of one step go.
 DELETE FROM snapshots WHERE sid = ? AND seq = ?
 
+-- name: delete_snapshot
+-- Let the snapshot of one root at one step go.
+DELETE FROM snapshots WHERE sid = ? AND seq = ? AND root = ?
+
 -- name: delete_snapshots
 -- Let all snapshots of a session go.
 DELETE FROM snapshots WHERE sid = ?
