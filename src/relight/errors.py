@@ -33,6 +33,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
+from relight.inert import shown_address
+
 
 class RelightError(Exception):
     """The root of the tree. `str(error)` is one sentence without code or hints."""
@@ -135,7 +137,7 @@ class UnknownStore(UsageError):
 
     def __init__(self, url: str, *, known: Sequence[str]) -> None:
         super().__init__(
-            f"unknown kind of store: {url!a}",
+            f"unknown kind of store: {shown_address(url)!a}",
             evidence=["known: " + ", ".join(known)],
             hints=["set RELIGHT_STORE=sqlite:///path/to/relight.db"],
         )

@@ -7,6 +7,7 @@ so layout may use it before it measures, and the sink uses it again.
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Set
 from typing import Final
@@ -44,3 +45,17 @@ def one_line(text: str) -> str:
 def shortened(text: str, most: int) -> str:
     """At most so many characters; what is cut ends in an ellipsis."""
     return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+_USER: Final = re.compile(r"(?<=://)[^/?#]*@")
+_SECRET: Final = re.compile(r"([?&;][^=&;#]*(?:pass|secret|token|key|auth)[^=&;#]*=)[^&;#]*", re.IGNORECASE)
+
+
+def shown_address(url: str) -> str:
+    """An address of a store as it may be shown, logged or told: without a password, in front of the host or in the
+    query. What stands where a password may stand goes whole."""
+    found = _USER.search(url)
+    if found is not None:
+        user, has_password, _ = found[0].rstrip("@").partition(":")
+        url = url[: found.start()] + (f"{user}:***@" if has_password else found[0]) + url[found.end() :]
+    return _SECRET.sub(r"\1***", url)

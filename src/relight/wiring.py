@@ -20,6 +20,7 @@ from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
 from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
+from relight.inert import shown_address
 from relight.machine import SystemClock, SystemEntropy, SystemHost, write_private
 from relight.ports.agent import AgentAdapter
 from relight.ports.blobs import Blobs
@@ -151,9 +152,9 @@ def _check_durability(store: Store, demanded: str) -> None:
     if demanded not in LEVELS:
         raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(LEVELS)])
     if not reaches(store.durability, demanded):
-        why = getattr(store, "durability_reason", "")
+        why, where = getattr(store, "durability_reason", ""), getattr(store, "place", shown_address(store.url))
         raise StoreUnavailable(
-            f"{getattr(store, 'place', store.url).rstrip(':')}: durability {demanded} was asked for, and this store "
+            f"{where.rstrip(':')}: durability {demanded} was asked for, and this store "
             f"gives {store.durability}{f': {why}' if why else ''}; no session was touched",
             hints=getattr(store, "durability_cures", ()) or ["choose a store that keeps it: set RELIGHT_STORE"],
         )

@@ -43,11 +43,12 @@ class Site:
         return self.desk.rl
 
     def address(self, path: str) -> str:
-        return f"http://127.0.0.1:{self.port}{path}"
+        """Under the server's own name, where a browser is logged in."""
+        return f"http://{self.desk.guard.own_name}:{self.port}{path}"
 
     def link(self, path: str = "/") -> str:
         """A launch link, as `relight serve` prints it."""
-        return self.address(f"/login?code={self.desk.guard.tokens.new_code(60)}&next={path}")
+        return f"http://127.0.0.1:{self.port}/login?code={self.desk.guard.tokens.new_code(60)}&next={path}"
 
     def context(self, **options: Any) -> BrowserContext:
         """A browser of its own, logged in."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 from playwright.sync_api import expect
@@ -27,6 +29,34 @@ def test_a_launch_link_logs_in_once_and_only_once(site: Site, browser: Any) -> N
     assert page.goto(site.address("/")).status == 401
     expect(page.locator("h1")).to_have_text("a token is needed")
     other.close()
+
+
+def test_another_server_of_this_machine_is_not_sent_the_login(site: Site, browser: Any) -> None:
+    """S-H5: cookies know no port, so the login lives under a name that no other server has."""
+    seen: list[str | None] = []
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            seen.append(self.headers.get("Cookie"))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *given: Any) -> None:
+            pass
+
+    other = ThreadingHTTPServer(("127.0.0.1", 0), Other)
+    threading.Thread(target=other.serve_forever, daemon=True).start()
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(site.link())
+    expect(page).to_have_url(site.address("/"))
+    for host in ("127.0.0.1", "localhost", "another.localhost"):
+        page.goto(f"http://{host}:{other.server_port}/")
+    assert len(seen) >= 3 and set(seen) == {None}
+    assert page.goto(site.address("/")).status == 200, "it is logged in all the same"
+    context.close()
+    other.shutdown()
+    other.server_close()
 
 
 def test_an_empty_store_says_how_to_begin(site: Site) -> None:

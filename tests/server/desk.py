@@ -62,6 +62,17 @@ class Desk:
             self.app, base_url=f"http://{HOST}", headers=headers, raise_server_exceptions=False, follow_redirects=False
         )
 
+    @property
+    def own_host(self) -> str:
+        """Where a browser is logged in."""
+        return f"{self.guard.own_name}:7878"
+
+    def browser(self) -> TestClient:
+        """Nobody yet, at the server's own name."""
+        client = self.client(None)
+        client.base_url = f"http://{self.own_host}"
+        return client
+
     def close(self) -> None:
         self.guard.tokens.state.close()
         self.rl.close()

@@ -217,10 +217,58 @@ def test_of_many_who_change_a_session_at_once_each_is_told_and_each_is_written_d
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert len(told) == len(asked) and all(status in (200, 201, 404, 409) for _, status in told), told
+    assert len(told) == len(asked) and all(status in (200, 201, 404, 409, 410) for _, status in told), told
     assert told.count(("archive", 200)) == told.count(("changelog", 200)) == 1, told
     sent, forked = told.count(("send", 200)), told.count(("fork", 201))
     assert len([one for one in desk.rl.sessions() if one.parent]) == forked
     assert len(desk.rl.load("nightly-docs").messages) == 1 + sent
     outcomes = [row[0] for row in desk.service.state.rows("SELECT outcome FROM actions")]
     assert len(outcomes) == len(asked) and outcomes.count("done") == len([1 for _, status in told if status < 400])
+
+
+def test_a_key_stands_for_everything_the_request_said(some: Desk) -> None:
+    """S-M3: whatever differs in the body is another request, also where a route does not look at it itself."""
+    client = some.client()
+    key = {"Idempotency-Key": "k1"}
+    first = client.post("/api/sessions", json={"command": ["true"], "queue": "q"}, headers=key)
+    again = client.post(
+        "/api/sessions",
+        content=b' {"queue":"q", "command":["true"]}',
+        headers={**key, "Content-Type": "application/json"},
+    )
+    other = client.post("/api/sessions", json={"command": ["false"], "queue": "q"}, headers=key)
+    assert (first.status_code, again.status_code, other.status_code) == (201, 201, 422)
+    assert again.headers["idempotent-replayed"] == "true" and again.json() == first.json()
+    ids = [some.rl.get("changelog").id]
+    several = [{"sessions": ids, "plans": {ids[0]: "a" * 8}}, {"sessions": ids, "plans": {}}]
+    answered = [client.post("/api/archive", json=body, headers={"Idempotency-Key": "k2"}) for body in several]
+    assert [one.status_code for one in answered] == [200, 422]
+    assert some.rl.get("changelog").status == "completed", "the second was not done under the key of the first"
+
+
+def test_a_start_stands_in_the_log_with_its_command(some: Desk) -> None:
+    some.client().post("/api/sessions", json={"command": ["true", "--now"], "queue": "q"})
+    entry = next(one for one in some.client().get("/api/actions").json()["items"] if one["verb"] == "start")
+    assert entry["asked"]["command"] == ["true", "--now"]
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM actions",
+        "DELETE FROM actions WHERE id = (SELECT max(id) FROM actions)",
+        "UPDATE actions SET why = 'x'",
+        "UPDATE actions SET outcome = 'refused: x'",
+        "UPDATE actions SET scope = 'read', name = 'x', after = NULL",
+        "INSERT OR REPLACE INTO actions (id, at_us, who, scope, verb, asked, outcome)"
+        " SELECT min(id), 1, 'somebody', 'read', 'nothing', '{}', 'done' FROM actions",
+        "INSERT INTO actions (id, at_us, who, scope, verb, asked, outcome) VALUES (0, 1, '', '', '', '{}', 'done')",
+    ],
+)
+def test_the_audit_log_is_only_appended_to(some: Desk, statement: str) -> None:
+    """S-L4."""
+    some.client().post("/api/sessions/fix-login/send", json={"text": "yes"})
+    before = some.service.state.rows("SELECT * FROM actions")
+    with pytest.raises(StoreUnavailable, match="append-only"):
+        some.service.state.rows(statement)
+    assert some.service.state.rows("SELECT * FROM actions") == before

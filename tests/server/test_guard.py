@@ -172,7 +172,7 @@ def test_every_answer_carries_the_strict_headers(matrix: tuple[Desk, list[Door]]
 
 
 def test_a_launch_link_is_good_once_and_becomes_a_strict_cookie(desk: Desk) -> None:
-    client = desk.client(None)
+    client = desk.browser()
     code = desk.guard.tokens.new_code(60)
     first = client.get("/login", params={"code": code, "next": "/operations"})
     assert first.status_code == 303 and first.headers["location"] == "/operations"
@@ -181,7 +181,59 @@ def test_a_launch_link_is_good_once_and_becomes_a_strict_cookie(desk: Desk) -> N
     assert client.get("/api/sessions").status_code == 200  # the client has it now
     assert Answer(desk.client(None).get("/login", params={"code": code})).status == 401
     assert Answer(client.post("/api/sweep", json={})).code == "RL-6003"  # a browser says where it comes from
-    assert client.post("/api/sweep", json={}, headers={"Origin": f"http://{HOST}"}).status_code == 200
+    assert client.post("/api/sweep", json={}, headers={"Origin": f"http://{desk.own_host}"}).status_code == 200
+
+
+def test_a_login_counts_under_the_servers_own_name_alone(desk: Desk) -> None:
+    """S-H5: whatever is sent to every port of 127.0.0.1 opens nothing."""
+    login = desk.guard.tokens.take_code(desk.guard.tokens.new_code(60), days=7)
+    cookie = {"Cookie": f"{desk.guard.cookie_name}={login}"}
+    client = desk.client(None)
+    for host in ("127.0.0.1:7878", "localhost:7878", "[::1]:7878", "localhost"):
+        for origin in (host, desk.own_host):
+            headers = {**cookie, "Host": host, "Origin": f"http://{origin}"}
+            assert client.get("/api/sessions", headers=headers).status_code == 401, host
+            assert client.post("/api/sessions", json={"command": ["true"]}, headers=headers).status_code == 401
+    own = {**cookie, "Host": desk.own_host}
+    assert client.get("/api/sessions", headers=own).status_code == 200
+    assert client.get("/api/sessions", headers={**cookie, "Host": f"x.{desk.own_host}"}).status_code == 403
+    assert client.get("/api/sessions", headers={**desk.headers(), "Host": "127.0.0.1"}).status_code == 200
+
+
+def test_only_a_valid_code_is_told_the_servers_own_name(desk: Desk) -> None:
+    label = desk.guard.own_name.partition(".")[0]
+    client, code = desk.client(None), desk.guard.tokens.new_code(60)
+    for answered in (
+        client.get("/login", params={"code": "made-up"}),
+        client.get("/", headers={"Accept": "text/html"}),
+        client.get("/healthz"),
+        client.get("/login"),
+        desk.client("read").get("/api/store"),
+        desk.client("read").get("/openapi.json"),
+    ):
+        assert label not in answered.text + str(answered.headers)
+    led = client.get("/login", params={"code": code, "next": "/operations"})
+    assert led.status_code == 303 and "set-cookie" not in led.headers
+    assert led.headers["location"] == f"http://{desk.own_host}/login?code={code}&next=%2Foperations"
+    assert desk.browser().get("/login", params={"code": code}).status_code == 303, "it was not used up"
+    assert client.get("/login", params={"code": code}).status_code == 401
+    assert len(label) >= 20 and desk.again(desk.store).guard.own_name == desk.guard.own_name
+
+
+def test_a_name_of_its_own_or_tls_or_the_users_word_keeps_logins(tmp_path: Path) -> None:
+    told: list[tuple[dict[str, Any], str, bool]] = [
+        ({"hosts": ("relight.example.com",)}, "relight.example.com", True),
+        ({"secure": True}, "127.0.0.1", True),
+        ({"shared_host": True}, "localhost:7878", True),
+        ({"any_address": True}, "192.0.2.7:7878", True),
+        ({"any_address": True}, "127.0.0.2:7878", False),
+    ]
+    for number, (settings, host, counts) in enumerate(told):
+        desk = Desk(tmp_path / f"{number}.db", **settings)
+        login = desk.guard.tokens.take_code(desk.guard.tokens.new_code(60), days=7)
+        headers = {"Cookie": f"{desk.guard.cookie_name}={login}", "Host": host}
+        assert (desk.client(None).get("/api/sessions", headers=headers).status_code == 200) is counts, settings
+        desk.close()
 
 
 def test_a_launch_link_ends_after_a_minute(tmp_path: Path) -> None:
@@ -200,7 +252,7 @@ def test_a_launch_link_ends_after_a_minute(tmp_path: Path) -> None:
 @pytest.mark.parametrize("target", ["//evil.example", "https://evil.example", "/\\evil.example", "\\\\evil", "a", "/é"])
 def test_a_login_never_leads_outside(desk: Desk, target: str) -> None:
     code = desk.guard.tokens.new_code(60)
-    answered = desk.client(None).get("/login", params={"code": code, "next": target})
+    answered = desk.browser().get("/login", params={"code": code, "next": target})
     assert answered.headers["location"] == "/"
 
 

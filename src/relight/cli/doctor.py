@@ -23,6 +23,7 @@ from relight.cli.look import Line, Look
 from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, verb
 from relight.errors import StoreError
+from relight.inert import shown_address
 from relight.machine import SystemClock
 from relight.model.policy import Retention
 from relight.wording import DURABILITY, count, place, policy_text, size
@@ -101,7 +102,7 @@ def unit(store: str) -> list[str]:
 
 def _store_line(store: str) -> str:
     """A password does not belong into a unit: a file of mode 0600 holds the line RELIGHT_STORE=ADDRESS."""
-    if "@" in store.partition("://")[2]:
+    if shown_address(store) != store or "@" in store.partition("://")[2]:
         return "EnvironmentFile=%h/.config/relight.env"
     return f"Environment=RELIGHT_STORE={store}"
 
@@ -124,7 +125,7 @@ def _store(rl: Relight, door: Door) -> list[Finding]:
         return [Finding("store", f"{shown}: not there yet; it is made by the first session, or: relight migrate")]
     counts = rl.counts()
     findings = [
-        Finding("store", place(str(path)) if path is not None else getattr(store, "place", store.url)),
+        Finding("store", place(str(path)) if path is not None else getattr(store, "place", shown_address(store.url))),
         _durable(store),
         Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
         unless_down("files", lambda: _captured(rl)),

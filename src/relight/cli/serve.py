@@ -42,6 +42,12 @@ _OTHER_FILES: Final = 1000
 @click.option("--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Certificate, for TLS.")
 @click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its key.")
 @click.option("--insecure-host", is_flag=True, help="Listen on another address than this machine's own without TLS.")
+@click.option(
+    "--shared-host",
+    is_flag=True,
+    help="Log in at 127.0.0.1 itself, for a browser that knows no names under .localhost. Every other server of this"
+    " machine is then sent the login.",
+)
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @click.option("--no-sweep", is_flag=True, help="Do not remove finished sessions once a day.")
 @click.option("--no-upkeep", is_flag=True, help="Do not read every digest and try a restore once a day.")
@@ -56,6 +62,7 @@ def serve(
     cert: str | None,
     key: str | None,
     insecure_host: bool,
+    shared_host: bool,
     no_open: bool,
     no_sweep: bool,
     no_upkeep: bool,
@@ -85,6 +92,7 @@ def serve(
             "port": port,
             "secure": cert is not None,
             "log": log,
+            "shared_host": shared_host,
             "sweep": not no_sweep,
             "upkeep": not no_upkeep,
         },
@@ -104,7 +112,7 @@ def _need_the_extra() -> None:
 
 def _serve(door: Door, asked: dict[str, Any], *, names: tuple[str, ...], tls: dict[str, Any], opens: bool) -> int:
     from relight import wiring
-    from relight.machine import SystemClock
+    from relight.machine import SystemClock, write_private
     from relight.server import logs
     from relight.server.app import create_app, make_guard
     from relight.server.measured import measured
@@ -129,7 +137,7 @@ def _serve(door: Door, asked: dict[str, Any], *, names: tuple[str, ...], tls: di
         raise_open_files(settings.streams + _OTHER_FILES)
         guard = make_guard(settings)
         app = create_app(rl, guard=guard, settings=settings, metrics=metrics)
-        (settings.directory / _ADDRESS).write_text(_address(settings), encoding="ascii")
+        write_private(settings.directory / _ADDRESS, _address(settings).encode("ascii"))
         _announce(door, settings, guard.tokens.new_code(settings.code_seconds), opens=opens)
         Running(app, **tls).run(sockets=[listener])
         guard.tokens.state.close()

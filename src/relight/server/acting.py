@@ -25,7 +25,7 @@ from relight.journal.retention import days_text
 from relight.model.tombstone import Tombstone
 from relight.ports.clock import Clock
 from relight.refusals import KeyBusy, KeyReused, TooMany
-from relight.server.guard import principal_of
+from relight.server.guard import asked_of, principal_of
 from relight.server.logs import LOG
 from relight.server.settings import ServerSettings
 from relight.server.state import ServerState
@@ -67,6 +67,7 @@ class Acting:
     def __init__(self, rl: Relight, state: ServerState, settings: ServerSettings, clock: Clock) -> None:
         self._rl, self._state, self._settings, self._clock = rl, state, settings, clock
         self._run = secrets.token_hex(8)
+        self._state.remember("actions_kept", str(settings.most_actions))
         self._room = threading.BoundedSemaphore(_AT_ONCE)
 
     def answer(
@@ -89,7 +90,8 @@ class Acting:
             why=why,
             shown=request.headers.get("if-match"),
             key=request.headers.get("idempotency-key"),
-            route=f"{request.method} {request.scope['path']}?{request.scope['query_string'].decode('latin-1')}",
+            route=f"{request.method} {request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
+            f"\n{asked_of(request)}",
         )
         headers = {"Idempotent-Replayed": "true"} if done.replayed else {}
         body = done.document if isinstance(done.document, bytes) else encoded(done.document)

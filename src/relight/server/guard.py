@@ -5,6 +5,10 @@
 Open are /healthz and /login alone. A web page cannot drive the server: the cookie is SameSite=Strict, a mutating or
 streaming request of another site is refused by its own headers, a form cannot send JSON, there is no CORS, and a host
 name that was bound to this address afterwards is not in the list.
+
+Nor can another server of this machine. A browser sends a cookie of 127.0.0.1 to every port there, so a login never
+lives at an address that others share: it is kept under a random name below .localhost, which this server alone answers
+to and tells nobody who has no valid launch code (docs/decisions/0052).
 """
 
 from __future__ import annotations
@@ -13,9 +17,11 @@ import asyncio
 import ipaddress
 import json
 import re
+import secrets
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from hashlib import sha256
 from typing import Annotated, Final
 from urllib.parse import urlsplit
 
@@ -28,7 +34,8 @@ from relight.refusals import Forbidden, NotJson, NotSameSite, TooLarge, TooMany,
 from relight.server import tokens
 from relight.server.logs import LOG
 from relight.server.problems import Problem, answer_problem, path_of, problem_of
-from relight.server.settings import ServerSettings
+from relight.server.settings import LOOPBACK, ServerSettings
+from relight.server.state import ServerState
 from relight.server.tokens import Principal, Tokens
 
 OPEN: Final = frozenset({"/healthz", "/login"})
@@ -40,6 +47,8 @@ _ONCE: Final = ("authorization", "content-type", "idempotency-key", "if-match", 
 """headers of which a second one would leave it open which is meant"""
 _MOST_DIGITS: Final = 4300
 _MOST_BUCKETS: Final = 10_000
+_LABEL: Final = "own_label"
+_LABEL_BYTES: Final = 12
 _NEW_LINK: Final = "a new link: relight serve --link"
 
 
@@ -50,6 +59,8 @@ class Guard:
         self.tokens = tokens
         self.settings = settings
         self.cookie_name = f"relight-{settings.port}"
+        self.own_name = f"{_label(tokens.state)}.localhost"
+        """the host name of this server alone, under which browsers are logged in; a secret"""
         self._rates = Rates(settings.rate_per_second, settings.rate_burst, clock)
         self._failures = Rates(settings.failures_per_second, settings.failures_burst, clock)
 
@@ -57,8 +68,22 @@ class Guard:
         """Addressed by a name that is ours."""
         given = request.headers.get("host", "")
         name = _host_name(given) if _HOST.fullmatch(given) else given
-        if name not in self.settings.hosts and not (self.settings.any_address and _is_address(name)):
+        known = name == self.own_name or name in self.settings.hosts
+        if not known and not (self.settings.any_address and _is_address(name)):
             raise NotSameSite(f"this server does not answer to the host name {name[:100]!a}")
+
+    def keeps_logins(self, request: Request) -> bool:
+        """Does a cookie count here? Not at a host that other servers of this machine share: they are sent it too."""
+        name = _host_name(request.headers.get("host", ""))
+        if name == self.own_name or self.settings.secure or self.settings.shared_host:
+            return True
+        return not (name in LOOPBACK or (_is_address(name) and ipaddress.ip_address(name).is_loopback))
+
+    def own_address(self, request: Request, path: str) -> str:
+        """A path of this server under its own name; by the port that the caller uses, which a tunnel may have moved."""
+        given = request.headers.get("host", "")
+        port = given.rpartition("]")[2].rpartition(":")[2] if ":" in given.rpartition("]")[2] else ""
+        return f"http://{self.own_name}{f':{port}' if port else ''}{path}"
 
     def admit(self, request: Request) -> Principal | None:
         """Whoever stands behind the request; None on an open path. Unauthorised, TooMany."""
@@ -114,7 +139,7 @@ class Guard:
             kind, _, token = given.partition(" ")
             return self.tokens.bearer(token.strip()) if kind.lower() == "bearer" else None
         cookie = request.cookies.get(self.cookie_name)
-        return self.tokens.cookie(cookie) if cookie else None
+        return self.tokens.cookie(cookie) if cookie and self.keeps_logins(request) else None
 
 
 class Gate:
@@ -137,7 +162,7 @@ class Gate:
             body = await self._body(request, receive)
             if body is None:
                 return  # whoever asked is gone, and what they asked is not known
-            check_json(request, body)
+            asked = check_json(request, body)
         except RelightError as refused:
             LOG.info("refused", extra={"code": refused.code, "method": request.method, "path": path_of(request)[:200]})
             await answer_problem(request, problem_of(refused))(scope, receive, send)
@@ -146,7 +171,7 @@ class Gate:
             late = Problem(status=408, code="RL-6000", detail="the request did not arrive in time")
             await answer_problem(request, late)(scope, receive, send)
             return
-        scope.setdefault("state", {})["principal"] = principal
+        scope.setdefault("state", {}).update(principal=principal, asked=asked)
         await self._app(scope, _replayed(body, receive), send)
 
     async def _body(self, request: Request, receive: Receive) -> bytes | None:
@@ -173,13 +198,15 @@ class Gate:
         return b"".join(parts)
 
 
-def check_json(request: Request, body: bytes) -> None:
-    """A body that every reader reads the same: UTF-8, no name twice in an object, no number that is none."""
+def check_json(request: Request, body: bytes) -> str:
+    """A body that every reader reads the same: UTF-8, no name twice in an object, no number that is none. Its digest,
+    the same for the same document however it is spaced: by it a repeated request is known."""
     if not body or request.method not in _WITH_BODY or not path_of(request).startswith("/api/"):
-        return
+        return sha256(body).hexdigest()
     try:
         text = body.decode("utf-8-sig")
-        json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number, parse_int=_short_enough)
+        read = json.loads(text, object_pairs_hook=_each_once, parse_constant=_no_number, parse_int=_short_enough)
+        return sha256(json.dumps(read, sort_keys=True).encode()).hexdigest()
     except (ValueError, RecursionError) as error:
         why = "too deep" if isinstance(error, RecursionError) else str(error)[:200]
         raise UsageError(f"this is not JSON: {why}") from None
@@ -200,7 +227,7 @@ def _short_enough(digits: str) -> int:
     """Reading one takes the square of its length."""
     if len(digits) > _MOST_DIGITS:
         raise ValueError(f"a number has more than {_MOST_DIGITS} digits")
-    return 0
+    return int(digits)
 
 
 def _replayed(body: bytes, receive: Receive) -> Receive:
@@ -223,6 +250,11 @@ def principal_of(request: Request) -> Principal:
         raise Unauthorised("a token or a login is needed", hints=[_NEW_LINK])
     assert isinstance(found, Principal)
     return found
+
+
+def asked_of(request: Request) -> str:
+    """The digest of everything that a request which passed the gate brought along."""
+    return str(getattr(request.state, "asked", ""))
 
 
 Who = Annotated[Principal, Depends(principal_of)]
@@ -260,6 +292,16 @@ class Rates:
             if len(self._buckets) > _MOST_BUCKETS:
                 self._buckets.popitem(last=False)
         return allowed
+
+
+def _label(state: ServerState) -> str:
+    """The random part of this server's own name: made once, so that an open page lives through a restart."""
+    with state.together():
+        found = state.meta(_LABEL)
+        if found is None:
+            found = f"r{secrets.token_hex(_LABEL_BYTES)}"
+            state.remember(_LABEL, found)
+    return found
 
 
 def _host_name(header: str) -> str:

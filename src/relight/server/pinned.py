@@ -21,6 +21,39 @@ _READ_BYTES: Final = 4096
 _PORTS: Final = {"http": 80, "https": 443}
 _LENGTH: Final = 2000
 
+_SPECIAL_4: Final = tuple(
+    ipaddress.IPv4Network(one)
+    for one in [
+        "0.0.0.0/8",
+        "10.0.0.0/8",
+        "100.64.0.0/10",
+        "127.0.0.0/8",
+        "169.254.0.0/16",
+        "172.16.0.0/12",
+        "192.0.0.0/24",
+        "192.0.2.0/24",
+        "192.31.196.0/24",
+        "192.52.193.0/24",
+        "192.88.99.0/24",
+        "192.168.0.0/16",
+        "192.175.48.0/24",
+        "198.18.0.0/15",
+        "198.51.100.0/24",
+        "203.0.113.0/24",
+        "224.0.0.0/4",
+        "240.0.0.0/4",
+    ]
+)
+"""this host, private, shared, loopback, link-local, protocol assignments (192.0.0.192 is a cloud's metadata), examples,
+anycast services, the former 6to4 relay, benchmarks, multicast, reserved, broadcast: RFC 6890 and the IANA registry"""
+_GLOBAL_6: Final = ipaddress.IPv6Network("2000::/3")
+"""all that is given out as global unicast; the rest (loopback, unique local, link-local, the former site-local,
+multicast, discard, segment routing, translations) is not public by not being here"""
+_SPECIAL_6: Final = tuple(
+    ipaddress.IPv6Network(one) for one in ["2001::/23", "2001:db8::/32", "2002::/16", "2620:4f:8000::/48", "3fff::/20"]
+)
+"""protocol assignments with Teredo, ORCHID and benchmarks, examples, 6to4, an anycast service"""
+
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -74,7 +107,14 @@ def may_reach(name: str, address: Address, allow: Sequence[str]) -> bool:
     inner = _inner(address)
     if inner is not None:
         return may_reach(name, inner, allow)
-    return address.is_global and not (address.is_multicast or address.is_reserved or address.is_unspecified)
+    return is_public(address)
+
+
+def is_public(address: Address) -> bool:
+    """By a table of our own: what Python calls global differs from version to version, and the registries grow."""
+    if isinstance(address, ipaddress.IPv4Address):
+        return not any(address in network for network in _SPECIAL_4)
+    return address in _GLOBAL_6 and not any(address in network for network in _SPECIAL_6)
 
 
 def _inner(address: Address) -> Address | None:

@@ -108,7 +108,8 @@ def _answers(status: int, model: Any, errors: Sequence[int], media: str, example
     elif model is None:
         good["content"] = {media: {"schema": {"type": "string"}}}
     answers: dict[int | str, Any] = {status: good}
-    for code in sorted(set(errors)):
+    gone = (410,) if 404 in errors else ()  # what was removed is told apart from what never was
+    for code in sorted({*errors, *gone}):
         reference = {"schema": {"$ref": "#/components/schemas/Problem"}}
         answers[code] = {"description": TITLES[code], "content": {MEDIA: reference}}
     return answers

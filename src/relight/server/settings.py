@@ -22,6 +22,8 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """reached over TLS"""
     hosts: tuple[str, ...] = LOOPBACK
     """names under which it may be addressed; the Host header must hold one of them"""
+    shared_host: bool = False
+    """logins count at 127.0.0.1 and localhost too, where every other server of this machine is sent their cookie"""
     any_address: bool = False
     """it may also be addressed by number: nobody can bind a number to another address"""
     body_bytes: int = 256 * 1024

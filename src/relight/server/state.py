@@ -3,6 +3,10 @@
 Everything here is about requests, nothing about sessions: it can be deleted, and all that is lost is who may come in,
 what was answered under which key, who did what, and which callbacks are outstanding. Each write is synced before it is
 relied on. Several servers, and `relight token`, may use the same file.
+
+The audit log is append-only by triggers: an entry is written as begun, its outcome is written once, and only the oldest
+beyond the bound go. That keeps a mistake, or a statement that somebody smuggled in, from changing it; it does not stop
+whoever may write the file itself, which is its owner.
 """
 
 from __future__ import annotations
@@ -49,7 +53,18 @@ CREATE TABLE IF NOT EXISTS deliveries (
     tries INTEGER NOT NULL, next_us INTEGER, made_us INTEGER NOT NULL, state TEXT NOT NULL, said TEXT
 ) STRICT;
 CREATE INDEX IF NOT EXISTS deliveries_next ON deliveries (next_us) WHERE next_us IS NOT NULL;
-CREATE TRIGGER IF NOT EXISTS actions_stay AFTER UPDATE OF who, verb, session, why, asked, before, at_us ON actions
+DROP TRIGGER IF EXISTS actions_stay;
+CREATE TRIGGER IF NOT EXISTS actions_end_once BEFORE UPDATE ON actions
+WHEN OLD.outcome <> 'begun' OR NEW.outcome = 'begun' OR (NEW.id, NEW.at_us, NEW.who, NEW.scope, NEW.verb, NEW.session,
+    NEW.name, NEW.why, NEW.asked, NEW.before) IS NOT (OLD.id, OLD.at_us, OLD.who, OLD.scope, OLD.verb, OLD.session,
+    OLD.name, OLD.why, OLD.asked, OLD.before)
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS actions_stay_there BEFORE DELETE ON actions
+WHEN OLD.id > (SELECT max(id) FROM actions) - (SELECT CAST(value AS INTEGER) FROM meta WHERE key = 'actions_kept')
+    OR NOT EXISTS (SELECT 1 FROM meta WHERE key = 'actions_kept')
+BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
+CREATE TRIGGER IF NOT EXISTS actions_are_appended BEFORE INSERT ON actions
+WHEN NEW.id <> -1 AND NEW.id <= (SELECT coalesce(max(id), 0) FROM actions)
 BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 """
 

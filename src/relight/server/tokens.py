@@ -110,6 +110,11 @@ class Tokens:
         self.state.rows("INSERT INTO codes VALUES (?, ?)", (_hashed(code), now + round(seconds * 1e6)))
         return code
 
+    def has_code(self, code: str) -> bool:
+        """Would it be taken now? It is not used up by this."""
+        asked = (_hashed(code), self._clock.now_us())
+        return bool(self.state.rows("SELECT 1 FROM codes WHERE hash = ? AND expires_us >= ?", asked))
+
     def take_code(self, code: str, days: float) -> str | None:
         """The login that a code becomes; None where it was used, is over or never was."""
         now = self._clock.now_us()

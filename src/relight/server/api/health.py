@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from importlib.metadata import version
 from typing import Any, Final
-from urllib.parse import urlsplit, urlunsplit
 
 from fastapi import APIRouter, Request
 from starlette.responses import Response
@@ -12,6 +11,7 @@ from starlette.responses import Response
 from relight.engine.documents import encoded
 from relight.engine.library import Relight
 from relight.errors import Corrupt, StoreError
+from relight.inert import shown_address
 from relight.server.metrics import MEDIA
 from relight.server.problems import Problem
 from relight.server.routes import answer, get
@@ -62,7 +62,7 @@ def store(request: Request, served: Served) -> Response:
     rl = served.rl
     seen = _store(rl)
     document = {
-        "url": _without_password(rl.store.url),
+        "url": getattr(rl.store, "place", None) or shown_address(rl.store.url),
         **{key: seen[key] for key in ("durability", "durability_text", "schema_version")},
         "size_bytes": rl.store.size_bytes(),
         "file_bytes": rl.file_bytes(),
@@ -80,11 +80,3 @@ def _store(rl: Relight) -> dict[str, Any]:
         "durability_text": DURABILITY.get(durability, durability),
         "schema_version": getattr(rl.store, "schema_version", None),
     }
-
-
-def _without_password(url: str) -> str:
-    """An address may hold one; nobody is shown it."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return urlunsplit(parts._replace(netloc=parts.netloc.replace(f":{parts.password}@", ":...@")))

@@ -157,7 +157,7 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
             undo=f"relight stop {started.session.title}",
         )
 
-    return served.acting.answer(request, "start", None, do, asked=body.model_dump(exclude={"command"}))
+    return served.acting.answer(request, "start", None, do, asked=body.model_dump())
 
 
 def check_prompt(served: Service, prompt: str | None) -> None:

@@ -111,7 +111,7 @@ def _each(
         done = sum(item["done"] for item in told)
         return Done(document={"items": told, "done": done, "refused": len(told) - done})
 
-    asked = {"sessions": body.sessions}
+    asked = {"sessions": body.sessions, "plans": len(body.plans)}
     return served.acting.answer(request, f"{verb}-several", None, all_of_them, asked=asked, why=body.why)
 
 

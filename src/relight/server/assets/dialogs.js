@@ -90,7 +90,13 @@
     problem.hidden = true;
     let got;
     try { got = await call(form.dataset.method, form.dataset.path, sent(form), form.dataset.plan); }
-    catch { got = { ok: false, document: { detail: "the server does not answer; nobody knows whether it was done. Look at the session before you try again." } }; }
+    catch { // no answer: it may have been done. The same key again is done once, and answered as the first time.
+      problem.hidden = false;
+      problem.textContent = "The server did not answer; nobody knows whether it was done.\nPress the button again: if it was done, it is not done twice, and you are told what came of it.";
+      confirm.disabled = false;
+      problem.scrollIntoView({ block: "nearest" });
+      return;
+    }
     if (got.ok) { done(form, got.document); return; }
     if (got.status === 409 && got.document.plan) { // nothing was done: show what would happen now
       await open(form.dataset.again);
@@ -101,7 +107,7 @@
     problem.hidden = false;
     const hints = (got.document.hints ?? []).map((hint) => `\nhint: ${hint}`).join("");
     problem.textContent = `${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
-    key += "+";
+    if (got.status < 500 && got.document.code !== "RL-6008") key += "+"; // answered, and not done: the next press is another request
     confirm.disabled = false;
     problem.scrollIntoView({ block: "nearest" });
   }

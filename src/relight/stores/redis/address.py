@@ -15,6 +15,7 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from relight.errors import UsageError
+from relight.inert import shown_address
 from relight.stores.redis.durability import Level
 
 SCHEMES: Final = ("redis", "rediss", "unix")
@@ -59,7 +60,7 @@ def parse(url: str) -> Address:
 
 def without_password(url: str) -> str:
     """The address as it may be shown."""
-    return _PASSWORD.sub(r"\1***@", url)
+    return shown_address(_PASSWORD.sub(r"\1***@", url))
 
 
 _EXAMPLE: Final = "redis://localhost:6379/0?prefix=relight&durability=power-loss"
