@@ -13,7 +13,7 @@ import msgspec
 from relight.engine import operating
 from relight.engine.context import Context
 from relight.engine.naming import check_free, take
-from relight.engine.opening import gate, recorder_for
+from relight.engine.opening import IMPORTED, gate, recorder_for
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, chain_of, step_at
 from relight.errors import UsageError
@@ -46,6 +46,8 @@ def fork(
         directory=moved_directory(found.identity, workspace or {}),
         place=None,  # it stands in no line unless it is put there
         stop_attempt=None,
+        # whoever forks a session from a bundle has decided to go on with it; its parent's calls are not run here
+        labels={key: value for key, value in found.identity.labels.items() if key != IMPORTED},
     )
     take(context, name)
     context.store.create(identity, msgspec.structs.replace(head, session=identity.id))

@@ -35,6 +35,7 @@ from relight.engine.opening import (
     new_identity,
     recorder_for,
     refresh,
+    refuse_untrusted,
 )
 from relight.engine.reading import Found
 from relight.engine.recorder import Recorder
@@ -323,6 +324,7 @@ class Joint:
         if found.identity.agent != self._fields.get("agent"):
             why = f"it is a session of {found.identity.agent or 'a program'}, not of {self._fields.get('agent')}"
             raise NotResumable(self.name, why, hints=["choose another name"])
+        refuse_untrusted(found)
         if may_create:
             gate(found)
             if self._workspace is not None:

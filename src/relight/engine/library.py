@@ -109,6 +109,7 @@ class Relight(Queueing):
             found = opening.create(context, identity)
         else:
             opening.gate(found)
+            opening.refuse_untrusted(found)
             if workspace is not None:
                 found = files.settle_workspace(context, found, workspace, snapshot)
         recorder = opening.recorder_for(context, found)
@@ -175,6 +176,7 @@ class Relight(Queueing):
         found = resolve(self._context.store, name)
         if found.seq is None or found.seq == found.whole_head().head:
             return found
+        opening.refuse_untrusted(found)
         return resolve(self._context.store, branching.fork(self._context, found).id)
 
     def _tell_continuation(self, session: Session) -> None:

@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     from relight.journal.fold import Fold
 
 LEASE_SECONDS: Final = 30.0
+IMPORTED: Final = "imported"
+"""the label that says whether a session from a bundle is trusted"""
 _CLAIM_TRIES: Final = 5
 _LONGEST_LEASE: Final = 1e9
 
@@ -200,6 +202,20 @@ def refresh(context: Context, recorder: Recorder) -> None:
     found = Found(identity=record.identity, head=record.head, seq=None)
     recorder.head = found.whole_head()
     recorder.fold = load(context.store, found)
+
+
+def refuse_untrusted(found: Found) -> None:
+    """A session from a bundle that nobody vouched for is not opened by a program: it would run what others asked for,
+    or take their words for its own result. A fork is a person's decision, and runs nothing of its parent's."""
+    if found.identity.labels.get(IMPORTED) == "untrusted":
+        name = found.identity.name or found.identity.id
+        why = "it was imported from a bundle whose signature is not known here; nothing of it was run"
+        hints = [
+            f"read it: relight show {name}",
+            f"go on with a copy: relight fork {name} --name NEW",
+            f"begin another session of this name: rl.session({name!r}, resume=False)",
+        ]
+        raise NotResumable(name, why, hints=hints)
 
 
 def gate(found: Found) -> None:

@@ -255,3 +255,6 @@ def _apply(fold: Fold, steps: list[Step], session: str) -> None:
             fold.apply(step, next(decoded))
     except Undecodable as error:
         raise Corrupt(f"the step cannot be read: {error}", session=session, seq=seq) from None
+    except Exception as error:  # a step that folds to nonsense is that step's damage, not the reader's end
+        what = f"the step cannot be folded: {type(error).__name__}: {error}"
+        raise Corrupt(what, session=session, seq=seq) from error

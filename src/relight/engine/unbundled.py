@@ -31,6 +31,7 @@ from relight.journal.bundle import (
 )
 from relight.journal.chain import step_digest
 from relight.journal.moments import check_moments
+from relight.model.checkpoint import LATEST_US
 from relight.model.ref import check_label, check_name, is_session_id
 from relight.model.session import GENESIS, Head, Identity
 from relight.model.step import Step
@@ -38,7 +39,6 @@ from relight.model.step import Step
 LABELS_MOST: Final = 100_000
 SNAPSHOTS_MOST: Final = 200_000
 STEPS_MOST: Final = 1 << 31
-_YEAR_10000_US: Final = 253_402_300_800_000_000
 _SNAPSHOT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 Taken = tuple[Step, list[tuple[int, str]]]
@@ -143,7 +143,7 @@ def _parts(manifest: Manifest) -> list[Part]:
         if not after <= head.seq < STEPS_MOST or not 0 <= head.head <= head.seq or not 0 <= head.since <= head.seq:
             raise Unbelievable("a head out of bounds")
         times = (identity.created_us, head.updated_us, head.ended_us or 0, head.wake_us or 0)
-        if not all(0 <= one < _YEAR_10000_US for one in times) or not 0 <= head.epoch < STEPS_MOST:
+        if not all(0 <= one < LATEST_US for one in times) or not 0 <= head.epoch < STEPS_MOST:
             raise Unbelievable("a time out of bounds")
         here = msgspec.structs.replace(head, native=None, handle=None, place=None)  # places of another machine
         own = msgspec.structs.replace(identity, place=None, stop_attempt=None, former_name=None)
@@ -195,7 +195,7 @@ class _Chain:
         if row.part != self._at or row.seq != self._seq + 1 or row.seq > part.head.seq:
             raise Unbelievable(f"step {row.seq} is not where it should be")
         counts = (row.attempt, row.message_count, row.turns)
-        if not 0 <= row.at_us < _YEAR_10000_US or not all(0 <= one < STEPS_MOST for one in counts):
+        if not 0 <= row.at_us < LATEST_US or not all(0 <= one < STEPS_MOST for one in counts):
             raise Unbelievable(f"step {row.seq} is out of bounds")
         if not 0 <= row.base <= row.seq or not 0 <= row.since <= row.seq or len(row.key) > 64:
             raise Unbelievable(f"step {row.seq} is out of bounds")

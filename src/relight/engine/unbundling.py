@@ -17,6 +17,7 @@ import msgspec
 from relight.engine import naming
 from relight.engine.branching import moved_directory
 from relight.engine.context import Context
+from relight.engine.opening import IMPORTED
 from relight.engine.restoring import new_roots
 from relight.engine.unbundled import Part, examine, step_frames
 from relight.errors import BundleRefused, Corrupt, NotFound, SnapshotSwept, UsageError
@@ -148,7 +149,7 @@ class _Import:
         if not self._holds(here, own):
             raise self._in_the_way("the session", here, own)
         identity = here.identity
-        if self._trusted and identity.labels.get("imported") == "untrusted":
+        if self._trusted and identity.labels.get(IMPORTED) == "untrusted":
             identity = self._identity(own.identity, identity.workspace, identity.pools, identity.name)
             self._context.store.update(identity)
         return self._told(identity, already_here=True)
@@ -278,7 +279,7 @@ class _Import:
         moved = msgspec.structs.replace(
             given,
             name=name,
-            labels={**given.labels, "imported": trust},
+            labels={**given.labels, IMPORTED: trust},
             metadata={**given.metadata, "imported": noted},
             workspace={root: path for root, path in roots.items() if root in given.workspace},
             pools={root: pool for root, pool in pools.items() if root in given.workspace},
@@ -296,7 +297,7 @@ class _Import:
             session=identity.id,
             name=identity.name,
             steps=self._found.steps,
-            trusted=self._trusted or identity.labels.get("imported", "trusted") == "trusted",
+            trusted=self._trusted or identity.labels.get(IMPORTED, "trusted") == "trusted",
             signed_by=signature.key_id if signature is not None else None,
             redacted=self._found.manifest.redacted,
             already_here=already_here,

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from typing import Final
 
 import msgspec
 
@@ -37,6 +38,11 @@ def shown_snapshot(snapshots: Mapping[str, str]) -> str | None:
     return next(iter(snapshots.values()), None)
 
 
+LATEST_US: Final = 221_845_392_000_000_000
+"""the year 9000; later times are refused, since a zone or a span added to them would leave the calendar"""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
 def at(us: int) -> datetime:
-    """Microseconds since 1970 as an aware UTC time."""
-    return datetime.fromtimestamp(us / 1e6, UTC)
+    """Microseconds since 1970 as an aware UTC time. Total: a time outside the calendar is its nearest edge."""
+    return _EPOCH + timedelta(microseconds=min(max(us, 0), LATEST_US))

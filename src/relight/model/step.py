@@ -55,7 +55,7 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that one step commits; one transaction, or nothing. Defaults are shared values: most steps change little."""
 
-    messages: Sequence[Any] = ()
+    messages: Sequence[dict[str, Any]] = ()
     """the provider's own dicts, verbatim"""
     state: dict[str, Any] | None = None
     """keys set"""
