@@ -26,7 +26,8 @@ from tests.portability.bundles import read, reply, user, with_part, write
 PLAIN = bytes((1, 0))
 ODD: list[Any] = [
     None, 7, -1, 1 << 70, 0.5, True, "", "x", "\ud800", [], [7], [None], ["a"], ["a", 7, None], {}, {"a": 7},
-    {"": None}, {"role": 7}, {"role": "user", "content": 7}, {"role": "assistant", "tool_calls": 7}, {"type": "tool_use"},
+    {"": None}, {"role": 7},
+    {"role": "user", "content": 7}, {"role": "assistant", "tool_calls": 7}, {"type": "tool_use"},
     {"role": "assistant", "tool_calls": [7, {"id": 7, "function": 7}]},
     {"role": "assistant", "content": [7, {"type": 7}]}, [{"id": "x"}], [[]], b"bytes",
 ]  # fmt: skip
