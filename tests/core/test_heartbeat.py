@@ -21,10 +21,11 @@ class Kept:
 def test_stopping_beside_a_first_session_never_joins_a_thread_that_has_not_started(
     monkeypatch: pytest.MonkeyPatch, sample: Callable[..., int]
 ) -> None:
-    start = threading.Thread.start
+    start, started = threading.Thread.start, list[threading.Thread]()
 
     def slowly(thread: threading.Thread) -> None:
         if thread.name == "relight-heartbeat":
+            started.append(thread)
             time.sleep(0.002)  # the moment between its being known and its being started
         start(thread)
 
@@ -49,4 +50,4 @@ def test_stopping_beside_a_first_session_never_joins_a_thread_that_has_not_start
             thread.join()
         heartbeat.stop()
         assert errors == []
-    assert not [one for one in threading.enumerate() if one.name == "relight-heartbeat"]
+    assert not [one for one in started if one.is_alive()]

@@ -174,7 +174,7 @@ def test_is_new_until_a_message_is_committed(world: World) -> None:
     ("error", "status", "reason"),
     [
         (None, "terminated", "left"),
-        (ValueError("bad\nworse"), "failed", "ValueError: bad"),
+        (ValueError("bad\nworse"), "failed", "ValueError: bad\nworse"),
         (KeyboardInterrupt(), "terminated", "interrupted (KeyboardInterrupt)"),
         (SystemExit(1), "terminated", "interrupted (SystemExit)"),
     ],

@@ -74,7 +74,7 @@ def test_its_files_come_back_in_another_directory(here: Machine, there: Machine,
     fork = there.rl.fork("fix@label-1", name="branch", workspace=str(tmp_path / "branch"))
     assert (tmp_path / "branch" / "file").read_text() == "two"
     assert fork.name == "branch"
-    with there.rl.session("fix") as s:
+    with there.rl.session("branch") as s:
         s.append(user("go on"))
     assert there.rl.verify().problems == []
 
@@ -382,28 +382,28 @@ def _bombs(tmp_path: Path, parts: list[Any]) -> dict[str, Path]:
 
 def test_the_same_session_twice_is_told_and_not_written(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
-    bundle(here, tmp_path / "b")
-    there.rl.import_bundle(tmp_path / "b", workspace=str(there.work))
+    bundle(here, tmp_path / "b", key=KEY)
+    there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY)
     before = dump(there.store, "fix")
-    assert there.rl.import_bundle(tmp_path / "b", workspace=str(there.work)).already_here
+    assert there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
     there.work.mkdir()
     with there.rl.session("fix") as s:
         s.append(user("and on"))
-    assert there.rl.import_bundle(tmp_path / "b", workspace=str(there.work)).already_here
+    assert there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
     assert dump(there.store, "fix")["steps"][: len(before["steps"])] == before["steps"]
-    assert here.rl.import_bundle(tmp_path / "b", workspace=str(there.work)).already_here
+    assert here.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY).already_here
 
 
 def test_another_history_under_the_same_id_is_refused(here: Machine, there: Machine, tmp_path: Path) -> None:
     here.session()
-    there.rl.import_bundle(bundle(here, tmp_path / "b"), workspace=str(there.work))
+    there.rl.import_bundle(bundle(here, tmp_path / "b", key=KEY), workspace=str(there.work), key=KEY)
     there.work.mkdir()
     for machine in (here, there):
         with machine.rl.session("fix") as s:
             s.append(user(f"only on {machine.path.name}"))
     before = dump(there.store, "fix")
     with pytest.raises(BundleRefused, match="another history"):
-        there.rl.import_bundle(bundle(here, tmp_path / "c"), workspace=str(there.work))
+        there.rl.import_bundle(bundle(here, tmp_path / "c", key=KEY), workspace=str(there.work), key=KEY)
     assert dump(there.store, "fix") == before
 
 
