@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relight import aio, errors
+    from relight.engine.given import Reply
     from relight.engine.library import Loaded, Relight
     from relight.engine.loop import loop
-    from relight.engine.session import Reply, Session
+    from relight.engine.session import Session
     from relight.engine.tools import tool
     from relight.errors import RelightError, Waiting
     from relight.model.call import Call
@@ -52,7 +53,7 @@ _HOMES = {
     "LoopGuard": "relight.model.policy",
     "Relight": "relight.engine.library",
     "RelightError": "relight.errors",
-    "Reply": "relight.engine.session",
+    "Reply": "relight.engine.given",
     "ResumePlan": "relight.model.info",
     "Retention": "relight.model.policy",
     "Retry": "relight.model.policy",

@@ -66,12 +66,12 @@ class UsageError(RelightError):
 
 
 class InvalidMessage(UsageError):
-    """A message, state value or result that is not JSON data, or is over the cap."""
+    """A message, state value or result that is not JSON data, or is over the cap; a reply that is no message."""
 
     code = "RL-1001"
 
-    def __init__(self, why: str, *, path: str = "$", hints: Iterable[str] = ()) -> None:
-        super().__init__(f"not storable at {path}: {why}", hints=hints)
+    def __init__(self, why: str, *, path: str = "$", says: str | None = None, hints: Iterable[str] = ()) -> None:
+        super().__init__(says or f"not storable at {path}: {why}", hints=hints)
         self.path = path
         self.why = why
 
@@ -206,8 +206,8 @@ class Waiting(RelightError):
     exit_code = 0
     http_status = 202
 
-    def __init__(self, session: str, question: str) -> None:
-        super().__init__(f"waiting for an answer: {question}", hints=[f"relight send {session} ANSWER"])
+    def __init__(self, session: str, question: str, *, cure: str | None = None) -> None:
+        super().__init__(f"waiting for an answer: {question}", hints=[cure or f"relight send {session} ANSWER"])
         self.session = session
         self.question = question
 

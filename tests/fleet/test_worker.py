@@ -50,6 +50,23 @@ def test_the_first_of_its_lines_are_taken_up_to_its_concurrency(world: World) ->
     assert told[0] == {"session": first, "attempt": 1, "from_seq": 0, "reason": "first"}
 
 
+def test_a_question_with_a_time_is_woken_when_it_is_over_and_one_without_is_not(world: World) -> None:
+    worker = SimulatedWorker(world)
+    asking, patient = standing(world, worker.rl), standing(world, worker.rl)
+    worker.step(3)
+    for session, seconds in ((asking, 60), (patient, None)):
+        attendant = worker.attendants.of(session)
+        with pytest.raises(relight.Waiting):
+            attendant.take_over().wait("go on?", timeout=seconds)
+        attendant.end()
+    worker.step(3)
+    assert not list(worker.loop.running)
+    world.time.advance(61)
+    worker.step(3)
+    assert worker.loop.running == (asking,)
+    assert worker.rl.get(patient).status == "waiting"
+
+
 def test_a_lease_that_is_being_handed_over_is_renewed_until_it_is_taken(world: World) -> None:
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2")
     session = standing(world, worker.rl)

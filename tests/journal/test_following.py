@@ -54,8 +54,8 @@ def test_a_decision_is_about_one_call() -> None:
     assert is_about(question, "toolu_1") and not is_about(question, "toolu_2")
     assert is_about("approve Bash: git push [toolu_1]", "toolu_1"), "as 0.1.0 wrote it"
     assert mark_of("toolu_1", {"command": "git push"}) != mark_of("toolu_1", {"command": "git push --force"})
-    assert cure_of(question, "job") == "relight approve job"
-    assert cure_of("which port?", "job") == "relight send job ANSWER"
+    assert cure_of(question, None, "job") == "relight approve job"
+    assert cure_of("which port?", None, "job") == "relight send job ANSWER"
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,19 @@ def test_a_program_may_wait_and_go_on_with_the_answer(shell: Shell) -> None:
     assert (session(shell, "asker")["status"], session(shell, "asker")["attempt"]) == ("completed", 2)
 
 
+def test_a_question_with_a_time_is_waited_for_and_goes_on_with_its_default(shell: Shell) -> None:
+    (shell.directory / "ask.py").write_text(
+        "import relight\n"
+        "with relight.open() as rl, rl.session('x') as s:\n"
+        "    print('answer:', s.wait('push to main?', choices=['yes', 'no'], timeout=1, default='no'))\n"
+        "    s.complete()\n"
+    )
+    done = shell.run("run", "--name", "asker", "--", PYTHON, "ask.py")
+    assert (done.returncode, done.stdout) == (0, "answer: no\n"), done.stderr
+    info = session(shell, "asker")
+    assert (info["status"], info["attempt"]) == ("completed", 2)
+
+
 # -- programs that do not -------------------------------------------------------------------------------------
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relight.cli.door import Door, pass_door
-from relight.cli.outcome import tell_checkpoint
+from relight.cli.outcome import goes_on, tell_checkpoint
 from relight.cli.verb import json_flag, ref_argument, verb
 
 
@@ -19,5 +19,5 @@ def approve(door: Door, ref: str, as_json: bool) -> int:
     """Allow the tool call that session REF waits with. The decision is kept and used once."""
     with door.opened() as rl:
         made = rl.decide(ref, allow=True)
-        name = rl.get(ref).title
-    return tell_checkpoint(door, made, name, "allowed", ("go on", f"relight resume {name}"), as_json=as_json)
+        info = rl.get(ref)
+    return tell_checkpoint(door, made, info.title, "allowed", ("go on", goes_on(info)), as_json=as_json)

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import click
+
 from relight.cli.door import Door, pass_door
-from relight.cli.outcome import tell_checkpoint
+from relight.cli.outcome import goes_on, tell_checkpoint
 from relight.cli.verb import json_flag, ref_argument, verb
 
 
 @verb(
     "deny",
     ("deny fix-login", "the call it waits with"),
+    ('deny fix-login --why "not on a Friday"', "the model is told why"),
     ("deny 7f3a91 --json", "in a script"),
 )
 @ref_argument()
+@click.option("--why", metavar="TEXT", help="Told to the model.")
 @json_flag
 @pass_door
-def deny(door: Door, ref: str, as_json: bool) -> int:
+def deny(door: Door, ref: str, why: str | None, as_json: bool) -> int:
     """Deny the tool call that session REF waits with. The decision is kept and used once."""
     with door.opened() as rl:
-        made = rl.decide(ref, allow=False)
-        name = rl.get(ref).title
-    return tell_checkpoint(door, made, name, "denied", ("go on", f"relight resume {name}"), as_json=as_json)
+        made = rl.decide(ref, allow=False, reason=why)
+        info = rl.get(ref)
+    return tell_checkpoint(door, made, info.title, "denied", ("go on", goes_on(info)), as_json=as_json)

@@ -56,7 +56,7 @@ def _cure(console: Console, info: SessionInfo) -> None:
         "failed": f"relight resume {info.title}",
         "terminated": f"relight resume {info.title}",
         "halted": f"relight show {info.title}",
-        "waiting": f"{cure_of(info.question, info.title)}, then: relight resume {info.title}",
+        "waiting": f"{cure_of(info.question, info.asking, info.title)}, then: relight resume {info.title}",
     }
     if info.status in cures:
         console.lines([[]])

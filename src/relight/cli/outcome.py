@@ -6,6 +6,7 @@ from relight.cli.door import Door
 from relight.cli.look import Span
 from relight.engine.documents import checkpoint_document
 from relight.model.checkpoint import Checkpoint
+from relight.model.info import SessionInfo
 
 
 def tell_checkpoint(
@@ -22,3 +23,8 @@ def tell_checkpoint(
     if then is not None:
         console.next(then)
     return 0
+
+
+def goes_on(info: SessionInfo) -> str:
+    """How a session goes on that was answered: by relight where it can start it, else by its own program."""
+    return f"relight resume {info.title}" if info.command else "run your program again"

@@ -6,7 +6,7 @@ import click
 
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Span
-from relight.cli.outcome import tell_checkpoint
+from relight.cli.outcome import goes_on, tell_checkpoint
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.model.info import SessionInfo
 
@@ -29,8 +29,8 @@ def send(door: Door, ref: str, text: str, as_json: bool) -> int:
     if made is None:
         return _delivered(door, info, as_json=as_json)
     done = "answered" if before.question else "prompt added"
-    then = f"relight resume {info.title}" if info.command else "run your program again"
-    return tell_checkpoint(door, made, info.title, f"{done}; it is {info.status}", ("go on", then), as_json=as_json)
+    told = f"{done}; it is {info.status}"
+    return tell_checkpoint(door, made, info.title, told, ("go on", goes_on(info)), as_json=as_json)
 
 
 def _delivered(door: Door, info: SessionInfo, *, as_json: bool) -> int:

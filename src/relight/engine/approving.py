@@ -14,7 +14,8 @@ from relight.engine.operating import write_once
 from relight.engine.reading import Found
 from relight.engine.recorder import Recorder
 from relight.errors import Conflict
-from relight.journal.approving import QUESTION, mark_of, matches, question_of
+from relight.journal.approving import QUESTION, asks_approval, mark_of, matches, question_of
+from relight.journal.jsonable import check_text
 from relight.model.checkpoint import Checkpoint
 from relight.model.status import StatusChange
 from relight.model.step import Changes
@@ -38,19 +39,24 @@ def decision_of(recorder: Recorder, heard: Heard) -> tuple[Decision, str] | None
             recorder.commit("mark", Changes(answer=[question, "used"], note={"approval": "allowed"}))
             return "allow", "a person allowed it"
         if answer == "deny":
+            reason = recorder.fold.reasons.get(question)
             recorder.commit("mark", Changes(answer=[question, "used"], note={"approval": "denied"}))
-            return "deny", "a person denied it"
+            return "deny", f"a person denied it: {reason}" if reason else "a person denied it"
         recorder.commit("mark", Changes(answer=[question, ASKED], note={"asks": question}))
     return "wait", question
 
 
-def decide(context: Context, found: Found, *, allow: bool) -> Checkpoint:
-    """A person's decision about the call that a session waits with. It goes on when it is resumed."""
+def decide(context: Context, found: Found, *, allow: bool, reason: str | None = None) -> Checkpoint:
+    """A person's decision about the call that a session waits with. It goes on when it is resumed.
+
+    The `reason` of a denial is told to the model.
+    """
     gate(found)
     recorder = recorder_for(context, found)
-    question, name = recorder.head.question, found.identity.name or found.identity.id
-    if recorder.head.status != "waiting" or question is None or not question.startswith(QUESTION):
+    question, asking, name = recorder.head.question, recorder.head.asking, found.identity.name or found.identity.id
+    if recorder.head.status != "waiting" or question is None or not asks_approval(question, asking):
         raise Conflict(f"{name}: no tool call waits for a decision", hints=[f"see what it does: relight show {name}"])
     answer = "allow" if allow else "deny"
     change = StatusChange(status="queued", reason="approved" if allow else "denied")
-    return write_once(context, recorder, "mark", Changes(answer=[question, answer], status=change))
+    told = [question, answer, asking.key if asking is not None else "", check_text(reason or "", "the reason")]
+    return write_once(context, recorder, "mark", Changes(answer=told, status=change))

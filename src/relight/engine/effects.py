@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from relight.engine.asking import WaitInTool, approved, denial_of
 from relight.engine.executions import Execution
 from relight.engine.program import Execute, Outcomes, Program
 from relight.engine.recorder import Recorder
@@ -51,21 +52,36 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[C
     else:
         session._refuse_coroutine(tool.run, f"the tool {tool.name!r}")
         session._refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
+        session._refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
+        may_begin, decision = True, list[str]()
+        if slot.intent is None:  # once it has begun it was approved
+            may_begin, decision = yield from approved(session, slot, tool, arguments)
+        if not may_begin:
+            _finish(session, slot, "error", denial_of(session, decision), used=decision)
+            return session._as_call(slot)
         with Execution(session, (slot.asked_seq, slot.site.id)) as execution:
             if recorder.fold.slot(call.asked_seq, call.id) not in recorder.fold.open_slots():
                 return session._as_call(slot)  # another thread was faster
             if slot.intent is None:
-                _intend(session, slot, tool)
+                _intend(session, slot, tool, decision)
                 yield from _run(execution, session, slot, tool, arguments)
             elif (yield from _may_run_again(session, slot, tool, arguments)):
                 yield from _run(execution, session, slot, tool, arguments)
     return session._as_call(slot)
 
 
-def _intend(session: Session, slot: Slot, tool: Tool) -> None:
+def refuse_call(session: Session, call: Call, why: str) -> None:
+    """Close a call that was never begun, without running it."""
+    slot = session._recorder.fold.slot(call.asked_seq, call.id)
+    if slot is not None and slot.is_open and slot.intent is None:
+        _finish(session, slot, "error", why)
+
+
+def _intend(session: Session, slot: Slot, tool: Tool, decision: list[str]) -> None:
+    """The commit from which on it may have begun; a decision that let it begin is used up by the same commit."""
     faults.point("tool.asked")
     intent = Intent(id=slot.site.id, name=slot.site.name, effect=tool.effect, asked_seq=slot.asked_seq)
-    session._record("intent", Changes(intents=[intent]))
+    session._record("intent", Changes(intents=[intent], used=decision))
     faults.point("tool.intended")
 
 
@@ -74,6 +90,9 @@ def _run(execution: Execution, session: Session, slot: Slot, tool: Tool, argumen
     request = execution.request = Execute(tool.run, partial(tool.call, arguments, slot.key), late=late)
     try:
         returned = yield request
+    except WaitInTool as error:  # the model cannot mend it: the call is closed, and whoever wrote the tool is told
+        _finish(session, slot, "error", f"it stopped where it asked a person: {error}")
+        raise
     except Exception as error:
         content, status = _failed(error)
     else:
@@ -126,7 +145,9 @@ def _may_run_again(session: Session, slot: Slot, tool: Tool, arguments: dict[str
     return seen is None
 
 
-def _finish(session: Session, slot: Slot, status: OutcomeStatus, content: Any) -> None:
+def _finish(
+    session: Session, slot: Slot, status: OutcomeStatus, content: Any, *, used: list[str] | None = None
+) -> None:
     outcome = Outcome(
         id=slot.site.id,
         asked_seq=slot.asked_seq,
@@ -134,7 +155,7 @@ def _finish(session: Session, slot: Slot, status: OutcomeStatus, content: Any) -
         content=content,
         synthetic=status == "unknown",
     )
-    session._record("result", Changes(outcomes=[outcome]), finishing=True)
+    session._record("result", Changes(outcomes=[outcome], used=used or ()), finishing=True)
 
 
 def note_tools(session: Session, box: Mapping[str, Tool]) -> None:

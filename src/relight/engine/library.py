@@ -339,9 +339,10 @@ class Relight(Queueing):
             return None
         return operating.send(self._context, found, text)
 
-    def decide(self, ref: str, *, allow: bool) -> Checkpoint:
-        """Allow or deny the tool call that a session waits with; it goes on when it is resumed."""
-        return approving.decide(self._context, resolve(self._context.store, ref), allow=allow)
+    def decide(self, ref: str, *, allow: bool, reason: str | None = None) -> Checkpoint:
+        """Allow or deny the tool call that a session waits with; it goes on when it is resumed. The model is told the
+        `reason` of a denial."""
+        return approving.decide(self._context, resolve(self._context.store, ref), allow=allow, reason=reason)
 
     def attach(self, ref: str) -> list[str]:
         """The command that shows a session's place to a person. Refused where there is none to join."""

@@ -17,6 +17,8 @@ from relight.engine.recorder import Recorder
 from relight.errors import Conflict, NotResumable, UsageError
 from relight.journal.codec import isolated
 from relight.journal.describe import derived_status
+from relight.journal.dialogue import NEXT_PROMPT
+from relight.journal.jsonable import check_text
 from relight.model.call import Outcome
 from relight.model.checkpoint import Checkpoint
 from relight.model.queueing import Place
@@ -25,8 +27,6 @@ from relight.model.snapshot import Snapshot
 from relight.model.status import LIVE, StatusChange
 from relight.model.step import Changes, Claim, StepKind, View
 
-NEXT_PROMPT: Final = "relight: next prompt"
-"""under this question a prompt waits until its agent is started"""
 _OPERATOR_SECONDS: Final = 1.0
 
 
@@ -69,15 +69,28 @@ def ending_the_dead(context: Context, head: Head, changes: Changes) -> Changes:
 
 def send(context: Context, found: Found, text: str) -> Checkpoint:
     """Answer a waiting session; for one that has stopped, say something to go on with."""
+    if not check_text(text, "what is sent").strip():
+        raise UsageError("there is nothing to send: the text is empty")
     gate(found)
     recorder = recorder_for(context, found)
     head = recorder.head
     if head.status == "waiting" and head.question is not None:
-        answer = Changes(
-            answer=[head.question, isolated(text)], status=StatusChange(status="queued", reason="answered")
-        )
+        _refuse_answer(found, head, text)
+        told = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
+        answer = Changes(answer=told, status=StatusChange(status="queued", reason="answered"))
         return write_once(context, recorder, "mark", answer)
     return add_prompt(context, recorder, text)
+
+
+def _refuse_answer(found: Found, head: Head, text: str) -> None:
+    """What is no answer to this question: a text that is not among its choices, or one where a decision is wanted."""
+    asking, name = head.asking, found.identity.name or found.identity.id
+    if asking is not None and asking.kind == "approval":
+        hints = [f"relight approve {name}", f"relight deny {name}"]
+        raise Conflict(f"{name}: it waits for a decision about a tool call: approve or deny", hints=hints)
+    if asking is not None and asking.choices and text not in asking.choices:
+        known = ", ".join(map(repr, asking.choices))
+        raise UsageError(f"{name}: the answer is one of {known}; not {text!a}", evidence=[f"asks: {head.question}"])
 
 
 def deliver(context: Context, found: Found, text: str) -> bool:

@@ -9,18 +9,18 @@ from __future__ import annotations
 
 import functools
 import inspect
-import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import msgspec
 
-from relight.engine import effects
+from relight.engine import asking, effects
 from relight.engine.context import Context
 from relight.engine.executions import Place
 from relight.engine.files import Files, naming
+from relight.engine.given import a_message, reason_of, spent_of
 from relight.engine.opening import begin_attempt
 from relight.engine.program import Program, drive
 from relight.engine.recorder import Recorder
@@ -30,25 +30,18 @@ from relight.engine.tools import Tools, is_coroutine_function, toolbox
 from relight.errors import Finished, LeaseLost, StoreUnavailable, UsageError, Waiting
 from relight.journal.codec import isolated
 from relight.journal.fold import as_call
-from relight.journal.jsonable import check_text
+from relight.journal.replies import refuse_unseen
 from relight.model.call import NOT_RUN, OUTCOME_UNKNOWN, Call, Outcome
 from relight.model.checkpoint import Checkpoint
 from relight.model.policy import Retry
 from relight.model.ref import check_label
 from relight.model.snapshot import Snapshot
-from relight.model.status import ENDED, Failure, Status, StatusChange, kept_text
+from relight.model.status import ENDED, Failure, Status, StatusChange
 from relight.model.step import Changes, StepKind, View
-from relight.model.usage import Usage, unknown_members, usage_from
+from relight.model.usage import Usage
 
 _P = ParamSpec("_P")
 _T = TypeVar("_T")
-
-
-class Reply(msgspec.Struct, frozen=True):
-    """What a model function may return where a message alone does not say what it cost."""
-
-    messages: dict[str, Any] | list[dict[str, Any]]
-    usage: Usage | Mapping[str, Any] | None = None
 
 
 class Batch:
@@ -84,6 +77,8 @@ class Session:
         self._batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
         self._running: set[Place] = set()
         """effects under way in this very attempt: not in doubt"""
+        self._used: list[str] = []
+        """keys of answers that the program was given; committed as used with the next step"""
         self._awaits = False
         """driven from an event loop: its functions may be coroutine functions"""
         self._closed = False
@@ -173,9 +168,14 @@ class Session:
             return [self._as_call(slot) for slot in self._recorder.fold.slots()]
 
     def pending_calls(self) -> list[Call]:
-        """Calls without a result, in order; `in_doubt` on those that an earlier attempt had started."""
+        """Calls without a result, in order; `in_doubt` on those that an earlier attempt had started.
+
+        InvalidMessage where the newest reply asks for something in a form that nobody here would run.
+        """
         with self._recorder.lock:
-            return [self._as_call(slot) for slot in self._recorder.fold.open_slots()]
+            fold = self._recorder.fold
+            refuse_unseen(fold.messages, fold.format)
+            return [self._as_call(slot) for slot in fold.open_slots()]
 
     def _as_call(self, slot: Any) -> Call:
         return as_call(slot, doubtful=(slot.asked_seq, slot.site.id) not in self._running)
@@ -187,16 +187,27 @@ class Session:
     ) -> Checkpoint | None:
         """Commit a message, or the items of one reply, as one step. Inside `step()`: with the block, and None now."""
         given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
-        messages = [isolated(_a_message(one)) for one in given]
+        return self._append(given, usage)
+
+    def _append(
+        self,
+        given: Sequence[Any],
+        usage: Usage | Mapping[str, Any] | None,
+        *,
+        prompt: str | None = None,
+        stop: str | None = None,
+    ) -> Checkpoint | None:
+        """`prompt`, `stop`: what `loop` knows of the message."""
+        messages = [isolated(a_message(one)) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
-        spent = _spent(usage)
+        spent = spent_of(usage)
         batch = self._batch.get()
         if batch is not None:
             batch.messages += messages
             batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
             return None
-        return self._record("message", Changes(messages=messages, usage=spent))
+        return self._record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
 
     def checkpoint(self, label: str | None = None) -> Checkpoint:
         """Commit a mark, with a label by which one can return to it."""
@@ -232,7 +243,7 @@ class Session:
     def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
         """Put other messages in place of the conversation (compaction). What was there stays in the journal."""
         self._refuse_in_step("replace")
-        fresh = [isolated(_a_message(one)) for one in messages]
+        fresh = [isolated(a_message(one)) for one in messages]
         recorder = self._recorder
         with recorder.lock:
             if recorder.is_unsure:
@@ -255,15 +266,21 @@ class Session:
         self._refuse_in_step("settle")
         return effects.settle(self, key, result, retry=retry)
 
-    def wait(self, question: str) -> Any:
-        """The committed answer to this question; where there is none, commit `waiting` and leave the block."""
-        check_text(question, "the question")
-        with self._recorder.lock:
-            if question in self._recorder.fold.answers:
-                return self._recorder.fold.answers[question]
-            change = StatusChange(status="waiting", reason="asks", question=question)
-            self._record("status", Changes(status=change), release=True)
-        raise Waiting(self.name or self.id, question)
+    def wait(
+        self,
+        question: str,
+        *,
+        key: str | None = None,
+        choices: Sequence[str] | None = None,
+        timeout: float | None = None,
+        default: Any = ...,
+    ) -> Any:
+        """A person's answer, over restarts; where there is none, commit `waiting` and leave the block.
+
+        An answer is for one asking: the same text asked again later is a new question. `key`: all askings under it are
+        one. `choices`: no other answer is taken. `timeout` seconds after it was first asked, `default` is the answer.
+        """
+        return asking.wait(self, question, key, choices, timeout, default)
 
     # -- verdicts ---------------------------------------------------------------------------------------------
 
@@ -273,12 +290,12 @@ class Session:
 
     def fail(self, reason: str, *, failure: Failure | None = None) -> Checkpoint:
         """The task failed; everything is kept, and a new attempt may go on."""
-        failure = failure or Failure(kind="agent", text=_reason(reason))
-        return self._end(StatusChange(status="failed", reason=_reason(reason), failure=failure))
+        failure = failure or Failure(kind="agent", text=reason_of(reason))
+        return self._end(StatusChange(status="failed", reason=reason_of(reason), failure=failure))
 
     def halt(self, reason: str) -> Checkpoint:
         """Stopped on purpose before the end: a loop, a budget."""
-        return self._end(StatusChange(status="halted", reason=_reason(reason)))
+        return self._end(StatusChange(status="halted", reason=reason_of(reason)))
 
     def _end(self, change: StatusChange) -> Checkpoint:
         self._refuse_in_step(change.status)
@@ -326,9 +343,11 @@ class Session:
         if error is None:
             change = StatusChange(status="terminated", reason="left")
         elif isinstance(error, StoreUnavailable) and recorder.head.place is not None:
-            change = StatusChange(status="queued", reason=_reason(f"its store was away: {error}"))  # that is no verdict
+            change = StatusChange(
+                status="queued", reason=reason_of(f"its store was away: {error}")
+            )  # that is no verdict
         elif isinstance(error, Exception):
-            text = _reason(f"{type(error).__name__}: {error}")
+            text = reason_of(f"{type(error).__name__}: {error}")
             failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})
             change = StatusChange(status="failed", reason=text, failure=failure)
         else:
@@ -415,7 +434,10 @@ class Session:
                     return earlier
                 self._check_open(finishing=finishing)
             pending = self._state.pending()
+            used = list(self._used)
             whole = self._whole(changes, pending) if pending is not None or recorder.fold.has_open else changes
+            if used:
+                whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
             if self._files is None:
                 checkpoint = recorder.commit(kind, whole, label=label, release=release, view=view, given=changes)
             else:
@@ -425,6 +447,7 @@ class Session:
                 checkpoint = self._with_files(kind, whole, asked, commit)
             if pending is not None:
                 self._state.taken(pending)
+            self._used = [key for key in self._used if key not in used]
             return checkpoint
 
     def _with_files(
@@ -549,24 +572,3 @@ class StepBlock:
         except BaseException:
             session._state.roll_back(self._mark)  # else the next step would take half of the block along
             raise
-
-
-def _a_message(value: Any) -> dict[str, Any]:
-    if isinstance(value, dict):
-        return value
-    hints = ["pass the provider's own dict: message.model_dump(mode='json', exclude_unset=True)"]
-    raise UsageError(f"a message is a dict, not {type(value).__name__}", hints=hints)
-
-
-def _spent(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
-    """What a reply cost. A number that nobody knows beside known ones is warned of: a provider may add one any day,
-    and a reply that is paid for is not thrown away for it."""
-    spent = usage_from(usage)
-    strange = unknown_members(usage) if isinstance(usage, Mapping) else []
-    if strange:
-        warnings.warn(f"relight: usage has members that are not counted: {', '.join(strange)}", stacklevel=3)
-    return spent
-
-
-def _reason(text: str) -> str:
-    return kept_text(check_text(text, "the reason"))

@@ -20,13 +20,13 @@ from relight.engine.approving import decision_of
 from relight.engine.context import Context
 from relight.engine.files import Files
 from relight.engine.observing import Observer
-from relight.engine.operating import NEXT_PROMPT
 from relight.engine.reading import Found, resolve
 from relight.engine.recorder import Recorder
 from relight.engine.repairing import Ready, make_ready
 from relight.errors import RelightError, UsageError
 from relight.journal import first_reply as estimating
 from relight.journal.brief import brief
+from relight.journal.dialogue import NEXT_PROMPT
 from relight.journal.fold import Fold
 from relight.model.ending import Verdict
 from relight.model.execution import Execution, Part, Started

@@ -17,7 +17,7 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from relight.engine import tailing
+from relight.engine import tailing, waiting
 from relight.engine.context import Context
 from relight.engine.listing import info_of
 from relight.engine.opening import (
@@ -199,7 +199,10 @@ class Supervision:
         while True:
             exit, plain, stderr = self._live()
             if self._has_verdict(exit, plain, stderr):
-                return self._ended(exit)
+                if not self._waits_for_time():
+                    return self._ended(exit)
+                failures, before = 0, self._claim()
+                continue
             failures = 1 if self._progressed(before) else failures + 1
             if failures > self._allowed(plain):
                 self._fail(exit, stderr, deaths=failures if self._allowed(plain) else 0)
@@ -218,6 +221,17 @@ class Supervision:
                 self._write(self._stopped(exit))
                 return self._ended(exit)
             self._restarts += 1
+
+    def _waits_for_time(self) -> bool:
+        """Where its question has a time, stay until that is over or somebody has answered: should it go on then?
+
+        One that stands in a queue is woken by a worker instead.
+        """
+        head = self._head()
+        if head.status != "waiting" or head.wake_us is None or head.place is not None or self._asked:
+            return False
+        stop = waiting.wait(self._context, self._session, head.wake_us, stop=lambda: bool(self._asked))
+        return stop == "now"
 
     # -- one life ---------------------------------------------------------------------------------------------
 

@@ -16,12 +16,12 @@ from typing import Final
 import msgspec
 
 from relight.engine.context import Context
-from relight.engine.operating import NEXT_PROMPT
 from relight.engine.reading import resolve
 from relight.engine.starting import Life, Start
 from relight.engine.supervise import Attended, Ended, Supervision
 from relight.engine.waiting import limited_until, wait
 from relight.errors import LeaseLost, StoreUnavailable
+from relight.journal.dialogue import NEXT_PROMPT
 from relight.journal.looping import repeated
 from relight.journal.retrying import History, Move, decide
 from relight.model.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict

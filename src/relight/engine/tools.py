@@ -26,6 +26,9 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
     probe: Callable[..., Any] | None = None
     """for effect "probe": given the same arguments, returns None where it took no effect, else the result"""
 
+    approve: bool | Callable[..., Any] = False
+    """does a call wait for a person before it begins? A predicate is given the same arguments"""
+
     def call(self, arguments: Mapping[str, Any], key: str) -> Any:
         """Run it. A function with a parameter `idempotency_key` is given the effect's key."""
         return _invoke(self.run, arguments, key)
@@ -35,6 +38,10 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         if self.probe is None:
             raise UsageError(f"the tool {self.name!r} has no probe")
         return _invoke(self.probe, arguments, key)
+
+    def ask_approval(self, arguments: Mapping[str, Any], key: str) -> Any:
+        """Ask its predicate whether this call waits for a person."""
+        return _invoke(self.approve, arguments, key) if callable(self.approve) else self.approve
 
     @property
     def fingerprint(self) -> str:
@@ -81,7 +88,11 @@ def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
 def tool(function: _F, /) -> _F: ...
 @overload
 def tool(
-    *, effect: Effect = "once", name: str | None = None, probe: Callable[..., Any] | None = None
+    *,
+    effect: Effect = "once",
+    name: str | None = None,
+    probe: Callable[..., Any] | None = None,
+    approve: bool | Callable[..., Any] = False,
 ) -> Callable[[_F], _F]: ...
 def tool(
     function: Callable[..., Any] | None = None,
@@ -90,15 +101,22 @@ def tool(
     effect: Effect = "once",
     name: str | None = None,
     probe: Callable[..., Any] | None = None,
+    approve: bool | Callable[..., Any] = False,
 ) -> Any:
-    """Declare a function as a tool. Without an effect it is `once`: never run again by itself."""
+    """Declare a function as a tool. Without an effect it is `once`: never run again by itself.
+
+    `approve`: a call waits for a person before it begins (`relight approve`, the page, HTTP); always, or where the
+    predicate says so of its arguments. A decision is for one call with exactly its arguments, and is used once.
+    """
     if effect not in EFFECTS:
         raise UsageError(f"unknown effect {effect!a}", hints=[f"one of: {', '.join(EFFECTS)}"])
     if (effect == "probe") != (probe is not None):
         raise UsageError('effect="probe" and probe=function belong together')
+    if type(approve) is not bool and not callable(approve):
+        raise UsageError(f"approve is True, False or a function of the tool's arguments, not {approve!a}")
 
     def mark(target: Callable[..., Any]) -> Callable[..., Any]:
-        declared = Tool(name=name or target.__name__, run=target, effect=effect, probe=probe)
+        declared = Tool(name=name or target.__name__, run=target, effect=effect, probe=probe, approve=approve)
         setattr(target, _MARK, declared)
         return target
 

@@ -22,7 +22,7 @@ from relight.engine.surveying import missing_roots
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, QueueFull, RelightError
 from relight.journal.codec import encode_changes
 from relight.journal.keeping import keepable, unkept
-from relight.journal.lining import fitting
+from relight.journal.lining import fitting, is_in_line
 from relight.journal.taking_over import LOOK_BACK, after_loss, lost_because
 from relight.model.queueing import Worker
 from relight.model.session import Head, Identity
@@ -78,7 +78,7 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
 
     QueueFull where its queue lets no further one work now: it stays in line.
     """
-    if head.status != "queued" or head.place is None:
+    if not is_in_line(head) or head.place is None:
         return None
     if head.wake_us is not None and head.wake_us > context.line_us() + _EARLY_SECONDS * 1e6:
         return None  # an old hint: its time has not come
@@ -86,7 +86,7 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
     attempt = AttemptStart(
         number=head.attempt + 1,
         resumed_from=head.head,
-        reason=None if head.attempt == 0 else f"queued: {headline(head.reason)}" if head.reason else "queued",
+        reason=None if head.attempt == 0 else f"{head.status}: {headline(head.reason)}" if head.reason else head.status,
         owner=owner.label,
     )
     asked = Claim(
@@ -366,7 +366,7 @@ class WorkLoop:
                 return
             told = {"attempt": claimed.attempt, "from_seq": claimed.resumed_from, "reason": claimed.reason or "first"}
             self._log("resume" if claimed.attempt > 1 else "start", {"session": ticket.session, **told})
-        elif head.status != "queued":
+        elif not is_in_line(head):
             self._engine.close_ticket(ticket)
             return
         self._start(ticket, identity, head, claimed)

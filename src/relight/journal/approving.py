@@ -1,7 +1,8 @@
 """Approvals: which tool calls wait for a person, and what the person is asked.
 
 The question shows the whole input of the call, or says that it is cut, and ends with the call's id and a digest of the
-whole input: a decision holds for that call with that input, and for no other.
+whole input: a decision holds for that call with that input, and for no other. A call of one's own loop is bound to the
+step that asks for it as well.
 """
 
 from __future__ import annotations
@@ -11,6 +12,9 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any, Final
+
+from relight.journal.codec import encoded
+from relight.model.status import Asking
 
 _WORDS: Final = ("command", "cmd", "file_path", "path", "url")
 """arguments that say best what a call is about"""
@@ -53,12 +57,25 @@ def mark_of(call: str, arguments: Any) -> str:
     return f"[{call} {sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGEST_LENGTH]}]"
 
 
+def approval_slot(asked_seq: int, call: str, tool: str, arguments: dict[str, Any]) -> str:
+    """Under which a decision is filed: that call, of that step, with exactly these arguments."""
+    digest = sha256(encoded([tool, arguments])).hexdigest()
+    return f"call:{asked_seq}:{call}:{digest}"
+
+
 def is_about(question: str, call: str) -> bool:
     """Is it the question about this call, whatever its input?"""
     found = question.rpartition(" [")[2].removesuffix("]").rpartition(" ")
     return question.startswith(QUESTION) and call in (found[0], found[2])  # 0.1.0 wrote no digest
 
 
-def cure_of(question: str | None, name: str) -> str:
+def asks_approval(question: str | None, asking: Asking | None) -> bool:
+    """Is it a decision about a tool call that a session waits for? A program may begin a question as it likes."""
+    return asking.kind == "approval" if asking is not None else (question or "").startswith(QUESTION)
+
+
+def cure_of(question: str | None, asking: Asking | None, name: str) -> str:
     """The command that answers what a session waits with."""
-    return f"relight approve {name}" if (question or "").startswith(QUESTION) else f"relight send {name} ANSWER"
+    if asks_approval(question, asking):
+        return f"relight approve {name}"
+    return f"relight send {name} {'|'.join(asking.choices) if asking is not None and asking.choices else 'ANSWER'}"

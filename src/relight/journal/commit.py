@@ -152,6 +152,7 @@ def _status_after(head: Head, change: StatusChange | None, at_us: int) -> dict[s
         "reason": change.reason,
         "failure": change.failure,
         "question": change.question,
+        "asking": change.asking,
         "wake_us": change.wake_us,
         "ended_us": at_us if change.status in ENDED else None,
     }

@@ -105,6 +105,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         turns=head.turns,
         in_doubt=in_doubt,
         question=head.question,
+        asking=head.asking,
         said=head.said,
         directory=identity.directory,
         command=identity.command,
@@ -138,7 +139,7 @@ def _what_needs_someone(info: SessionInfo, head: Head, evidence: Evidence) -> tu
     if info.status == "waiting" and head.open and head.question is None:
         return "in_doubt", f"{head.open[0].name}: did it take effect?", f"relight settle {name} {head.open[0].id}"
     if info.status == "waiting":
-        return "waiting", f"asks: {head.question or info.reason or ''}", cure_of(head.question, name)
+        return "waiting", f"asks: {head.question or info.reason or ''}", cure_of(head.question, head.asking, name)
     resume = f"relight resume {name}" if info.command else "run your program again"
     if info.status == "failed":
         return "failed", headline(info.reason) or "failed", resume

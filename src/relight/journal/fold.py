@@ -13,6 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
+from relight.journal.dialogue import Dialogue
 from relight.journal.formats.format import CallSite, Format
 from relight.journal.formats.registry import FORMATS, detect
 from relight.model.call import Call, Intent, OpenEffect, Outcome
@@ -111,16 +112,16 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     ended_us: int | None = None
 
 
-class Fold:
+class Fold(Dialogue):
     """What the visible steps add up to. `apply` them in order."""
 
     def __init__(self, provider: str | None = None) -> None:
+        super().__init__()
         self.messages: list[dict[str, Any]] = []
         self.state: dict[str, Any] = {}
         self.once: dict[str, Effect] = {}
         self.hooked: dict[str, Effect] = {}
         """effects that an agent's hook told of, until the call itself is in the conversation"""
-        self.answers: dict[str, Any] = {}
         self.tools: dict[str, str] = {}
         self.partials: list[Any] = []
         """partial results, oldest first; the newest `MOST_PARTIALS` of them"""
@@ -150,6 +151,11 @@ class Fold:
     def has_open(self) -> bool:
         """Is there a call without a result?"""
         return bool(self._groups)
+
+    @property
+    def recognised(self) -> Format | None:
+        """The format, where a message has shown it."""
+        return self._format
 
     def format_with(self, messages: Iterable[dict[str, Any]]) -> Format:
         """The same once these messages are in it: the first of a conversation may be the first to tell."""
@@ -187,6 +193,11 @@ class Fold:
             tools=dict(self.tools),
             partial=self.partial,
             partials=list(self.partials),
+            answered=dict(self.answered),
+            reasons=dict(self.reasons),
+            asking=self.asking,
+            prompt=self.prompt,
+            prompts=sorted(self.prompts),
         )
 
     def growth(self, changes: Changes) -> tuple[int, int]:
@@ -249,8 +260,7 @@ class Fold:
             self.tools = changes.tools
         if changes.partial:
             self.partials = [*self.partials, *changes.partial][-MOST_PARTIALS:]
-        if changes.answer:
-            self.answers[changes.answer[0]] = changes.answer[1]
+        self._hear(step, changes, self.format)
         if changes.status is not None:
             self.result = changes.status.result
         self.seq = step.seq
@@ -272,7 +282,7 @@ class Fold:
         self._slots, self._groups = {}, []
         self.hooked = {}
         self.state = dict(carried.state)
-        self.answers = dict(carried.answers)
+        self._take_along(carried)
         self.tools = dict(carried.tools)
         self.partials = carried.partials or ([carried.partial] if carried.partial is not None else [])
 

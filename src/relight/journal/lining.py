@@ -1,8 +1,9 @@
 """Who waits in which line, and who goes first. Pure: stores keep the rows, workers ask for the first of them.
 
-A row exists exactly while a session with a place is queued. The greater priority goes first, then whoever stands there
-longer. A session with a time to wake joins when its time has come; of those, the ones whose time came first are looked
-at first, and then take their place by priority like the others.
+A row exists exactly while a session with a place is queued, or waits for an answer until a time that it said. The
+greater priority goes first, then whoever stands there longer. A session with a time to wake joins when its time has
+come; of those, the ones whose time came first are looked at first, and then take their place by priority like the
+others.
 """
 
 from __future__ import annotations
@@ -36,10 +37,15 @@ class Waiting(msgspec.Struct, frozen=True, gc=False):
         return -self.priority, self.since_us, self.session
 
 
+def is_in_line(head: Head) -> bool:
+    """May a worker take it up, now or when its time has come? A question that has a time is woken when it is over."""
+    return head.status == "queued" or (head.status == "waiting" and head.wake_us is not None)
+
+
 def waiting_of(head: Head) -> Waiting | None:
     """The row that a session has while it stands like this."""
     place = head.place
-    if place is None or head.status != "queued":
+    if place is None or not is_in_line(head):
         return None
     return Waiting(place.line, place.priority, place.since_us, head.session, head.wake_us)
 

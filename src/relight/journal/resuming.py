@@ -79,7 +79,7 @@ def _against(info: SessionInfo) -> list[Reason]:
         text = "it is completed; it goes on with a new prompt"
         reasons.append(Reason(code="completed", text=text, cure=f"relight resume {name} PROMPT", blocks=False))
     if info.status == "waiting" and info.question:
-        cure = cure_of(info.question, name)
+        cure = cure_of(info.question, info.asking, name)
         reasons.append(Reason(code="waiting", text=f"it asks: {info.question}", cure=cure, blocks=False))
     return reasons
 

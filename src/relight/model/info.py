@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from relight.model.call import Call
-from relight.model.status import Failure, Status
+from relight.model.status import Asking, Failure, Status
 from relight.model.usage import Usage
 
 AttentionKind = Literal["waiting", "in_doubt", "stuck", "corrupt", "failed", "terminated", "quiet", "halted"]
@@ -79,6 +79,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     priority: int = 0
     wants: list[str] = []
     """labels that its worker must have"""
+    asking: Asking | None = None
+    """what stands behind the question: the choices, a default"""
 
     @property
     def title(self) -> str:

@@ -14,7 +14,7 @@ from relight.model.call import OpenEffect
 from relight.model.lease import Lease
 from relight.model.policy import RunPolicy
 from relight.model.queueing import Place
-from relight.model.status import Failure, Status
+from relight.model.status import Asking, Failure, Status
 from relight.model.usage import Usage
 
 GENESIS = b"\0" * 32
@@ -90,6 +90,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     reason: str | None = None
     failure: Failure | None = None
     question: str | None = None
+    asking: Asking | None = None
     wake_us: int | None = None
     attempt: int = 0
     resumed_from: int | None = None

@@ -6,7 +6,7 @@ derived (journal/attention.py) and never stored.
 
 from __future__ import annotations
 
-from typing import Final, Literal, get_args
+from typing import Any, Final, Literal, get_args
 
 import msgspec
 
@@ -66,6 +66,19 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """whatever the class carries: reset_at, exit_code, signal, type"""
 
 
+class Asking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What stands behind the question of a waiting session."""
+
+    kind: Literal["answer", "approval"] = "answer"
+    """approval: of a tool call, decided with approve or deny"""
+    key: str = ""
+    """under which the answer is filed"""
+    choices: list[str] = []
+    """the only answers that are taken; empty: any text"""
+    default: list[Any] = []
+    """at most one: the answer once its time to wake has come and nobody has answered"""
+
+
 class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A status with what stands beside it."""
 
@@ -78,4 +91,6 @@ class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     question: str | None = None
     """what a waiting session asks"""
     wake_us: int | None = None
-    """when a queued session may be woken, microseconds since 1970"""
+    """when a queued session may be woken, or a waiting one stops waiting; microseconds since 1970"""
+    asking: Asking | None = None
+    """with the question, where a program of one's own asks"""

@@ -50,6 +50,12 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     partial: Any = None
     partials: list[Any] = []
     """partial results, oldest first; a store of 0.1.0 has the newest alone, in `partial`"""
+    answered: dict[str, Any] = {}
+    """answers that are filed under a key"""
+    reasons: dict[str, str] = {}
+    asking: StatusChange | None = None
+    prompt: dict[str, Any] | None = None
+    prompts: list[str] = []
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -73,7 +79,13 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: dict[str, str] | None = None
     """fingerprint of the tools in use from here on: name to effect and signature"""
     answer: Sequence[Any] = ()
-    """[question, answer] of a `wait`"""
+    """[question, answer], with the key it is filed under and the reason where there are such"""
+    used: Sequence[str] = ()
+    """keys of answers that were given to the program and count no longer"""
+    prompt: str | None = None
+    """the messages hold a prompt that the program gave to `loop`: its id, empty where it has none"""
+    stop: str | None = None
+    """why the model stopped, in the provider's word, where the program passed it on"""
     native: str | None = None
     """the agent's own session from here on; empty: none any more"""
     note: dict[str, Any] | None = None

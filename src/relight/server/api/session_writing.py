@@ -232,13 +232,14 @@ def approve(request: Request, served: Served, ref: Ref, body: Why | None = None)
 
 @post(router, "/api/sessions/{ref}/deny", model=CheckpointDocument)
 def deny(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
-    """Do not let it run; the agent is told."""
+    """Do not let it run; the agent is told, with the `why` where there is one."""
     return _decided(request, served, ref, body, allow=False)
 
 
 def _decided(request: Request, served: Service, ref: str, body: Why | None, *, allow: bool) -> Response:
     def do(rl: Relight) -> Done:
-        return checkpoint_done(served, rl.decide(ref, allow=allow), None)
+        reason = body.why if body is not None and not allow else None
+        return checkpoint_done(served, rl.decide(ref, allow=allow, reason=reason), None)
 
     return served.acting.answer(request, "approve" if allow else "deny", ref, do, why=body.why if body else None)
 

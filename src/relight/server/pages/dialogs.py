@@ -344,6 +344,15 @@ def _decide(allow: bool) -> Callable[[Asked], Dialog]:
     return make
 
 
+def _answer(asked: Asked, *, waiting: bool) -> Field:
+    """A text, or one of the choices that the question has."""
+    asking = asked.info.asking if waiting else None
+    if asking is None or not asking.choices:
+        return Field(kind="text", name="text", label="Answer" if waiting else "Text", required=True)
+    options = [Option(value=one, label=one) for one in asking.choices]
+    return Field(kind="radio", name="text", label="Answer", options=options, required=True)
+
+
 def _send(asked: Asked) -> Dialog:
     waiting = asked.info.status == "waiting"
     return Dialog(
@@ -355,7 +364,7 @@ def _send(asked: Asked) -> Dialog:
         command=f"relight send {shlex.quote(words.ref(asked.info))} TEXT",
         path=f"/api/sessions/{asked.info.id}/send",
         exact=asked.info.question or "" if waiting else "",
-        fields=[Field(kind="text", name="text", label="Answer" if waiting else "Text", required=True)],
+        fields=[_answer(asked, waiting=waiting)],
         why_not="it is archived" if asked.info.status == "archived" else "",
         done=f"sent to {asked.name}",
     )

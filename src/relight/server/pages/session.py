@@ -9,7 +9,7 @@ import msgspec
 
 from relight import wording as words
 from relight.inert import one_line, shortened
-from relight.journal.approving import QUESTION
+from relight.journal.approving import asks_approval
 from relight.model.call import Call
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE, allowed
@@ -141,7 +141,7 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         quiet=attention is not None and attention.kind == "quiet",
         now=shortened(words.now_text(info, now), 400),
         asks=shortened(info.question or "", 2000) if info.status == "waiting" else "",
-        approves=info.status == "waiting" and (info.question or "").startswith(QUESTION),
+        approves=info.status == "waiting" and asks_approval(info.question, info.asking),
         why=one_line(info.reason or "") if stopped else "",
         stderr=[shortened(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
         cure=attention.cure if attention is not None else "",
@@ -180,7 +180,7 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
     running = "it is running; stop it first" if live else ""
     over = "it is archived: only fork and export are left" if archived else ""
     waiting = info.status == "waiting"
-    approves = waiting and (info.question or "").startswith(QUESTION)
+    approves = waiting and asks_approval(info.question, info.asking)
     no_step = "" if info.seq else "it has no step yet"
     resume = over or (f"it is running: {info.evidence[0]}" if live and info.evidence else running)
     resume = resume or ("" if info.command else "relight does not know how to start it: run your program again")
