@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from relight.engine.program import Execute
+from relight.forking import begins_anew
 
 if TYPE_CHECKING:
     from relight.engine.session import Session
@@ -25,6 +26,11 @@ class Underway:
     """What runs in one open store of this process, and what is done once nothing does."""
 
     def __init__(self) -> None:
+        self.after_fork()
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child nothing runs yet, as at the beginning."""
         self._lock = threading.Lock()
         self._running: list[tuple[str, str]] = []
         self._at_rest: list[Callable[[], None]] = []
@@ -37,7 +43,8 @@ class Underway:
     def end(self, session: str, what: str) -> None:
         """One less; the last one does what waited for it."""
         with self._lock:
-            self._running.remove((session, what))
+            if (session, what) in self._running:  # not so in a child that was forked inside it
+                self._running.remove((session, what))
             waiting: list[Callable[[], None]] = []
             if not self._running:
                 waiting, self._at_rest = self._at_rest, waiting

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from relight.errors import LeaseLost, NotFound, RelightError
+from relight.forking import begins_anew
 
 if TYPE_CHECKING:
     from relight.engine.recorder import Recorder
@@ -25,11 +26,19 @@ class Heartbeat:
     """Started with the first session, ended with `stop`."""
 
     def __init__(self) -> None:
+        self._begin()
+        self._stopped = False
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: no thread runs, and the leases are the parent's to renew."""
+        self._begin()
+
+    def _begin(self) -> None:
         self._recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
-        self._stopped = False
         self._leaving: list[weakref.WeakMethod[Callable[[], None]]] = []
 
     def keep(self, recorder: Recorder) -> None:

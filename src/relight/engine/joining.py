@@ -41,6 +41,7 @@ from relight.engine.reading import Found
 from relight.engine.recorder import Recorder
 from relight.engine.resetting import reset_to
 from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, NotResumable, RelightError
+from relight.forking import begins_anew
 from relight.journal.chain import broken_links
 from relight.journal.codec import decode_changes
 from relight.journal.describe import derived_status
@@ -123,6 +124,14 @@ class Joint:
         self._recorder: Recorder | None = None
         self._files: Files | None = None
         self._row: deque[Asked] = deque()
+        self._lock = threading.RLock()
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: another writer in the row, with nothing of its own on its way."""
+        self._owner = self._context.host.owner(self._context.entropy.session_id())
+        self._recorder = self._files = None
+        self._row.clear()
         self._lock = threading.RLock()
 
     # -- reading ----------------------------------------------------------------------------------------------

@@ -14,7 +14,8 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from relight.errors import RelightError, StoreUnavailable
+from relight.errors import RelightError, StoreUnavailable, UsageError
+from relight.forking import begins_anew
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
 from relight.journal.fold import Fold
 from relight.journal.said import last_said
@@ -49,6 +50,22 @@ class Recorder:
         self._reload = reload
         self._unresolved: tuple[Draft, Changes] | None = None
         """the commit whose outcome is not known, and what its caller had given"""
+        self.is_inherited = False
+        """held by the process that this one was forked from"""
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: the lease is the parent's, and so is everything that is said under it."""
+        self.lock = threading.RLock()
+        if not self.owner:
+            return
+        owner = self.head.lease.owner.label if self.head.lease is not None else "another process"
+        name = self.identity.name or self.identity.id
+        self.lost = UsageError(
+            f"{name}: this session is held by {owner}, from which this process was forked; nothing was written",
+            hints=["open a session of its own in the child, or hand its results back to the parent"],
+        )
+        self.owner, self.epoch, self._unresolved, self.is_inherited = "", 0, None, True
 
     @property
     def owns(self) -> bool:

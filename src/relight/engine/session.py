@@ -309,6 +309,8 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False] | bool:
+        if self._recorder.is_inherited:  # a forked child: the session, and the files it looks at, are its parent's
+            return False
         waits = isinstance(error, Waiting) and error.session in (self.name, self.id)
         with self._recorder.lock:
             if self._running and not self._closed:

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from relight.errors import Conflict, Corrupt, NotFound, SnapshotSwept
+from relight.forking import begins_anew
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
@@ -47,6 +48,11 @@ class MemoryStore:
         self._segments: dict[str, set[str]] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
         self._commits = 0
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: a copy, which nobody else uses."""
+        self._lock = threading.RLock()
 
     # -- sessions ---------------------------------------------------------------------------------------------
 

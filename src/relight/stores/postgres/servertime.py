@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from relight.forking import begins_anew
 from relight.model.lease import Instant
 from relight.ports.clock import Clock
 
@@ -29,6 +30,11 @@ class ServerTime:
         self._timeline = ""
         self._server_us = self._local_us = 0
         self._local_timeline: str | None = None
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child nobody holds the lock."""
+        self._lock = threading.Lock()
 
     def begin(self, store_id: str) -> None:
         """The store's own timeline: its name is the same for every worker."""

@@ -265,6 +265,11 @@ class SqliteStore:
         self._readers.rest()
         self._database.told.close()
 
+    def begin_anew(self) -> None:
+        """In a forked child: all connections are closed, and those who wait in line are threads of the parent."""
+        self._readers = Readers(self._database)
+        self._writer = self._writer.in_child()
+
     def wake(self) -> None:
         """Go on."""
         self._readers.wake()

@@ -273,6 +273,12 @@ class Writer:
         self._turns.wake()
         self.close()
 
+    def in_child(self) -> Writer:
+        """The writer of a forked child: without a connection, and with nobody in line."""
+        made = Writer(self._database, self._clock, None)
+        made._mistrusted = self._mistrusted
+        return made
+
     def wake(self) -> None:
         """Let others write again."""
         self._turns.leave(())
