@@ -48,7 +48,7 @@ def test_a_rewind_moves_the_head_and_seq_never_goes_back(world: World) -> None:
     assert rl.verify().ok
 
 
-def test_a_rewind_takes_state_once_results_and_usage_views_back_but_not_the_money(world: World) -> None:
+def test_a_rewind_takes_state_and_usage_views_back_but_neither_effects_nor_the_money(world: World) -> None:
     rl = world.start()
     with rl.session("a") as s:
         s.append(user("1"), usage={"input_tokens": 5})
@@ -63,7 +63,7 @@ def test_a_rewind_takes_state_once_results_and_usage_views_back_but_not_the_mone
     assert (loaded.state, loaded.seq) == ({"n": 1}, early.seq)
     assert rl.get("a").usage.input_tokens == 12
     with rl.session("a") as s:
-        assert s.once("k", lambda: "again") == "again"
+        assert s.once("k", lambda: "again") == "ran"
 
 
 def test_a_fork_stores_only_its_suffix_and_leaves_its_parent_alone(world: World) -> None:

@@ -2,6 +2,9 @@
 
 The model of a session is a list of replies and messages, a state, a table of effects, and a copy of all that for each
 checkpoint. Whatever is done, the open session, a fresh load and every earlier checkpoint say what the model says.
+
+Effects are no part of those copies: they belong to the session's life. What became of a call, or of a `once` key, stays
+known whatever is rewound, and a fork runs nothing that was asked for before it.
 """
 
 from __future__ import annotations
@@ -27,7 +30,7 @@ from hypothesis.stateful import (
 from relight.engine.session import Session
 from relight.errors import InDoubt
 from relight.journal.normalise import lint
-from relight.model.call import NOT_RUN, OUTCOME_UNKNOWN
+from relight.model.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
 from tests.core.world import World
 
 WORDS = st.sampled_from(["go", "on", "", "☃", "\ud800", "x" * 300])
@@ -45,19 +48,26 @@ class Model:
         self.entries: list[dict[str, Any]] = []
         self.state: dict[str, Any] = {}
         self.once: dict[str, Any] = {}
-        """result by key; None while in doubt"""
+        """result by key; None while in doubt; over the whole life"""
+        self.shown: set[str] = set()
+        """keys of `once` that are told in view"""
+        self.calls: dict[str, Any] = {}
+        """the same of calls, by id, as far as they began"""
+        self.asked: set[str] = set()
+        self.belong: dict[str, str] = {}
+        """calls asked for by an ancestor: its id"""
         self.partial: Any = None
         self.past: dict[int, Any] = {}
         self.labels: dict[str, int] = {}
 
     def copy(self) -> Any:
-        return deepcopy((self.entries, self.state, self.once, self.partial))
+        return deepcopy((self.entries, self.state, self.partial, self.shown))
 
     def note(self, seq: int) -> None:
         self.past[seq] = self.copy()
 
     def go_to(self, seq: int) -> None:
-        self.entries, self.state, self.once, self.partial = deepcopy(self.past[seq])
+        self.entries, self.state, self.partial, self.shown = deepcopy(self.past[seq])
 
     @staticmethod
     def render(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -75,9 +85,32 @@ class Model:
     def say(self, message: dict[str, Any]) -> None:
         if message["role"] == "assistant":
             for call in self.open_calls():
-                call["result"] = OUTCOME_UNKNOWN if call["started"] else f"[error] {NOT_RUN}"
-        calls = [{"id": c["id"], "started": False, "result": None} for c in message.get("tool_calls", ())]
+                call["result"] = self.known(call["id"]) or f"[error] {NOT_RUN}"
+        calls = [{"id": c["id"], "result": None} for c in message.get("tool_calls", ())]
         self.entries.append({"message": message, "calls": calls})
+        self.asked |= {call["id"] for call in calls}
+
+    def known(self, call: str) -> str | None:
+        """What is said of a call without running it; None where it may run."""
+        if self.calls.get(call) is not None:
+            return str(self.calls[call])
+        if call in self.belong:
+            return f"{NOT_RUN_HERE}{self.belong[call]}"
+        return OUTCOME_UNKNOWN if call in self.calls else None
+
+    def is_in_doubt(self, call: str) -> bool:
+        return call in self.calls and self.calls[call] is None
+
+    def forked(self, parent: str, seq: int) -> Model:
+        """A life of its own, that begins at a checkpoint. Call ids are unique here, so a key is told by its call."""
+        made = Model()
+        made.past = {past: copy for past, copy in self.past.items() if past <= seq}
+        made.labels = {label: at for label, at in self.labels.items() if at <= seq}
+        made.go_to(seq)
+        made.calls = dict(self.calls)
+        made.once = {key: self.once.get(key) for key in made.shown}
+        made.belong = {**dict.fromkeys(self.asked, parent), **self.belong}
+        return made
 
 
 class Machine(RuleBasedStateMachine):
@@ -109,7 +142,7 @@ class Machine(RuleBasedStateMachine):
             return
         try:
             for session, model in self.models.items():
-                for seq, (entries, state, _, partial) in model.past.items():
+                for seq, (entries, state, partial, _) in model.past.items():
                     loaded = self.rl.load(f"{session}@{seq}")
                     assert loaded.messages == Model.render(entries)
                     assert (loaded.state, loaded.partial) == (state, partial)
@@ -178,20 +211,27 @@ class Machine(RuleBasedStateMachine):
         assert self.s is not None
         calls = self.s.pending_calls()
         expected = self.model.open_calls()
-        assert [(call.id, call.in_doubt) for call in calls] == [(call["id"], call["started"]) for call in expected]
+        said = [(call["id"], self.model.is_in_doubt(call["id"])) for call in expected]
+        assert [(call.id, call.in_doubt) for call in calls] == said
         index = data.draw(st.integers(0, len(calls) - 1))
 
+        asked = expected[index]["id"]
+        known = self.model.known(asked)
+
         def t() -> str:
+            assert known is None, "ran twice"
             if dies:
                 raise Died
-            return "done"
+            return f"did {asked}"
 
         try:
             self.s.run_tool(calls[index], {"t": t})
-            expected[index]["result"] = OUTCOME_UNKNOWN if expected[index]["started"] else "done"
+            expected[index]["result"] = known or f"did {asked}"
+            if known is None:
+                self.model.calls[asked] = f"did {asked}"
             self.note()
         except Died:
-            expected[index]["started"] = True
+            self.model.calls[asked] = None
             self.note()
             self.crash()
 
@@ -210,11 +250,13 @@ class Machine(RuleBasedStateMachine):
             assert self.s.once(key, act) == f"did {key}"
             assert not known or self.model.once[key] is not None
             self.model.once[key] = f"did {key}"
+            self.model.shown.add(key)
             self.note()
         except InDoubt:
             assert known and self.model.once[key] is None
         except Died:
             self.model.once[key] = None
+            self.model.shown.add(key)
             self.note()
             self.crash()
 
@@ -226,8 +268,10 @@ class Machine(RuleBasedStateMachine):
         self.s.settle(key, None if retry else f"did {key}", retry=retry)
         if retry:
             del self.model.once[key]
+            self.model.shown.discard(key)
         else:
             self.model.once[key] = f"did {key}"
+            self.model.shown.add(key)
         self.note()
 
     # -- state ----------------------------------------------------------------------------------------------------
@@ -281,6 +325,7 @@ class Machine(RuleBasedStateMachine):
         kept = self.model.entries[max(0, len(self.model.entries) - keep) :]
         self.s.replace([{"role": "user", "content": "so far"}, *Model.render(kept)])
         self.model.entries = [{"message": {"role": "user", "content": "so far"}, "calls": []}, *kept]
+        self.model.shown |= self.model.once.keys()
         self.note()
 
     @rule()
@@ -320,10 +365,7 @@ class Machine(RuleBasedStateMachine):
         self.s.close()
         seq = data.draw(st.sampled_from(sorted(self.model.past)))
         made = self.rl.fork(f"{self.s.id}@{seq}")
-        model = self.models[made.id] = Model()
-        model.past = {past: copy for past, copy in self.model.past.items() if past <= seq}
-        model.labels = {label: at for label, at in self.model.labels.items() if at <= seq}
-        model.go_to(seq)
+        self.models[made.id] = self.model.forked(self.s.name or self.s.id, seq)
         self.open_session(made.id)
 
     # -- what must always hold --------------------------------------------------------------------------------------
@@ -341,7 +383,7 @@ class Machine(RuleBasedStateMachine):
         info = self.rl.get(s.id)
         assert info.message_count == len(wanted)
         assert info.turns == sum(entry["message"]["role"] == "assistant" for entry in self.model.entries)
-        started = sum(call["started"] for call in self.model.open_calls())
+        started = sum(self.model.is_in_doubt(call["id"]) for call in self.model.open_calls())
         begun = sum(result is None for result in self.model.once.values())
         assert len(s._recorder.head.open) == started + begun
         if not self.model.open_calls():

@@ -6,22 +6,31 @@ step whose base is the target; what it leaves behind stays in the journal and ca
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from relight.engine import operating
 from relight.engine.context import Context
 from relight.engine.naming import check_free, take
-from relight.engine.opening import IMPORTED, gate, recorder_for
+from relight.engine.opening import IMPORTED, evidence_of, gate, recorder_for
 from relight.engine.operating import write_once
-from relight.engine.reading import Found, chain_of, step_at
-from relight.errors import UsageError
-from relight.journal.undoing import end_note
+from relight.engine.reading import Found, chain_of, load_forked, load_returned, step_at
+from relight.engine.settling import retriable
+from relight.errors import Corrupt, NotFound, UsageError
+from relight.journal.describe import derived_status
+from relight.journal.fold import open_effects
+from relight.journal.said import last_said
+from relight.journal.undoing import Move, Standing, end_note, standing_of
+from relight.model.call import Outcome
 from relight.model.checkpoint import Checkpoint
 from relight.model.session import GENESIS, Head, Identity, Parent
 from relight.model.status import StatusChange
 from relight.model.step import Changes, View
+
+if TYPE_CHECKING:
+    from relight.journal.fold import Fold
 
 
 def fork(
@@ -35,12 +44,12 @@ def fork(
     """A new session from a checkpoint, or from the head. The parent stays as it was."""
     check_free(context, name)
     seq = found.seq if found.seq is not None else found.whole_head().head
-    head = head_at(context, found, seq)
+    head = _inherited_head(context, found, seq)
     identity = msgspec.structs.replace(
         found.identity,
         id=context.entropy.session_id(),
         name=name,
-        parent=Parent(session=found.identity.id, seq=seq) if seq else None,
+        parent=Parent(session=found.identity.id, seq=seq, known=found.whole_head().seq) if seq else None,
         created_us=context.clock.now_us(),
         workspace=workspace if workspace is not None else found.identity.workspace,
         directory=moved_directory(found.identity, workspace or {}),
@@ -64,6 +73,21 @@ def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | N
         if name in workspace and f"{directory}/".startswith(f"{path}/"):
             return workspace[name] + directory[len(path) :]
     return identity.directory
+
+
+def _inherited_head(context: Context, found: Found, seq: int) -> Head:
+    """A fork's head. Its doubts are those in the view it inherits, without what its parent knows more of by now.
+
+    Only where something was open there is anything read but one row.
+    """
+    head = head_at(context, found, seq)
+    if not head.open:
+        return head
+    try:
+        fold = load_forked(context.store, found, seq)
+    except Corrupt:
+        return head
+    return msgspec.structs.replace(head, open=open_effects(fold, seq, head.updated_us))
 
 
 def head_at(context: Context, found: Found, seq: int) -> Head:
@@ -97,26 +121,56 @@ def rewind(context: Context, found: Found) -> Checkpoint:
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
     gate(found)
     recorder = recorder_for(context, found)
-    head, view = recorder.head, rewind_view(context, found)
-    note = end_note("rewind", begun=None, restores={}, heads=(head.head, view.head), of=None)
-    changes = Changes(note=note, status=status_after_rewind(head, view))
+    head, (view, _) = recorder.head, rewind_view(context, found)
+    move = Move(verb="rewind", heads=(head.head, view.head), before=standing(context, head))
+    changes = Changes(note=end_note(move, begun=None, restores={}), status=status_after_rewind(head, view))
     return write_once(context, recorder, "rewind", changes, view=view)
 
 
+def standing(context: Context, head: Head) -> Standing:
+    """How a session stands now, as everybody sees it."""
+    return standing_of(head, *derived_status(head, evidence_of(context, head)))
+
+
 def status_after_rewind(head: Head, view: View) -> StatusChange | None:
-    """A completed session that was moved back is completed no longer; any other stays what it is."""
-    if head.status != "completed":
+    """A session that was moved back goes on: it is completed no longer, nor does it wait for an answer to what it has
+    not asked. Any other stays what it is."""
+    if head.status != "completed" and (head.status != "waiting" or view.head == head.head):
         return None
     return StatusChange(status="queued", reason=f"rewound to @{view.head}")
 
 
-def rewind_view(context: Context, found: Found) -> View:
-    """What is visible once the head stands on this checkpoint."""
+def rewind_view(context: Context, found: Found, again: Sequence[str] = ()) -> tuple[View, list[Outcome]]:
+    """What is visible once the head stands on this checkpoint, and what is recorded so that the effects named by
+    `again` may run again there. NotFound where one of them is not open there."""
     target = head_at(context, found, found.seq or 0)
-    return View(
+    view = View(
         head=target.head,
         since=target.since,
         message_count=target.message_count,
         turns=target.turns,
         open=target.open,
     )
+    try:
+        fold = load_returned(context.store, found, found.seq or 0)
+    except Corrupt:
+        if again:
+            raise
+        return view, []  # what is left is damaged; that is no reason to stay on it
+    allowed = [_allowed_again(fold, found, key) for key in again]
+    closed = {(one.asked_seq, one.id) for one in allowed}
+    began = [one for one in open_effects(fold, target.seq, target.updated_us) if (one.asked_seq, one.id) not in closed]
+    said = last_said(fold.format, fold.messages)
+    return msgspec.structs.replace(view, open=tuple(began), said=said), allowed
+
+
+def _allowed_again(fold: Fold, found: Found, key: str) -> Outcome:
+    allowed = retriable(fold, key)
+    if allowed is None:
+        here = [slot.site.id for slot in fold.open_slots()] + [
+            name for name, one in fold.once.items() if one.outcome is None or one.carried_from
+        ]
+        at = f"{found.identity.name or found.identity.id}@{found.seq}"
+        evidence = [f"open at {at}: {one}" for one in here] or [f"no call is open at {at}"]
+        raise NotFound(key, what="call to run again", evidence=evidence)
+    return allowed

@@ -5,6 +5,9 @@
 Dying on any line in between leaves an intent without a result: in doubt. The declared effect decides then:
 `pure` and `idempotent` run again under the same key, `probe` asks the tool, `once` is never run again by itself.
 
+Before anything runs, what is known from branches that were left counts too (journal/branches.py): an outcome is carried
+over, a doubt stays a doubt.
+
 `run_tool` and `once` are programs: the middle line is done by their driver (program.py), in the caller's own style.
 """
 
@@ -14,12 +17,15 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from relight.engine.asking import WaitInTool, approved, denial_of
 from relight.engine.executions import Execution
 from relight.engine.program import Execute, Outcomes, Program
-from relight.engine.recorder import Recorder
+from relight.engine.settling import settling_outcome
 from relight.engine.tools import Tool, changed_tools, fingerprint_of
-from relight.errors import InDoubt, InvalidMessage, NotFound, ToolsChanged, UsageError
+from relight.errors import InDoubt, InvalidMessage, ToolsChanged, UsageError
+from relight.journal.branches import action_for, carried_outcome, closing_outcome
 from relight.journal.codec import isolated
 from relight.journal.fold import Slot
 from relight.journal.jsonable import check_text
@@ -54,7 +60,7 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[C
         session._refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
         session._refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
         may_begin, decision = True, list[str]()
-        if slot.intent is None:  # once it has begun it was approved
+        if action_for(slot, tool.effect) == "run":  # once it has begun it was approved
             may_begin, decision = yield from approved(session, slot, tool, arguments)
         if not may_begin:
             _finish(session, slot, "error", denial_of(session, decision), used=decision)
@@ -62,10 +68,9 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[C
         with Execution(session, (slot.asked_seq, slot.site.id)) as execution:
             if recorder.fold.slot(call.asked_seq, call.id) not in recorder.fold.open_slots():
                 return session._as_call(slot)  # another thread was faster
-            if slot.intent is None:
-                _intend(session, slot, tool, decision)
-                yield from _run(execution, session, slot, tool, arguments)
-            elif (yield from _may_run_again(session, slot, tool, arguments)):
+            if (yield from _may_run(session, slot, tool, arguments)):
+                if slot.intent is None:
+                    _intend(session, slot, tool, decision)
                 yield from _run(execution, session, slot, tool, arguments)
     return session._as_call(slot)
 
@@ -80,7 +85,13 @@ def refuse_call(session: Session, call: Call, why: str) -> None:
 def _intend(session: Session, slot: Slot, tool: Tool, decision: list[str]) -> None:
     """The commit from which on it may have begun; a decision that let it begin is used up by the same commit."""
     faults.point("tool.asked")
-    intent = Intent(id=slot.site.id, name=slot.site.name, effect=tool.effect, asked_seq=slot.asked_seq)
+    intent = Intent(
+        id=slot.site.id,
+        name=slot.site.name,
+        effect=tool.effect,
+        asked_seq=slot.asked_seq,
+        generation=slot.generation,
+    )
     session._record("intent", Changes(intents=[intent], used=decision))
     faults.point("tool.intended")
 
@@ -128,12 +139,13 @@ def _kept(returned: Any) -> tuple[Any, OutcomeStatus]:
         return f"it ran to its end, but what it returned cannot be kept ({error})", "error"
 
 
-def _may_run_again(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[bool]:
-    """Of a call in doubt: may it run again? Where it may not, its outcome is committed."""
-    if tool.effect in ("pure", "idempotent"):
+def _may_run(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[bool]:
+    """May it run, or run again, as far as anything is known of it? Where it may not, its outcome is committed."""
+    action = action_for(slot, tool.effect)
+    if action in ("run", "run_again"):
         return True
-    if tool.effect != "probe" or tool.probe is None:
-        _finish(session, slot, "unknown", OUTCOME_UNKNOWN)
+    if action != "probe" or tool.probe is None:
+        _record_outcome(session, carried_outcome(slot) if action == "carry" else closing_outcome(slot))
         return False
     try:
         seen = isolated((yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))))
@@ -154,6 +166,7 @@ def _finish(
         status=status,
         content=content,
         synthetic=status == "unknown",
+        generation=slot.generation,
     )
     session._record("result", Changes(outcomes=[outcome], used=used or ()), finishing=True)
 
@@ -178,8 +191,9 @@ def _forbids(slot: Slot, before: Mapping[str, str], box: Mapping[str, Tool]) -> 
     tool = box.get(name)
     if tool is None:
         return f"- {name} {before[name]}  (pending call {slot.site.id})" if name in before else None
-    if slot.intent is not None and slot.intent.effect != tool.effect:
-        return f"~ {name} effect {slot.intent.effect} -> {tool.effect}  (pending call {slot.site.id})"
+    began_as = slot.intent.effect if slot.intent is not None else slot.prior.effect if slot.prior is not None else None
+    if slot.in_doubt and began_as not in (None, tool.effect):
+        return f"~ {name} effect {began_as} -> {tool.effect}  (pending call {slot.site.id})"
     return None
 
 
@@ -198,17 +212,18 @@ def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any
             if known is not None:
                 return known.content
             faults.point("tool.asked")
-            session._record("intent", Changes(intents=[Intent(id=key, name=key, effect="once")]))
+            generation = recorder.fold.generations.get(key, 1)
+            session._record("intent", Changes(intents=[Intent(id=key, name=key, effect="once", generation=generation)]))
         faults.point("tool.intended")
-        execution.request = Execute(function, late=partial(_once_late, execution, session, key))
+        execution.request = Execute(function, late=partial(_once_late, execution, session, key, generation))
         try:
             returned = yield execution.request
         except Exception:  # it raised, so its author knows that it did not succeed: the next try may start it again
-            _record_once(session, Outcome(id=key, status="void", synthetic=True))
+            _record_outcome(session, Outcome(id=key, status="void", synthetic=True, generation=generation))
             raise
         content = isolated(returned)  # where this raises, it has happened and stays in doubt
         faults.point("tool.done")
-        _record_once(session, Outcome(id=key, content=content))
+        _record_outcome(session, Outcome(id=key, content=content, generation=generation))
         faults.point("tool.recorded")
         return content
 
@@ -223,27 +238,34 @@ def _known_once(session: Session, key: str, *, running: bool) -> Outcome | None:
             effect = recorder.fold.once.get(key)
         if effect is not None and effect.outcome is None and not running:
             raise InDoubt(session.name or session.id, key)
+        if effect is not None and effect.outcome is not None and effect.carried_from and recorder.owns:
+            carried = {
+                "id": key,
+                "carried_from": effect.carried_from,
+                "effect": "once",
+            }  # known in this branch from here on
+            session._record("result", Changes(outcomes=[msgspec.structs.replace(effect.outcome, **carried)]))
         return effect.outcome if effect is not None else None
 
 
-def _once_late(execution: Execution, session: Session, key: str, outcome: Outcomes) -> None:
+def _once_late(execution: Execution, session: Session, key: str, generation: int, outcome: Outcomes) -> None:
     """The outcome of a `once` whose caller has given up; recorded where it is still open and the session ours."""
     try:
         try:
-            ended = Outcome(id=key, content=isolated(outcome()))
+            ended = Outcome(id=key, content=isolated(outcome()), generation=generation)
         except InvalidMessage:
             return  # it has happened, and what it returned cannot be kept: it stays in doubt
         except Exception:  # as above: it raised, so it did not succeed
-            ended = Outcome(id=key, status="void", synthetic=True)
+            ended = Outcome(id=key, status="void", synthetic=True, generation=generation)
         with session._recorder.lock:
             effect = session._recorder.fold.once.get(key)
             if effect is not None and effect.outcome is None:
-                _record_once(session, ended)
+                _record_outcome(session, ended)
     finally:
         execution.end()
 
 
-def _record_once(session: Session, outcome: Outcome) -> None:
+def _record_outcome(session: Session, outcome: Outcome) -> None:
     session._record("result", Changes(outcomes=[outcome]), finishing=True)
 
 
@@ -251,27 +273,9 @@ def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoin
     """Close, or take back, an effect in doubt by its key or call id."""
     with session._recorder.lock:
         session._check_open()
-        place = find_doubt(session._recorder, key)
-        session._refuse_running(place)
-        outcome = Outcome(
-            id=place[1], asked_seq=place[0], status="void" if retry else "ok", content=isolated(result), synthetic=True
-        )
+        outcome = settling_outcome(session._recorder, key, result, retry=retry)
+        session._refuse_running((outcome.asked_seq, outcome.id))
         return session._record("result", Changes(outcomes=[outcome], note={"settled": key}))
-
-
-def find_doubt(recorder: Recorder, key: str) -> tuple[int, str]:
-    """(asked_seq, id) of the open effect a person names by its key, call id or full effect key."""
-    effect = recorder.fold.once.get(key)
-    if effect is not None and effect.outcome is None:
-        return 0, key
-    for slot in recorder.fold.open_slots():
-        if key in (slot.site.id, slot.key):
-            return slot.asked_seq, slot.site.id
-    open_keys = [slot.site.id for slot in recorder.fold.open_slots()]
-    open_keys += [name for name, one in recorder.fold.once.items() if one.outcome is None]
-    name = recorder.identity.name or recorder.identity.id
-    hints = [f"see what is open: relight can-resume {name}"]
-    raise NotFound(key, what="open call", evidence=[f"open: {one}" for one in open_keys], hints=hints)
 
 
 def trial_step(head: Head) -> Step:

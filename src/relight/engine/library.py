@@ -228,11 +228,21 @@ class Relight(Queueing):
         return unbundling.import_from(self._context, os.fspath(path), name=name, workspace=workspace, key=key)
 
     def rewind(
-        self, ref: str, *, conversation: bool = True, files: bool = False, choice: Choice = "stop"
+        self,
+        ref: str,
+        *,
+        conversation: bool = True,
+        files: bool = False,
+        choice: Choice = "stop",
+        again: str | Sequence[str] = (),
     ) -> Checkpoint:
-        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted."""
+        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted.
+
+        A call that is open there and ran since is not run again, unless `again` names it, by its id or key."""
         found = resolve(self._context.store, ref)
-        report = restoring.rewind(self._context, found, conversation=conversation, files=files, choice=choice)
+        report = restoring.rewind(
+            self._context, found, conversation=conversation, files=files, choice=choice, again=_names(again)
+        )
         assert report.checkpoint is not None
         return report.checkpoint
 
@@ -428,3 +438,7 @@ def _here() -> dict[str, str]:
         return {"directory": os.getcwd()}
     except FileNotFoundError:
         return {}
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

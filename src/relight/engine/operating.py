@@ -10,16 +10,15 @@ from typing import Any, Final
 import msgspec
 
 from relight.engine.context import Context
-from relight.engine.effects import find_doubt
 from relight.engine.opening import evidence_of, gate, recorder_for, refuse_if_held
 from relight.engine.reading import Found
 from relight.engine.recorder import Recorder
+from relight.engine.settling import settling_outcome
 from relight.errors import Conflict, NotResumable, UsageError
 from relight.journal.codec import isolated
 from relight.journal.describe import derived_status
 from relight.journal.dialogue import NEXT_PROMPT
 from relight.journal.jsonable import check_text
-from relight.model.call import Outcome
 from relight.model.checkpoint import Checkpoint
 from relight.model.queueing import Place
 from relight.model.session import Head, Identity
@@ -130,16 +129,9 @@ def settle(context: Context, found: Found, key: str, *, result: Any = None, retr
         raise UsageError("say either a result or retry", hints=["--result TEXT, or --retry"])
     gate(found)
     recorder = recorder_for(context, found)
-    asked_seq, call_id = find_doubt(recorder, key)
-    outcome = Outcome(
-        id=call_id,
-        asked_seq=asked_seq,
-        status="void" if retry else "ok",
-        content=isolated(result),
-        synthetic=True,
-    )
+    outcome = settling_outcome(recorder, key, result, retry=retry)
     doubts = [one for one in recorder.head.open if one.effect == "once"]
-    left = [one for one in doubts if (one.asked_seq, one.id) != (asked_seq, call_id)]
+    left = [one for one in doubts if (one.asked_seq, one.id) != (outcome.asked_seq, outcome.id)]
     waited = recorder.head.status == "waiting" and recorder.head.question is None and not left
     status = StatusChange(status="queued", reason="settled") if waited else None
     return write_once(context, recorder, "result", Changes(outcomes=[outcome], status=status, note={"settled": key}))

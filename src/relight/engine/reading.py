@@ -7,7 +7,7 @@ that is whole; a broken step that a rewind already left behind is only reported 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +19,7 @@ from relight.journal.chain import broken_links
 from relight.journal.codec import Undecodable, decode_all
 from relight.journal.lineage import owner_of, stretches, visible
 from relight.model.ref import PREFIX_MIN, Ref, parse_ref
-from relight.model.session import GENESIS, Head, Identity
+from relight.model.session import GENESIS, Head, Identity, Parent
 from relight.model.step import Step
 from relight.ports.store import Record, Store
 
@@ -123,6 +123,19 @@ def load(store: Store, found: Found) -> Fold:
         raise _offering(error, found, offered) from None
 
 
+def load_returned(store: Store, found: Found, seq: int) -> Fold:
+    """The state at a checkpoint as a session would have it that goes back to it now: with all that it did since."""
+    chain = chain_of(store, found.identity)
+    return _load(store, chain, None, seq, newest=found.whole_head().seq)
+
+
+def load_forked(store: Store, found: Found, seq: int) -> Fold:
+    """The state at a checkpoint as a fork would have it that is made there now."""
+    parent = Parent(session=found.identity.id, seq=seq, known=found.whole_head().seq)
+    made = msgspec.structs.replace(found.identity, id="", parent=parent)
+    return _load(store, [made, *chain_of(store, found.identity)], None, seq, newest=seq)
+
+
 def _check_newest(store: Store, head: Head) -> None:
     """A head older than its journal would serve a shorter history. One that moves while we read is no damage."""
     if goes_on_behind(store, head):
@@ -173,8 +186,13 @@ def _offering(error: Corrupt, found: Found, offered: int | None) -> Corrupt:
     )
 
 
-def _load(store: Store, chain: list[Identity], head: Head | None, seq: int | None) -> Fold:
-    """Fold the visible steps up to `seq`, or up to the head, whose own row must then agree with the journal."""
+def _load(
+    store: Store, chain: list[Identity], head: Head | None, seq: int | None, *, newest: int | None = None
+) -> Fold:
+    """Fold the visible steps up to `seq`, or up to the head, whose own row must then agree with the journal.
+
+    At the head, and where `newest` says how far its life has come, open calls know what ran outside of the view.
+    """
     from relight.journal.fold import Fold  # a list of sessions folds none, and does not wait for it
 
     session = chain[0].id
@@ -185,8 +203,10 @@ def _load(store: Store, chain: list[Identity], head: Head | None, seq: int | Non
         target, since, upto = head.head, head.since, head.seq
     else:
         head = None
-        target, upto = seq, seq
-        since = step_at(store, chain, seq).since
+        step = step_at(store, chain, seq) if seq else None
+        target = step.base if step is not None and step.kind == "rewind" and newest is not None else seq
+        upto = seq if newest is None else newest
+        since = step.since if step is not None else 0
     if upto == 0:
         return fold
     anchor = max(since - 1, 0)
@@ -195,15 +215,20 @@ def _load(store: Store, chain: list[Identity], head: Head | None, seq: int | Non
         for stretch in stretches(chain, after=max(anchor - 1, 0), upto=upto)
         for step in store.steps(stretch.session, after=stretch.after, upto=stretch.upto)
     ]
-    path = _checked_path(steps, chain, head, target=target, since=since, anchor=anchor, upto=upto)
+    path, broken = _checked_path(steps, chain, head, target=target, since=since, anchor=anchor, upto=upto)
     by_seq = {step.seq: step for step in steps}
     _apply(fold, [by_seq[number] for number in path], session)
+    if head is not None or newest is not None:
+        from relight.engine.lives import know_the_rest  # as above
+
+        below = 1 if anchor and steps[0].seq == anchor else 0  # read for its digest alone
+        know_the_rest(store, chain, fold, steps[below:], path, broken)
     return fold
 
 
 def _checked_path(
     steps: list[Step], chain: list[Identity], head: Head | None, *, target: int, since: int, anchor: int, upto: int
-) -> list[int]:
+) -> tuple[list[int], Collection[int]]:
     session = chain[0].id
     before = steps[0] if anchor and steps and steps[0].seq == anchor else None
     rest = steps[1:] if before is not None else steps
@@ -223,7 +248,7 @@ def _checked_path(
     _check_whole(path, rest, target=target, since=since, session=session)
     if head is not None and last.seq in broken and not _is_trusted_rewind(last, head):
         raise Corrupt(broken[last.seq], session=session, seq=last.seq)
-    return path
+    return path, broken.keys()
 
 
 def _is_trusted_rewind(last: Step, head: Head) -> bool:

@@ -160,7 +160,8 @@ class Recorder:
         if not self.head.open:
             return ()
         closed = [(outcome.asked_seq, outcome.id) for outcome in changes.outcomes]
-        return tuple(closed + [slot.effect_key for slot in self.fold.answered_by(changes.messages)])
+        slots = [slot for place in closed if (slot := self.fold.slot(*place)) is not None]
+        return tuple(closed + [slot.effect_key for slot in slots + self.fold.answered_by(changes.messages)])
 
     def _write(self, draft: Draft, given: Changes) -> Committed:
         try:

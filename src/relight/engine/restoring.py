@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,7 +18,7 @@ from relight.engine.files import close_all, open_roots
 from relight.engine.naming import check_free
 from relight.engine.opening import gate
 from relight.engine.reading import Found, chain_of, step_at
-from relight.engine.tailing import history
+from relight.engine.tailing import Event, history
 from relight.engine.undoable import FilesReport, Undoable
 from relight.errors import Conflict, Corrupt, NotFound, UsageError
 from relight.journal.codec import decode_changes
@@ -103,7 +103,7 @@ def restore(
             plans.make(targets)
             if dry_run:
                 return FilesReport(plans=plans.plans)
-            return plans.carry_out("restore", kind="mark")
+            return plans.carry_out("restore", moves=False)
     except Corrupt as error:
         raise _offering(context, found, rows, error) from None
 
@@ -126,10 +126,21 @@ def _offering(context: Context, found: Found, rows: Sequence[CheckpointRow], err
     return told
 
 
-def rewind(context: Context, found: Found, *, conversation: bool, files: bool, choice: Choice = "stop") -> FilesReport:
-    """Move the head back, the files back, or both, as one operation of the undo log."""
+def rewind(
+    context: Context,
+    found: Found,
+    *,
+    conversation: bool,
+    files: bool,
+    choice: Choice = "stop",
+    again: Sequence[str] = (),
+) -> FilesReport:
+    """Move the head back, the files back, or both, as one operation of the undo log. `again`: effects, by call id or
+    key, that may run again from there on, under a new generation of their keys."""
     if found.seq is None:
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
+    if again and not conversation:
+        raise UsageError("calls run again only where the conversation goes back to them")
     gate(found)
     rows = rows_of(context, found) if files else []
     targets = files_at(context, found, rows) if files else {}
@@ -138,7 +149,7 @@ def rewind(context: Context, found: Found, *, conversation: bool, files: bool, c
     plans = Undoable(context, found, rows, choice=choice)
     with plans:
         plans.make(targets)
-        return plans.carry_out("rewind", kind="rewind" if conversation else "mark")
+        return plans.carry_out("rewind", moves=conversation, again=again)
 
 
 def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice = "stop") -> FilesReport:
@@ -152,16 +163,27 @@ def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice =
         raise NotFound(name, what=what, hints=[f"see what was done: relight undo {name} --list"])
     plans = Undoable(context, found, rows_of(context, found) if operation.files else (), choice=choice)
     with plans:
-        if redo:
-            plans.make({root: pair[1] for root, pair in operation.files.items()})
+        if redo:  # to the files as the undo found them
+            plans.make({root: pair[0] for root, pair in operation.files.items()})
         else:
             plans.make_undo(operation)
-        return plans.carry_out("redo" if redo else "undo", kind="mark", of=operation)
+        return plans.carry_out("redo" if redo else "undo", moves=False, of=operation)
 
 
 def operation_log(context: Context, found: Found) -> list[Operation]:
-    """The undo log, oldest first."""
-    return operations((event.seq, event.note) for event in history(context, found))
+    """The undo log, oldest first. A fork's begins with the fork."""
+    begins = found.identity.parent.seq if found.identity.parent is not None else 0
+    return operations(map(_noted, history(context, found, after=begins)))
+
+
+def _noted(event: Event) -> tuple[int, dict[str, Any]]:
+    """A step's note. 0.1.0 did not write how a session stood, but only completed ones did it put back in line."""
+    ended = event.note.get("operation_end")
+    put_back = event.kind == "rewind" and event.status is not None and event.status["status"] == "queued"
+    if ended is None or "before" in ended or ended["begun"] is not None or not put_back or not ended["heads"]:
+        return event.seq, event.note
+    before = {"head": ended["heads"][0], "told": {"status": "completed"}}
+    return event.seq, {**event.note, "operation_end": {**ended, "before": before}}
 
 
 # -- a fork's own directory --------------------------------------------------------------------------------------------

@@ -28,10 +28,11 @@ from relight.engine.resetting import reset_to
 from relight.engine.state import StateMap
 from relight.engine.tools import Tools, is_coroutine_function, toolbox
 from relight.errors import Finished, LeaseLost, StoreUnavailable, UsageError, Waiting
+from relight.journal.branches import closing_outcome
 from relight.journal.codec import isolated
 from relight.journal.fold import as_call
 from relight.journal.replies import refuse_unseen
-from relight.model.call import NOT_RUN, OUTCOME_UNKNOWN, Call, Outcome
+from relight.model.call import Call, Outcome
 from relight.model.checkpoint import Checkpoint
 from relight.model.policy import Retry
 from relight.model.ref import check_label
@@ -262,7 +263,7 @@ class Session:
         return drive(effects.once(self, key, function), self._context.clock)
 
     def settle(self, key: str, result: Any = None, *, retry: bool = False) -> Checkpoint:
-        """Decide what to believe about an effect in doubt: its result, or that it may run again."""
+        """Decide what to believe about an effect in doubt: its result, or that it may run again (`KEY/2`)."""
         self._refuse_in_step("settle")
         return effects.settle(self, key, result, retry=retry)
 
@@ -484,16 +485,7 @@ class Session:
         slots = fold.open_slots()
         if not slots or self._continues_reply(slots):
             return []
-        return [
-            Outcome(
-                id=slot.site.id,
-                asked_seq=slot.asked_seq,
-                status="unknown" if slot.intent is not None else "error",
-                content=OUTCOME_UNKNOWN if slot.intent is not None else NOT_RUN,
-                synthetic=True,
-            )
-            for slot in slots
-        ]
+        return [closing_outcome(slot) for slot in slots]
 
     def _continues_reply(self, slots: list[Any]) -> bool:
         """Where replies span items, an item right behind calls that nobody started belongs to the same reply."""

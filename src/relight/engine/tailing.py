@@ -85,6 +85,8 @@ def _outcome(outcome: Any) -> dict[str, Any]:
         "status": outcome.status,
         "content": outcome.content,
         "synthetic": outcome.synthetic,
+        "generation": outcome.generation,
+        "carried_from": outcome.carried_from or None,
     }
 
 

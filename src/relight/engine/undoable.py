@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from relight.engine.branching import rewind_view, status_after_rewind
+from relight.engine.branching import rewind_view, standing, status_after_rewind
 from relight.engine.context import Context
 from relight.engine.files import close_all, hints_naming, open_roots, refuse_unfinished
 from relight.engine.opening import evidence_of, recorder_for, refuse_if_held
@@ -26,10 +26,11 @@ from relight.engine.reading import Found, chain_of, step_at
 from relight.engine.recorder import Recorder
 from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept, UsageError
 from relight.journal.codec import decode_changes
-from relight.journal.undoing import Operation, Verb, begin_note, end_note, is_operation
+from relight.journal.undoing import Move, Operation, Standing, Verb, begin_note, end_note, is_operation
 from relight.model.checkpoint import Checkpoint
+from relight.model.queueing import Place
 from relight.model.snapshot import Choice, RestoreOutcome, RestorePlan, RestoreRecord, Snapshot
-from relight.model.step import Changes, Claim, StepKind, View
+from relight.model.step import Changes, Claim, StepKind
 from relight.ports.store import CheckpointRow
 from relight.ports.workspace import Workspace
 
@@ -129,24 +130,37 @@ class Undoable:
             raise NotFound(os.fsdecode(path), what="captured file")
 
     def make_undo(self, operation: Operation) -> None:
-        """Plan to take each root's restore back, also one that was interrupted."""
-        records = {name: self._record(name, operation) for name in operation.files}
+        """Plan to take each root's restore back, also one that was interrupted.
+
+        Where the session has worked since, that work is its own and no conflict: the files go back to what the
+        operation found, as to any checkpoint.
+        """
+        last, ours = newest_of(self._rows), self._own_snapshots()
+        worked = self._own_snapshots(after=operation.latest or operation.id).keys()
+        records = {name: self._record(name, operation) for name in operation.files if name not in worked}
 
         def plan() -> dict[str, RestorePlan]:
-            return {
+            plans = {
                 name: self._root(name).plan_undo(record.id, choice=self._choice)
                 for name, record in records.items()
                 if record is not None
             }
+            for name in operation.files.keys() & worked:
+                plans[name] = self._root(name).plan_restore(
+                    operation.files[name][0], last=last.get(name), history=ours.get(name, []), choice=self._choice
+                )
+            return plans
 
-        self._names, self._plan = records.keys(), plan
+        self._names, self._plan = operation.files.keys(), plan
         self.plans = self._plan()
 
-    def _own_snapshots(self) -> dict[str, list[str]]:
+    def _own_snapshots(self, *, after: int = 0) -> dict[str, list[str]]:
         """What the session took of its work, by root. Those of restores hold whatever they found: that stays."""
         chain = chain_of(self._context.store, self._found.identity)
         own: dict[str, list[str]] = {}
         for row in self._rows:
+            if row.seq <= after:
+                continue
             if row.snapshots and row.kind in ("mark", "rewind"):
                 step = step_at(self._context.store, chain, row.seq)
                 if is_operation(decode_changes(step.body).note):
@@ -175,21 +189,28 @@ class Undoable:
 
     # -- doing ------------------------------------------------------------------------------------------------
 
-    def carry_out(self, verb: Verb, *, kind: str, of: Operation | None = None) -> FilesReport:
-        """Beginning, files, end. Nothing is touched where a conflict is undecided; without files the end is all."""
+    def carry_out(
+        self, verb: Verb, *, moves: bool, of: Operation | None = None, again: Sequence[str] = ()
+    ) -> FilesReport:
+        """Beginning, files, end. Nothing is touched where a conflict is undecided; without files the end is all.
+
+        `moves`: the head goes to the checkpoint; for undo and redo the operation they are about says it. `again` names
+        effects that may run again there.
+        """
         self._refuse_conflicts()
-        heads = self._heads(verb, kind, of)
-        about = of.id if of is not None else None
         recorder = self._recorder()
+        move, back_to = self._move(recorder, verb, moves, of)
+        if again and move.heads is not None:
+            rewind_view(self._context, self._at(move.heads[1]), again)  # refused before anything is touched
         if not self.plans:
-            note = end_note(verb, begun=None, restores={}, heads=heads, of=about)
-            return FilesReport(plans={}, checkpoint=self._end(recorder, note, heads))
-        begun = self._begin(recorder, verb, heads, about)
+            note = end_note(move, begun=None, restores={})
+            return FilesReport(plans={}, checkpoint=self._end(recorder, note, move, back_to, again))
+        begun = self._begin(recorder, move)
         with self._leased(recorder), hints_naming(self._found.identity):
             outcomes = {name: self._root(name).restore(plan) for name, plan in self.plans.items()}
             restores = {name: outcome.id for name, outcome in outcomes.items()}
-            note = end_note(verb, begun=begun.seq, restores=restores, heads=heads, of=about)
-            checkpoint = self._end(recorder, note, heads)
+            note = end_note(move, begun=begun.seq, restores=restores)
+            checkpoint = self._end(recorder, note, move, back_to, again)
         return FilesReport(plans=self.plans, outcomes=outcomes, checkpoint=checkpoint)
 
     def _refuse_conflicts(self) -> None:
@@ -201,12 +222,12 @@ class Undoable:
             ]
             raise RestoreConflict(self._found.identity.name or self._found.identity.id, named)
 
-    def _begin(self, recorder: Recorder, verb: Verb, heads: tuple[int, int] | None, about: int | None) -> Checkpoint:
+    def _begin(self, recorder: Recorder, move: Move) -> Checkpoint:
         """Name the safety snapshots and take the lease, in one commit."""
         for _ in range(_SWEPT_TRIES):
             files = {name: (plan.safety.id, plan.target) for name, plan in self.plans.items()}
             taken = tuple(plan.safety for plan in self.plans.values())
-            changes = _naming(begin_note(verb, files=files, heads=heads, of=about), taken)
+            changes = _naming(begin_note(move, files=files), taken)
             try:
                 claim, changes = self._claim(recorder, changes)
                 return recorder.commit("mark", changes, claim=claim, snapshots=taken)
@@ -241,17 +262,31 @@ class Undoable:
                 with contextlib.suppress(RelightError):  # the error that ended the operation matters more
                     self._context.store.release(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
 
-    def _end(self, recorder: Recorder, note: dict[str, object], heads: tuple[int, int] | None) -> Checkpoint:
+    def _end(
+        self,
+        recorder: Recorder,
+        note: dict[str, object],
+        move: Move,
+        back_to: Standing | None,
+        again: Sequence[str],
+    ) -> Checkpoint:
         """Name what the files are now, move the head if that is part of it, give the lease back: one commit."""
-        view = self._view(heads)
-        kind: StepKind = "rewind" if view is not None else "mark"
-        status = status_after_rewind(recorder.head, view) if view is not None else None
+        moved, view = Changes(), None
+        kind: StepKind = "mark"
+        if move.heads is not None:
+            kind = "rewind"
+            view, allowed = rewind_view(self._context, self._at(move.heads[1]), again)
+            status = back_to.told if back_to is not None else status_after_rewind(recorder.head, view)
+            moved = Changes(outcomes=allowed, status=status, native=back_to.native if back_to is not None else None)
+        place = _place_again(recorder.head.place, back_to)
         for _ in range(_SWEPT_TRIES):
             taken = tuple(self._root(name).snapshot() for name in self._names)
-            changes = msgspec.structs.replace(_naming(note, taken), status=status)
+            changes = _naming(note, taken, moved)
             try:
                 claim, changes = self._claim(recorder, changes)
-                return recorder.commit(kind, changes, claim=claim, release=True, view=view, snapshots=taken)
+                return recorder.commit(
+                    kind, changes, claim=claim, release=True, view=view, snapshots=taken, place=place
+                )
             except SnapshotSwept as error:
                 swept = error
                 self._look_again()
@@ -261,17 +296,18 @@ class Undoable:
         for root in self._roots.values():
             root.recover()
 
-    def _view(self, heads: tuple[int, int] | None) -> View | None:
-        if heads is None:
-            return None
-        return rewind_view(self._context, msgspec.structs.replace(self._found, seq=heads[1]))
+    def _at(self, seq: int) -> Found:
+        return msgspec.structs.replace(self._found, seq=seq)
 
-    def _heads(self, verb: Verb, kind: str, of: Operation | None) -> tuple[int, int] | None:
-        """Where the head goes, if the conversation is part of it."""
-        present = self._found.whole_head().head
+    def _move(self, recorder: Recorder, verb: Verb, moves: bool, of: Operation | None) -> tuple[Move, Standing | None]:
+        """Where the head goes, if the conversation is part of it; for undo and redo, how the session stands then."""
+        head = recorder.head
+        before = standing(self._context, head)
         if of is not None:
-            return None if of.heads is None else (present, of.heads[0] if verb == "undo" else of.heads[1])
-        return (present, self._found.seq or present) if kind == "rewind" else None
+            heads = (head.head, of.heads[0]) if of.heads is not None else None
+            return Move(verb=verb, heads=heads, of=of.id, before=before), of.before if heads is not None else None
+        heads = (head.head, self._found.seq or head.head) if moves else None
+        return Move(verb=verb, heads=heads, before=before), None
 
     def _recorder(self) -> Recorder:
         record = self._context.store.find(self._found.identity.id)
@@ -301,5 +337,13 @@ def newest_of(rows: Sequence[CheckpointRow]) -> dict[str, str]:
     return {name: snapshot for row in rows for name, snapshot in row.snapshots.items()}
 
 
-def _naming(note: dict[str, object], taken: Sequence[Snapshot]) -> Changes:
-    return Changes(note=note, snapshot={one.root: one.id for one in taken} or None)
+def _naming(note: dict[str, object], taken: Sequence[Snapshot], moved: Changes | None = None) -> Changes:
+    snapshot = {one.root: one.id for one in taken} or None
+    return msgspec.structs.replace(moved or Changes(), note=note, snapshot=snapshot)
+
+
+def _place_again(present: Place | None, back_to: Standing | None) -> Place | None:
+    """The place in line of then, where it is another one now; None changes nothing."""
+    if back_to is None or back_to.place == present:
+        return None
+    return back_to.place or Place(queue="")

@@ -44,14 +44,21 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         resumed_from=head.resumed_from if draft.attempt is None else draft.attempt.resumed_from,
         usage=head.usage if draft.usage is None else head.usage + draft.usage,
         size_bytes=head.size_bytes + len(draft.body),
-        said=head.said if draft.said is None else draft.said,
+        said=_said_after(head, draft, view),
         updated_us=at_us,
         lease=None if draft.release else leasing.renewed(owned.lease, now),
-        place=draft.place or head.place,
-        **_status_after(head, draft.status, at_us),
+        place=head.place if draft.place is None else draft.place if draft.place.queue else None,
+        **_status_after(head, draft.status, at_us, goes_back=draft.kind == "rewind"),
         **_whereabouts_after(draft),
     )
     return Committed(step=step, head=after)
+
+
+def _said_after(head: Head, draft: Draft, view: View) -> str | None:
+    """The agent's last words in view: a rewind may have taken the newest ones out of it."""
+    if draft.kind == "rewind":
+        return view.said
+    return head.said if draft.said is None else draft.said
 
 
 def _whereabouts_after(draft: Draft) -> dict[str, Any]:
@@ -141,11 +148,14 @@ def _step_after(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> S
     )
 
 
-def _status_after(head: Head, change: StatusChange | None, at_us: int) -> dict[str, Any]:
-    """The fields of a head that stand beside its status, where it changes."""
+def _status_after(head: Head, change: StatusChange | None, at_us: int, *, goes_back: bool) -> dict[str, Any]:
+    """The fields of a head that stand beside its status, where it changes.
+
+    Who goes back, by a rewind or its undo, has the status of then again: that is no transition.
+    """
     if change is None:
         return {}
-    if change.status != head.status and not allowed(head.status, change.status):
+    if not goes_back and change.status != head.status and not allowed(head.status, change.status):
         raise Conflict(f"{head.session}: cannot go from {head.status} to {change.status}")
     return {
         "status": change.status,

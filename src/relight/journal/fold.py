@@ -16,7 +16,7 @@ import msgspec
 from relight.journal.dialogue import Dialogue
 from relight.journal.formats.format import CallSite, Format
 from relight.journal.formats.registry import FORMATS, detect
-from relight.model.call import Call, Intent, OpenEffect, Outcome
+from relight.model.call import Asked, Call, Intent, OpenEffect, Outcome, Prior
 from relight.model.checkpoint import at
 from relight.model.step import Carried, Changes, Step
 from relight.model.usage import Usage
@@ -56,14 +56,25 @@ class Slot(msgspec.Struct, eq=False):
     ended_us: int | None = None
     carrier: dict[str, Any] | None = None
     """a message that the caller appended itself, with the result in it"""
+    generation: int = 1
+    prior: Prior | None = None
+    """what is known of it from outside the visible conversation (journal/branches.py)"""
 
     @property
     def is_open(self) -> bool:
         return self.outcome is None and self.carrier is None
 
     @property
+    def in_doubt(self) -> bool:
+        """Begun, here or on a branch that was left, and not known to have ended."""
+        if not self.is_open or (self.prior is not None and self.prior.outcome is not None):
+            return False
+        return self.intent is not None or (self.prior is not None and self.prior.begun)
+
+    @property
     def key(self) -> str:
-        return f"{self.session}:{self.asked_seq}:{self.site.id}"
+        generation = f"/{self.generation}" if self.generation > 1 else ""
+        return f"{self.session}:{self.asked_seq}:{self.site.id}{generation}"
 
     @property
     def effect_key(self) -> tuple[int, str]:
@@ -104,6 +115,9 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """A `once` effect: begun, and perhaps ended."""
 
+    carried_from: str = ""
+    """the step that tells it, where that is outside the visible conversation"""
+
     intent: Intent
     intent_seq: int
     started_us: int | None = None
@@ -120,6 +134,8 @@ class Fold(Dialogue):
         self.messages: list[dict[str, Any]] = []
         self.state: dict[str, Any] = {}
         self.once: dict[str, Effect] = {}
+        self.generations: dict[str, int] = {}
+        """of `once` keys that somebody let run again"""
         self.hooked: dict[str, Effect] = {}
         """effects that an agent's hook told of, until the call itself is in the conversation"""
         self.tools: dict[str, str] = {}
@@ -189,6 +205,8 @@ class Fold(Dialogue):
             state=dict(self.state),
             once={key: effect.outcome.content for key, effect in self.once.items() if effect.outcome is not None},
             open=calls + [one.intent for one in (*self.once.values(), *self.hooked.values()) if one.outcome is None],
+            asked=[_asked(slot) for slot in self.open_slots() if slot.site.id in ids],
+            generations=dict(self.generations),
             answers=dict(self.answers),
             tools=dict(self.tools),
             partial=self.partial,
@@ -296,14 +314,22 @@ class Fold(Dialogue):
             )
             for key, content in carried.once.items()
         }
+        self.generations = dict(carried.generations)
         by_id = {slot.site.id: slot for slot in self.open_slots()}
+        for one in carried.asked:
+            if (slot := by_id.get(one.id)) is not None:
+                self._move(slot, one.asked_seq, one.session)
+                slot.generation, slot.prior = one.generation, one.prior
         for intent in carried.open:
             slot = by_id.get(intent.id) if intent.is_call else None
             if slot is not None:
-                del self._slots[slot.asked_seq, slot.site.id]
-                slot.asked_seq, slot.session = intent.asked_seq, intent.session or slot.session
-                self._slots[slot.asked_seq, slot.site.id] = slot
+                self._move(slot, intent.asked_seq, intent.session or slot.session)
             self._begin(intent, step)
+
+    def _move(self, slot: Slot, asked_seq: int, session: str) -> None:
+        del self._slots[slot.asked_seq, slot.site.id]
+        slot.asked_seq, slot.session = asked_seq, session
+        self._slots[asked_seq, slot.site.id] = slot
 
     def _add(self, message: dict[str, Any], step: Step) -> None:
         if self._format is None:
@@ -381,6 +407,7 @@ class Fold(Dialogue):
         slot = self._slots.get((intent.asked_seq, intent.id))
         if slot is not None:
             slot.intent, slot.intent_seq, slot.started_us = intent, step.seq, step.at_us
+            slot.generation = intent.generation
 
     def _close(self, outcome: Outcome, step: Step) -> None:
         if outcome.asked_seq == 0:
@@ -392,9 +419,12 @@ class Fold(Dialogue):
         if index is None or slot is None:
             return
         if outcome.status == "void":
-            slot.intent = slot.intent_seq = slot.started_us = None
+            slot.intent = slot.intent_seq = slot.started_us = slot.prior = None
+            if outcome.generation > 1:  # who let it run again is who runs it, also where a parent had asked for it
+                slot.generation, slot.session = outcome.generation, step.session
             return
         slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us
+        slot.generation = max(slot.generation, outcome.generation)
         self._place(index)
         self._drop_closed_groups()
 
@@ -419,10 +449,15 @@ class Fold(Dialogue):
 
     def _close_once(self, outcome: Outcome) -> None:
         effect = self.once.get(outcome.id)
+        if outcome.generation > 1:
+            self.generations[outcome.id] = outcome.generation
         if outcome.status == "void":
             self.once.pop(outcome.id, None)
         elif effect is not None:
-            self.once[outcome.id] = msgspec.structs.replace(effect, outcome=outcome)
+            self.once[outcome.id] = msgspec.structs.replace(effect, outcome=outcome, carried_from="")
+        elif outcome.carried_from or outcome.synthetic:  # begun on a branch that was left
+            intent = Intent(id=outcome.id, name=outcome.id, effect="once", generation=outcome.generation)
+            self.once[outcome.id] = Effect(intent=intent, intent_seq=0, outcome=outcome)
 
     def _group_index(self, outcome: Outcome) -> int | None:
         slot = self._slots.get((outcome.asked_seq, outcome.id))
@@ -485,20 +520,37 @@ def as_call(slot: Slot, *, doubtful: bool) -> Call:
         arguments=slot.site.parsed(),
         result=outcome.content if outcome is not None else None,
         success=None if slot.is_open else (outcome is None or outcome.status == "ok"),
-        effect=slot.intent.effect if slot.intent is not None else None,
-        in_doubt=doubtful and slot.is_open and slot.intent is not None,
+        effect=_effect_of(slot),
+        in_doubt=doubtful and slot.in_doubt,
         intent_seq=slot.intent_seq,
         result_seq=slot.result_seq,
         started_at=at(slot.started_us) if slot.started_us is not None else None,
         ended_at=at(slot.ended_us) if slot.ended_us is not None else None,
         asked_seq=slot.asked_seq,
         key=slot.key,
+        carried_from=(outcome.carried_from or None) if outcome is not None else None,
+    )
+
+
+def _effect_of(slot: Slot) -> Any:
+    """As it was declared where it began, or ended; None where it never began."""
+    told = [slot.intent, slot.outcome, slot.prior if slot.prior is not None and slot.prior.begun else None]
+    return next((one.effect for one in told if one is not None and one.effect is not None), None)
+
+
+def _asked(slot: Slot) -> Asked:
+    return Asked(
+        id=slot.site.id,
+        asked_seq=slot.asked_seq,
+        session=slot.session,
+        generation=slot.generation,
+        prior=slot.prior,
     )
 
 
 def open_effects(fold: Fold, step_seq: int, at_us: int) -> tuple[OpenEffect, ...]:
     """Started effects without an outcome, as a head records them."""
-    begun = [(slot.intent, slot.intent_seq, slot.started_us) for slot in fold.open_slots()]
+    begun = [_begun(slot) for slot in fold.open_slots() if slot.in_doubt]
     begun += [
         (effect.intent, effect.intent_seq, effect.started_us)
         for effect in (*fold.once.values(), *fold.hooked.values())
@@ -516,6 +568,14 @@ def open_effects(fold: Fold, step_seq: int, at_us: int) -> tuple[OpenEffect, ...
         for intent, seq, us in begun
         if intent is not None
     )
+
+
+def _begun(slot: Slot) -> tuple[Intent | None, int | None, int | None]:
+    prior = slot.prior
+    if slot.intent is not None or prior is None or prior.effect is None:
+        return slot.intent, slot.intent_seq, slot.started_us
+    intent = Intent(id=slot.site.id, name=slot.site.name, effect=prior.effect, asked_seq=slot.asked_seq)
+    return intent, prior.intent_seq, prior.started_us
 
 
 def _recognised(message: dict[str, Any]) -> Format | None:

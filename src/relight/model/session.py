@@ -26,6 +26,8 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     session: str
     seq: int
+    known: int | None = None
+    """the parent's newest seq at that moment: outcomes up to it count for calls that were open; None: of 0.1.0"""
 
     def __str__(self) -> str:
         return f"{self.session}@{self.seq}"

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from relight.model.call import Intent, OpenEffect, Outcome
+from relight.model.call import Asked, Intent, OpenEffect, Outcome
 from relight.model.lease import Owner
 from relight.model.queueing import Place
 from relight.model.session import Head
@@ -44,6 +44,10 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """results of finished `once` effects by key"""
     open: list[Intent] = []
     """effects in doubt: `once` keys, and calls that stand in the new messages too"""
+    asked: list[Asked] = []
+    """open calls that stand in the new messages too, begun or not: they stay the effects they are"""
+    generations: dict[str, int] = {}
+    """of `once` keys that somebody let run again"""
     answers: dict[str, Any] = {}
     """answers of `wait` by question"""
     tools: dict[str, str] = {}
@@ -104,6 +108,8 @@ class View(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message_count: int
     turns: int
     open: tuple[OpenEffect, ...] = ()
+    said: str | None = None
+    """a rewind: the agent's last words in view"""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -151,7 +157,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     snapshots: tuple[Snapshot, ...] = ()
     """taken with this step; the segments they lie in must still have their rows"""
     place: Place | None = None
-    """another place in line from here on"""
+    """another place in line from here on; one without a queue: none any more"""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -101,8 +101,8 @@ class Callbacks:
         for event in islice(self._rl.steps(session, after=after), _PAGE):
             newest, read = event.seq, read + 1
             change = event.status
-            if change is None or change["status"] not in FIRES:
-                continue
+            if change is None or change["status"] not in FIRES or event.kind == "rewind":
+                continue  # an undo brings a status back; it did not happen again
             found.append(
                 {
                     "session": session,

@@ -74,7 +74,7 @@ class Metrics:
         resume = event.note.get("resume")
         if isinstance(resume, dict):
             self.resumes.labels(str(resume.get("rung")), str(resume.get("verdict"))).inc()
-        if event.status is not None and event.status["status"] == "failed":
+        if event.status is not None and event.status["status"] == "failed" and event.kind != "rewind":
             failure = event.status["failure"] or {}
             self.failures.labels(str(failure.get("class", "unknown"))).inc()
 

@@ -10,11 +10,11 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from relight.model.call import NOT_RUN, OUTCOME_UNKNOWN
+from relight.model.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
 from relight.model.view import Block, Image, Result, ResultStatus, Text
 
 ERROR_MARK: Final = "[error]"
-_UNKNOWN_HEAD: Final = OUTCOME_UNKNOWN.partition(":")[0] + ":"
+_UNKNOWN_HEADS: Final = (OUTCOME_UNKNOWN.partition(":")[0] + ":", NOT_RUN_HERE)
 
 
 def _refuse(constant: str) -> Any:
@@ -75,7 +75,7 @@ def marked(text: str, status: ResultStatus) -> str:
 
 def result_block(*, call: str, text: str, failed: bool | None) -> Result:
     """The neutral result. `failed` is None where the provider has no field for it and the text is marked."""
-    if text.startswith(_UNKNOWN_HEAD):
+    if text.startswith(_UNKNOWN_HEADS):
         return Result(call=call, status="unknown", text=text, synthetic=True)
     if failed is None and text.startswith(ERROR_MARK):
         text, failed = text[len(ERROR_MARK) + 1 :], True

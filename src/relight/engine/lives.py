@@ -1,0 +1,84 @@
+"""A session's whole life: the steps that are not in view are read for what they tell about effects.
+
+They lie on branches that a rewind left, and, for a fork, in the journals of its ancestors up to the moment it was made.
+Where no branch was ever left and nothing open came with a fork, nothing is read and nothing is decoded: opening costs
+what the visible conversation costs. What the steps mean is decided in journal/branches.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+
+from relight.journal.branches import CARRIES_EFFECTS, Ledger, branch_points
+from relight.journal.codec import Undecodable, decode_changes
+from relight.journal.fold import Fold
+from relight.journal.lineage import visible
+from relight.model.session import Identity
+from relight.model.step import Step
+from relight.ports.store import Store
+
+
+def know_the_rest(
+    store: Store, chain: list[Identity], fold: Fold, steps: list[Step], path: list[int], broken: Collection[int]
+) -> None:
+    """Tell the fold which effects ran outside of it. Nothing to do where no branch was left and no parent asked."""
+    foreign = _is_foreign(fold, chain, path)
+    if len(path) == len(steps) and not foreign:
+        return
+    ledger = Ledger(fold)
+    bases = {step.seq: step.base for step in steps}
+    points, behind = branch_points(bases, path), dict[int, int]()
+    own = _inherited_path(chain, steps, bases)
+    for identity in reversed(chain):
+        inherited = identity is not chain[0]
+        left = [(one, points[one.seq]) for one in steps if one.session == identity.id and one.seq in points]
+        if foreign and inherited:
+            left += _behind_the_fork(store, chain, identity, {**dict(zip(path, path, strict=True)), **points}, behind)
+        for step, left_at in left:
+            if step.kind in CARRIES_EFFECTS and (step.kind != "message" or fold.has_open):
+                with contextlib.suppress(Undecodable):  # `verify` names it; that it is there does no harm
+                    changes = decode_changes(step.body)
+                    theirs = inherited and not (step.seq in own and own[step.seq] == step.session)
+                    ledger.take(step, changes, left_at=left_at, inherited=theirs, whole=step.seq not in broken)
+    ledger.attach(chain[0].id, {one.id: one.name or one.id for one in chain})
+
+
+def _inherited_path(chain: list[Identity], steps: list[Step], bases: Mapping[int, int]) -> Mapping[int, str]:
+    """The steps that a fork began with, and whose they are: they belong to its own life, also where it went back
+    below them."""
+    parent = chain[0].parent
+    if parent is None:
+        return {}
+    sessions = {step.seq: step.session for step in steps if step.seq <= parent.seq}
+    last = next((step for step in steps if step.seq == parent.seq), None)
+    begins = last.base if last is not None and last.kind == "rewind" else parent.seq
+    return {seq: sessions[seq] for seq in visible(bases, head=begins, since=0) if seq in sessions}
+
+
+def _is_foreign(fold: Fold, chain: list[Identity], path: list[int]) -> bool:
+    """Is there something open that an ancestor began or asked for, and of which it may know more?"""
+    begins = chain[0].parent.seq if chain[0].parent is not None else 0
+    if not begins or not path:
+        return False
+    return (
+        path[-1] < begins
+        or any(slot.session != chain[0].id for slot in fold.open_slots())
+        or any(one.outcome is None and one.intent_seq <= begins for one in (*fold.once.values(), *fold.hooked.values()))
+    )
+
+
+def _behind_the_fork(
+    store: Store, chain: list[Identity], identity: Identity, points: Mapping[int, int], behind: dict[int, int]
+) -> list[tuple[Step, int]]:
+    """Steps that an ancestor had taken, after the point where the view leaves it, when its fork was made; each with the
+    visible step where its branch was left. `behind` holds the same of older ancestors' steps: a fork builds on them.
+    """
+    younger = chain[: [one.id for one in chain].index(identity.id)]
+    parents = [one.parent for one in younger if one.parent is not None]
+    begins, known = min(one.seq for one in parents), parents[-1].known
+    found: list[tuple[Step, int]] = []
+    for step in store.steps(identity.id, after=begins, upto=known):
+        behind[step.seq] = (points if step.base <= begins else behind).get(step.base, 0)
+        found.append((step, behind[step.seq]))
+    return found
