@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from relight.errors import AgentFailed, PlanMoved, RelightError
 from relight.machine import open_log
 from relight.model.info import SessionInfo
+from relight.model.policy import NO_ALLOWANCE, Allowance
 from relight.ports.runtime import STORE_VARIABLE
 
 if TYPE_CHECKING:
@@ -51,6 +52,7 @@ def start_in_background(
     without_secrets: bool = False,
     from_last_good: bool = False,
     now: bool = False,
+    limits: Allowance = NO_ALLOWANCE,
     seconds: float = START_SECONDS,
 ) -> Begun:
     """Start a supervisor for a session and wait until it owns it. AgentFailed where it does not, with what it said.
@@ -64,6 +66,7 @@ def start_in_background(
     command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--yes", "--quiet"]
     command += [flag for flag, wanted in {**flags, "--now": now}.items() if wanted]
     command += ["--retries", str(retries)] if retries is not None else []
+    command += limits.flags()
     command += ["--plan", checked.plan_hash(before.id)] if checked is not rl else []
     command += ["--", before.id, *([prompt] if prompt is not None else [])]
     environment = {**os.environ, STORE_VARIABLE: rl.store.url}  # not an argument: an address may hold a password
@@ -157,10 +160,11 @@ def resume_in_background(
     without_secrets: bool = False,
     from_last_good: bool = False,
     now: bool = False,
+    limits: Allowance = NO_ALLOWANCE,
 ) -> Begun:
     """A resume: refused before anything is touched, or begun. Below the head a fork is made, and goes if it cannot."""
     if not from_last_good:  # a damaged session is mended by the supervisor, which then looks
-        rl.check_start(ref, prompt=prompt, restore=restore, without_secrets=without_secrets)
+        rl.check_start(ref, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits)
     plan = rl.can_resume(ref, disk=False)
     fork = rl.fork(ref) if plan.forks else None
     session = fork.id if fork is not None else plan.session
@@ -174,6 +178,7 @@ def resume_in_background(
             without_secrets=without_secrets,
             from_last_good=from_last_good and fork is None,
             now=now,
+            limits=limits,
         )
     except RelightError:
         if fork is not None:

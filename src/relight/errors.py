@@ -14,7 +14,7 @@
     ├─ AgentFailed            the program under relight failed            exit 1   RL-3xxx
     ├─ Waiting                not a failure: a person has to answer       exit 0
     ├─ Refused                the session's state forbids it              exit 4   RL-4xxx
-    │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt
+    │  ├─ LeaseHeld · LeaseLost · NotResumable · Conflict · InDoubt · LimitReached (exit 6)
     │  ├─ ToolsChanged · HasForks · Finished · QueueFull
     │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
     │  ├─ ThreadBusy · ThreadGone    a framework's thread has another writer, or was deleted
@@ -208,8 +208,7 @@ class Waiting(RelightError):
 
     def __init__(self, session: str, question: str, *, cure: str | None = None) -> None:
         super().__init__(f"waiting for an answer: {question}", hints=[cure or f"relight send {session} ANSWER"])
-        self.session = session
-        self.question = question
+        self.session, self.question = session, question
 
 
 # -- the session's state forbids it ---------------------------------------------------------------------------
@@ -221,6 +220,17 @@ class Refused(RelightError):
     code = "RL-4000"
     exit_code = 4
     http_status = 409
+
+
+class LimitReached(Refused):
+    """A limit of the session is reached, so it is halted. What was recorded is kept, the last reply included."""
+
+    code = "RL-4040"
+    exit_code = 6
+
+    def __init__(self, session: str, why: str) -> None:
+        super().__init__(f"{session}: halted: {why}", hints=["all is kept; open it again with a higher limit to go on"])
+        self.session, self.why = session, why
 
 
 class LeaseHeld(Refused):
@@ -237,8 +247,7 @@ class LeaseHeld(Refused):
                 f"if you know that it hangs: relight clear {session}",
             ],
         )
-        self.session = session
-        self.owner = owner
+        self.session, self.owner = session, owner
         self.until = until
         self.epoch = epoch
 
@@ -254,8 +263,7 @@ class LeaseLost(Refused):
             hints=[f"see who runs it: relight show {session}"],
         )
         self.session = session
-        self.mine = mine
-        self.current = current
+        self.mine, self.current = mine, current
 
 
 class NotResumable(Refused):
@@ -265,8 +273,7 @@ class NotResumable(Refused):
 
     def __init__(self, session: str, why: str, *, hints: Iterable[str] = ()) -> None:
         super().__init__(f"{session}: {why}", hints=hints)
-        self.session = session
-        self.why = why
+        self.session, self.why = session, why
 
 
 class Conflict(Refused):
@@ -285,8 +292,7 @@ class PlanMoved(Conflict):
             f"{session}: the session moved since the plan was shown ({shown}, now {now}); nothing was done",
             hints=["look at the new plan, then ask again with its hash"],
         )
-        self.session = session
-        self.now = now
+        self.session, self.now = session, now
 
 
 class QueueFull(Refused):
@@ -315,8 +321,7 @@ class SnapshotSwept(Conflict):
 
     def __init__(self, session: str, pool: str) -> None:
         super().__init__(f"{session}: content of its snapshot was swept meanwhile (pool {pool}); take a new one")
-        self.session = session
-        self.pool = pool
+        self.session, self.pool = session, pool
 
 
 class InDoubt(Refused):
@@ -332,8 +337,7 @@ class InDoubt(Refused):
                 f"or let it run again: relight settle {session} {key} --retry",
             ],
         )
-        self.session = session
-        self.key = key
+        self.session, self.key = session, key
 
 
 class ToolsChanged(Refused):
@@ -378,8 +382,7 @@ class Finished(Refused):
             f"{session}: is {status}; nothing more can be written to it",
             hints=["go on with a new prompt: loop(s, prompt=...)", "or begin anew: rl.session(name, resume=False)"],
         )
-        self.session = session
-        self.status = status
+        self.session, self.status = session, status
 
 
 # -- workspaces -----------------------------------------------------------------------------------------------
@@ -536,8 +539,7 @@ class Corrupt(StoreError):
         evidence = [f"offered instead: {offered}"] if offered else []
         super().__init__(f"{step}: {what}" if step else what, evidence=evidence, hints=hints)
         self.what = what
-        self.session = session
-        self.seq = seq
+        self.session, self.seq = session, seq
         self.offered = offered
 
 

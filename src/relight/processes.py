@@ -15,8 +15,10 @@ from pathlib import Path
 from typing import Final
 
 from relight.errors import Refused, UsageError
-from relight.ports.runtime import SESSION_VARIABLE, SUPERVISOR_VARIABLE
+from relight.ports.runtime import PARENT_VARIABLE, SESSION_VARIABLE, SUPERVISOR_VARIABLE
 
+_SHARED: Final = {"codex": "app-server"}
+"""programs, and the word with which they are a service"""
 _LOOK_SECONDS: Final = 0.02
 _FIRST_LINE_BYTES: Final = 256
 _STATE, _PARENT, _GROUP, _SESSION, _FOREGROUND, _START = 0, 1, 2, 3, 5, 19
@@ -45,7 +47,8 @@ class LocalProcesses:
 
     def orphans(self, session: str) -> list[int]:
         family = set(ancestors(os.getpid()))
-        return [pid for pid in all_pids() if pid not in family and marker(session) in environment_of(pid)]
+        marked = [pid for pid in all_pids() if pid not in family and is_marked(environment_of(pid), session)]
+        return [pid for pid in marked if not any(map(serves_others, ancestors(pid)))]
 
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
         known = {pid: start_of(pid) for pid in pids}
@@ -111,6 +114,21 @@ def all_pids() -> Iterator[int]:
 def marker(session: str) -> bytes:
     """How a session's processes are told from others."""
     return f"{SESSION_VARIABLE}={session}".encode()
+
+
+def is_marked(environment: Sequence[bytes], session: str) -> bool:
+    """Was a process with these variables started for this session, or by something that was?"""
+    own = value_in(environment, SESSION_VARIABLE)
+    return (own or value_in(environment, PARENT_VARIABLE)) == session
+
+
+def serves_others(pid: int) -> bool:
+    """Is it a service that sessions share, such as the daemon that Codex's screens are front ends of? It carries the
+    environment of the one that happened to start it, and what it runs may be anybody's work."""
+    words = words_of(pid)
+    if len(words) < 2 or os.path.basename(words[0]) not in _SHARED:
+        return False
+    return words[1] == _SHARED[os.path.basename(words[0])] and ("--listen" in words or "daemon" in words[2:3])
 
 
 def environment_of(pid: int) -> list[bytes]:

@@ -119,6 +119,12 @@ SETTINGS: Final = (
         " and its plan says so.",
     ),
     Setting(
+        name="RELIGHT_PRICES",
+        default="the dated table that `relight doctor --prices` shows",
+        meaning='A TOML file with prices of your own, above those of the table: `[models."NAME"]` with `input`,'
+        " `output`, `cache_read` and `cache_write` in US dollars for a million tokens.",
+    ),
+    Setting(
         name="RELIGHT_HINTS",
         default="hints are shown",
         meaning="`0` silences hints and the line that says that a session continues.",
@@ -241,6 +247,12 @@ SETTINGS: Final = (
         name="RELIGHT_SESSION",
         default="none",
         meaning="The session that `relight run` tells its program to open, whatever name the program asks for.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_PARENT",
+        default="none",
+        meaning="The session whose program started this process: sessions that it opens are recorded as begun by it.",
         for_people=False,
     ),
     Setting(

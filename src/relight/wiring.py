@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache
 from hashlib import sha256
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from relight import configuration, owned
+from relight import configuration, owned, programs
 from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
@@ -33,6 +33,7 @@ from relight.ports.workspace import Workspaces
 
 if TYPE_CHECKING:
     from relight.engine.working import Log, WorkerOptions, WorkLoop
+    from relight.journal.pricing import Price
     from relight.journal.redaction import Redactor
     from relight.ports.engine import WorkEngine
 
@@ -116,6 +117,8 @@ def _context(
         remove_run_directory=lambda session: _remove_run_directory(store, session),
         write_private=write_private,
         environment=os.environ,
+        prices=cache(own_prices),
+        uses_library=programs.uses_library,
         workspaces=cache(lambda: _tree_workspaces(store)),
         tell=_tell,
         sweep_apart=lambda: _sweep_apart(store),
@@ -433,6 +436,20 @@ def _redactor() -> Redactor:
     from relight.journal.redaction import Redactor, secret_names
 
     return Redactor({name: os.environ[name] for name in secret_names(os.environ)})
+
+
+def own_prices() -> Mapping[str, Price]:
+    """Those of RELIGHT_PRICES, where it names a file."""
+    named = os.environ.get("RELIGHT_PRICES")
+    if not named:
+        return {}
+    from relight.journal.pricing import read_prices
+
+    try:
+        text = Path(named).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"the file of prices cannot be read: RELIGHT_PRICES={named[:200]}: {error}") from None
+    return read_prices(text)
 
 
 class _Agents:

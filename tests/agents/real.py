@@ -51,7 +51,7 @@ enabled = false
 apps = false
 plugins = false
 remote_plugin = false
-daemon_auto_start = false
+daemon_auto_start = {daemon}
 enable_request_compression = false
 
 [projects."{cwd}"]
@@ -186,6 +186,8 @@ class Codex:
     cwd: Path
     url: str
     extra: dict[str, str] = field(default_factory=dict)
+    daemon: bool = False
+    """its own default is True: on a screen it is a front end of a daemon, which it starts"""
 
     def environment(self) -> dict[str, str]:
         return {**_passed(), "HOME": str(self.home), "TZ": "UTC", CODEX_KEY_NAME: "fake", **self.extra}
@@ -194,7 +196,8 @@ class Codex:
         """Write config.toml; again for another URL or directory."""
         config = self.home / ".codex" / "config.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
-        config.write_text(_CONFIG.format(url=self.url, cwd=self.cwd.resolve(), key_name=CODEX_KEY_NAME))
+        daemon = "true" if self.daemon else "false"
+        config.write_text(_CONFIG.format(url=self.url, cwd=self.cwd.resolve(), key_name=CODEX_KEY_NAME, daemon=daemon))
         return config
 
     def start(self, prompt: str, *more: str) -> list[str]:

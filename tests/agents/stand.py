@@ -43,6 +43,8 @@ class Stand:
         self.program = base / "bin" / kind
         self.program.symlink_to(self.binary)
         self.variables = variables
+        self.daemon = False
+        """may a Codex on a screen start its daemon?"""
         self.model = FakeModel(script, strict=True).start()
         self._left: list[subprocess.Popen[str]] = []
 
@@ -65,7 +67,7 @@ class Stand:
         if self.kind == "claude":
             agent = real.Claude(home=home, cwd=cwd, url=url, extra=self.variables)
         else:
-            agent = real.Codex(home=home, cwd=cwd, url=url, extra=self.variables)
+            agent = real.Codex(home=home, cwd=cwd, url=url, extra=self.variables, daemon=self.daemon)
             agent.configure()
         shared = Path(tempfile.gettempdir())
         given = agent.environment()

@@ -209,10 +209,11 @@ def test_what_is_no_session_of_codex_is_a_plain_command(command: str) -> None:
         (f"codex exec resume {OTHER} x", "native", "more", f"codex exec resume -- {ID} more"),
         ("codex exec resume --last x", "native", "more", f"codex exec resume -- {ID} more"),
         ("codex exec -i a.png -- x", "native", "more", f"codex exec resume -- {ID} more"),
-        ("codex hello", "native", None, f"codex resume -- {ID}"),
-        ("codex --no-alt-screen hello", "native", "more", f"codex --no-alt-screen resume -- {ID} more"),
-        (f"codex resume {OTHER}", "bootstrap", "brief", "codex -- brief"),
+        ("codex hello", "native", None, f"codex --no-daemon resume -- {ID}"),
+        ("codex --no-alt-screen hello", "native", "more", f"codex --no-daemon --no-alt-screen resume -- {ID} more"),
+        (f"codex resume {OTHER}", "bootstrap", "brief", "codex --no-daemon -- brief"),
         ("codex exec x", "bootstrap", "brief", "codex exec -- brief"),
+        ("codex --no-daemon hello", "fresh", None, "codex --no-daemon hello"),
     ],
 )
 def test_what_starts_codex(command: str, rung: Rung, prompt: str | None, wanted: str) -> None:

@@ -208,3 +208,48 @@ def _words(pid: int) -> bytes:
         return Path(f"/proc/{pid}/cmdline").read_bytes()
     except OSError:
         return b""
+
+
+def test_two_codex_screens_own_their_turns_and_a_daemon_of_the_users_is_left_alone(
+    screen: Callable[[str, Any], Screen], program: Callable[[str], str]
+) -> None:
+    one = screen("codex", [append("one"), WAITS, DONE])
+    s = one.stand
+    s.daemon = True
+    theirs = [program("tmux"), "-S", str(s.base / "theirs")]
+    bare = {**s.environment(), "RELIGHT_SESSION": "0" * 32}  # the daemon carries what the first screen had
+    subprocess.run([*theirs, "new-session", "-d", str(s.binary), TASK], cwd=s.work, env=bare, check=True)
+    try:
+        daemons = eventually(lambda: _daemons(s), seconds=SECONDS, what="the user's own daemon")
+        eventually(lambda: lines(s.work) == ["one", "two"], seconds=SECONDS, what="the user's own turn")
+        (s.work / "log.txt").unlink()
+        for name in ("job", "other"):
+            s.do("run", "--name", name, "--runtime", "tmux", "--detach", "--", "codex", TASK)
+        eventually(lambda: lines(s.work).count("two") == 2, seconds=SECONDS, what="two tools running")
+        owners = {name: set(_turn_of(s, name)) for name in ("job", "other")}
+        assert all(owners.values()) and not owners["job"] & owners["other"], "each runs its own tool"
+        requests = len(s.model.requests())
+        s.do("stop", "job")
+        assert not any(map(alive, owners["job"])), "the tool of a stopped screen runs on"
+        assert all(map(alive, owners["other"])), "stopping one screen ended the turn of another"
+        assert all(map(alive, daemons)), "a process that serves other sessions was ended"
+        assert len(s.model.requests()) == requests, "the turn of a stopped screen went on"
+        (s.work / "release").touch()
+        eventually(lambda: s.info("other").said == "all done", seconds=SECONDS, what="the other one's end")
+        s.do("stop", "other")
+        assert all(map(alive, daemons))
+    finally:
+        subprocess.run([*theirs, "kill-server"], capture_output=True, check=False)
+        for pid in _daemons(s):
+            kill(pid)
+
+
+def _daemons(s: Stand) -> list[int]:
+    return [pid for pid in s.processes() if b"app-server" in _words(pid)]
+
+
+def _turn_of(s: Stand, name: str) -> list[int]:
+    """The processes of the tool that runs for this session."""
+    mark = f"RELIGHT_SESSION={s.info(name).id}".encode()
+    found = [pid for pid in s.processes() if mark in Path(f"/proc/{pid}/environ").read_bytes()]
+    return [pid for pid in found if b"release" in _words(pid)]

@@ -18,6 +18,7 @@ from relight.ports.agent import (
     Line,
     NativeCall,
     NativeResult,
+    OwnCost,
     Surroundings,
     Transcript,
 )
@@ -39,6 +40,12 @@ class Command:
         return None
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
+        return None
+
+    def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
+        return None
+
+    def own_cost(self, line: Line) -> OwnCost | None:
         return None
 
     def new_id(self) -> str | None:

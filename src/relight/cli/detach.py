@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from relight.background import start_in_background
 from relight.cli.door import Door
 from relight.cli.look import Span
+from relight.model.policy import NO_ALLOWANCE, Allowance
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -21,11 +22,12 @@ def start_detached(
     prompt: str | None = None,
     without_secrets: bool = False,
     now: bool = False,
+    limits: Allowance = NO_ALLOWANCE,
 ) -> int:
     """Leave when the supervisor owns the session. A prompt that is in the journal already is not said again."""
     said = prompt if prompt is not None and rl.speaks(session) else None
     info, pid, child = start_in_background(
-        rl, session, prompt=said, retries=retries, without_secrets=without_secrets, now=now
+        rl, session, prompt=said, retries=retries, without_secrets=without_secrets, now=now, limits=limits
     )
     child.returncode = child.returncode or 0  # it lives on without us
     if door.console.out.terminal:

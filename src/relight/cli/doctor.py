@@ -16,6 +16,7 @@ import click
 from relight import wiring
 from relight.cli.doctor_blobs import look_at_blobs, unless_down
 from relight.cli.doctor_files import look_at_workspaces
+from relight.cli.doctor_prices import tell_prices
 from relight.cli.doctor_server import look_at_engine, look_at_schema, look_at_settings, look_at_skew, not_current
 from relight.cli.door import Door, pass_door
 from relight.cli.finding import Finding
@@ -38,15 +39,18 @@ _AHEAD_SECONDS: Final = 60
 
 @verb("doctor", ("doctor", "one screen"), ("doctor --json", "for a monitor"))
 @click.option("--systemd", is_flag=True, help="Print a unit that brings back after a reboot what was running.")
+@click.option("--prices", is_flag=True, help="The prices that costs are counted with, and where they come from.")
 @json_flag
 @pass_door
-def doctor(door: Door, systemd: bool, as_json: bool) -> int:
+def doctor(door: Door, systemd: bool, prices: bool, as_json: bool) -> int:
     """Look at the store, its durability and size, captured files, retention, watching, the clock and the system."""
     console = door.console
     if systemd:
         with door.opened() as rl:
             console.write([[line] for line in unit(rl.store.url)])
         return 0
+    if prices:
+        return tell_prices(door, as_json=as_json)
     findings = look_at_settings()
     code = 0
     try:

@@ -9,6 +9,7 @@ from relight.cli.table import Fact, facts
 from relight.engine.supervise import Ended
 from relight.inert import one_line
 from relight.journal.approving import cure_of
+from relight.journal.limiting import is_limit
 from relight.model.info import FilesState, SessionInfo
 from relight.model.status import headline
 from relight.wording import GLYPHS, count, lasting, money, tokens
@@ -44,9 +45,18 @@ def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
         entries.append(Fact("said", f'"{one_line(info.said)}"'))
     if info.question:
         entries.append(Fact("asks", one_line(info.question), "waiting"))
-    for line in (info.failure.text if info.failure is not None else "").splitlines()[-5:]:
+    failed = info.failure is not None and not is_limit(info.failure)
+    for line in (info.failure.text if failed and info.failure is not None else "").splitlines()[-5:]:
         entries.append(Fact("stderr" if not any(one.name == "stderr" for one in entries) else "", one_line(line)))
     return entries
+
+
+def _more(info: SessionInfo) -> str:
+    """What one does about a halt: allow more, or look."""
+    if info.failure is None or not is_limit(info.failure):
+        return f"relight show {info.title}"
+    flag = str(info.failure.fields.get("limit", "budget")).replace("_", "-")
+    return f"allow more: relight resume {info.title} --{flag} N"
 
 
 def _cure(console: Console, info: SessionInfo) -> None:
@@ -55,7 +65,7 @@ def _cure(console: Console, info: SessionInfo) -> None:
     cures = {
         "failed": f"relight resume {info.title}",
         "terminated": f"relight resume {info.title}",
-        "halted": f"relight show {info.title}",
+        "halted": _more(info),
         "waiting": f"{cure_of(info.question, info.asking, info.title)}, then: relight resume {info.title}",
     }
     if info.status in cures:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from relight.cli.asking import confirm
 from relight.cli.detach import start_detached
 from relight.cli.door import Door, pass_door
+from relight.cli.limits import for_one, limit_options
 from relight.cli.look import Span
 from relight.cli.milestones import Level, Milestones
 from relight.cli.plan import lines_of
@@ -21,6 +22,7 @@ from relight.errors import UsageError
 from relight.inert import one_line
 from relight.journal.gathering import comes_back
 from relight.model.info import ResumePlan
+from relight.model.policy import Allowance
 from relight.model.status import Status, headline
 from relight.wording import count
 
@@ -46,6 +48,7 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 @click.option("--without-secrets", is_flag=True, help="Start it although variables it was begun with are not set.")
 @click.option("--now", is_flag=True, help="Do not wait for a usage limit to end.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
+@limit_options
 @click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
 @click.option("--priority", type=int, default=0, metavar="N", help="As in run.")
 @click.option("--not-before", metavar="T", help="As in run.")
@@ -70,6 +73,7 @@ def resume(
     without_secrets: bool,
     now: bool,
     retries: int | None,
+    limits: Allowance,
     queue: str | None,
     priority: int,
     not_before: str | None,
@@ -86,6 +90,7 @@ def resume(
     here |= {"--now": now, "--retries": retries is not None}
     in_line = {"--priority": bool(priority), "--not-before": not_before is not None}
     _check_together({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
+    for_one(limits, everything=everything)
     with door.opened() as opened:
         if ref is None:
             return _resume_all(door, opened, dry_run=dry_run, yes=yes)
@@ -95,7 +100,8 @@ def resume(
             return _show_plan(door, rl, plan, as_json=as_json)
         if queue is not None:
             when = moment_of(not_before, door.now())
-            return tell_queued(door, rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when))
+            info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
+            return tell_queued(door, info)
         waived = {*({"workspace_missing"} if restore else ()), *({"secrets_missing"} if without_secrets else ())}
         may_go_on = all(reason.code in waived for reason in plan.reasons if reason.blocks)
         if level != "quiet" and may_go_on and plan.command is not None:
@@ -110,13 +116,13 @@ def resume(
             restore=restore,
             without_secrets=without_secrets,
             now=now,
+            limits=limits,
         )
         if restore and plan.files is not None and level != "quiet":
             door.console.say(Span("✓", "ok"), f" workspace put back as at @{plan.files.captured_at}")
         if detach:
-            return start_detached(
-                door, rl, supervision.session, retries=retries, prompt=prompt, without_secrets=without_secrets, now=now
-            )
+            flags: dict[str, Any] = {"without_secrets": without_secrets, "now": now, "limits": limits}
+            return start_detached(door, rl, supervision.session, retries=retries, prompt=prompt, **flags)
         info = rl.get(supervision.session)
         supervision.watcher = Milestones(door, info, level=level or "normal", resumed=level != "quiet")
         return run_in_front(door, supervision)

@@ -10,6 +10,7 @@ import click
 
 from relight.cli.detach import start_detached
 from relight.cli.door import Door, pass_door
+from relight.cli.limits import limit_options
 from relight.cli.look import Span
 from relight.cli.milestones import Level, Milestones
 from relight.cli.queued import labels_of, moment_of, tell_queued
@@ -19,7 +20,7 @@ from relight.engine.files import DEFAULT_ROOT
 from relight.errors import UsageError
 from relight.model.execution import agent_of
 from relight.model.info import SessionInfo
-from relight.model.policy import RunPolicy
+from relight.model.policy import Allowance, RunPolicy
 from relight.wording import place, short_id
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
@@ -60,8 +61,8 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     metavar="PATTERN",
     help="Tool calls that wait for you: Bash, or 'Bash(git push*)'. Several times for several.",
 )
-@click.option("--budget", type=click.FloatRange(min=0), metavar="COST", help="Halt it when it has cost more.")
-@click.option("--time-limit", type=click.FloatRange(min=0), metavar="SECONDS", help="Halt it when it ran longer.")
+@limit_options
+@click.option("--library", is_flag=True, help="The program opens its session with relight; needed for a budget.")
 @click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
 @click.option("--priority", type=int, default=0, metavar="N", help="In its queue; the greater goes first.")
 @click.option("--not-before", metavar="T", help="When a worker may start it: 22:30, 2026-12-24T08:00, or +90s, +2h.")
@@ -79,8 +80,8 @@ def run(
     runtime: str,
     no_network: bool,
     approve: tuple[str, ...],
-    budget: float | None,
-    time_limit: float | None,
+    limits: Allowance,
+    library: bool,
     queue: str | None,
     priority: int,
     not_before: str | None,
@@ -91,12 +92,13 @@ def run(
 ) -> int:
     """Run COMMAND as a session. A program that uses relight resumes by itself when it dies.
 
-    The exit code is the program's own. Ctrl-C asks it to stop, a second one kills it; both can be resumed.
+    The exit code is the program's own; 6 where a limit halted it. Ctrl-C asks it to stop, a second one kills it; both
+    can be resumed.
     """
     with door.opened(create=True) as rl:
         if no_network and runtime != "sandbox":
             raise UsageError("only a sandbox can be without network", hints=["add --runtime sandbox"])
-        policy = RunPolicy(retries=retries, approve=approve, budget=budget, seconds=time_limit, network=not no_network)
+        policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
         shape: dict[str, Any] = {"directory": os.getcwd(), "agent": agent_of(command[0]), "name": name}
         shape |= {"runtime": runtime, "workspace": roots_of(workspaces), "policy": policy}
         if queue is not None:

@@ -10,13 +10,14 @@ from typing import Final
 
 from relight.cli.door import Door
 from relight.cli.ending import tell_end
+from relight.cli.limits import exit_code
 from relight.engine.supervise import Supervision
 
 _ASKS_TO_STOP: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_in_front(door: Door, supervision: Supervision) -> int:
-    """Run to the end. The exit code is the program's, as a shell would report it."""
+    """Run to the end. The exit code is the program's, as a shell would report it; 6 where a limit halted it."""
     began = door.now()
     with _forwarding(door, supervision):
         try:
@@ -24,7 +25,7 @@ def run_in_front(door: Door, supervision: Supervision) -> int:
         finally:
             door.console.status("")
     tell_end(door.console, ended, seconds=(door.now() - began).total_seconds())
-    return ended.exit.shell_code
+    return exit_code(ended.session, ended.exit.shell_code)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,7 @@ from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
 
 if TYPE_CHECKING:
+    from relight.journal.pricing import Price
     from relight.journal.redaction import Redactor
 
 
@@ -48,6 +49,10 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """put a file there, whole or not at all, for the user's eyes alone"""
     environment: Mapping[str, str]
     """the variables of this process, which what is started inherits"""
+    prices: Callable[[], Mapping[str, Price]]
+    """prices of models that the user gave, above those of the table"""
+    uses_library: Callable[[Sequence[str], str], bool]
+    """does a command, started in this directory, show that its program imports this library?"""
     workspaces: Callable[[], Workspaces]
     """where the files of sessions are captured; asked for only by sessions that have some"""
     tell: Callable[[str], None]
@@ -67,6 +72,12 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
             return self.clock.now_us()
         there = self.store.instant()
         return there.us if there.timeline != self.clock.instant().timeline else self.clock.now_us()
+
+    def price(self, model: str | None) -> Price | None:
+        """What a model's tokens cost; None: nobody said."""
+        from relight.journal.pricing import price_of  # who only looks at sessions does not wait for it
+
+        return price_of(model, self.prices())
 
     def agent(self, identity: Identity) -> AgentAdapter:
         """Who translates for a session: by the command it was begun with, whatever its agent is called."""

@@ -51,6 +51,11 @@ SESSION_KEYS: Final = [
     "cost_rate",
     "cost_tree",
     "evidence",
+    "worked_seconds",
+    "limits",
+    "spawned_by",
+    "env",
+    "secrets",
 ]
 CALL_KEYS: Final = [
     "id",

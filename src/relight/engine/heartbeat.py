@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 BEATS_A_LEASE: Final = 3
 _LONGEST: Final = 10.0
+_TIMED: Final = 1.0
+"""where there is a time limit: what a killed attempt had worked is known up to its last beat"""
 
 
 class Heartbeat:
@@ -94,7 +96,8 @@ class Heartbeat:
 
 def _pause_seconds(recorder: Recorder) -> float:
     lease = recorder.head.lease
-    return min(_LONGEST, lease.seconds / BEATS_A_LEASE) if lease is not None else _LONGEST
+    longest = _LONGEST if recorder.identity.policy.seconds is None else _TIMED
+    return min(longest, lease.seconds / BEATS_A_LEASE) if lease is not None else longest
 
 
 def _beat(recorder: Recorder) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from relight.engine import naming, resuming
+from relight.engine import limiting, naming, resuming
 from relight.engine.context import Context
 from relight.engine.files import close_all, housed, open_roots
 from relight.engine.opening import checked_fields, create, gate, new_identity
@@ -18,10 +18,10 @@ from relight.engine.surveying import missing_roots
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
 from relight.model.execution import execution_of
 from relight.model.info import Reason
-from relight.model.policy import RunPolicy
+from relight.model.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.model.queueing import Place
 from relight.model.session import Identity
-from relight.ports.agent import AgentAdapter
+from relight.ports.agent import AgentAdapter, Surroundings
 
 _NAMES: Final = 1000
 
@@ -53,6 +53,8 @@ def launch(
     if place is None:
         _check_program(context, adapter, command, directory, runtime)
     refuse_unshared(context)
+    where = Surroundings(directory=directory, environment=context.environment)
+    limiting.check_enforceable(context, adapter, command, policy, where)
     if policy.approve and not adapter.capabilities.approvals:
         raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
     naming.check_free(context, name, f"go on with it: relight resume {name}")
@@ -115,7 +117,13 @@ def _typable(text: str) -> str:
 
 
 def check_startable(
-    context: Context, found: Found, *, prompt: str | None, restore: bool = False, without_secrets: bool = False
+    context: Context,
+    found: Found,
+    *,
+    prompt: str | None,
+    restore: bool = False,
+    without_secrets: bool = False,
+    limits: Allowance = NO_ALLOWANCE,
 ) -> None:
     """Refuse, before anything is touched, what could not be started in the end."""
     gate(found)
@@ -130,6 +138,8 @@ def check_startable(
     if found.whole_head().status == "completed" and prompt is None and not below_head:
         raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
     refuse_unshared(context)
+    if not below_head:  # a fork counts from its own beginning
+        limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
     resuming.check_workspace(context, found, restore=restore)
     missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
     if missing:

@@ -14,7 +14,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from relight.engine import opening
+from relight.engine import limiting, opening
 from relight.engine.later import Later
 from relight.engine.library_fleet import Queueing
 from relight.engine.library_reading import Loaded
@@ -24,7 +24,7 @@ from relight.journal.describe import derived_status
 from relight.journal.jsonable import check_text
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import SessionInfo
-from relight.model.policy import Policy, Retention, RunPolicy
+from relight.model.policy import NO_ALLOWANCE, Allowance, Policy, Retention, RunPolicy
 from relight.model.ref import check_label
 from relight.model.snapshot import Choice
 from relight.model.status import LIVE, headline
@@ -85,15 +85,23 @@ class Relight(Queueing):
         workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
         snapshot: str | float = "step",
         lease_seconds: float | None = None,
+        budget: float | None = None,
+        budget_tokens: int | None = None,
+        time_limit: float | None = None,
         resume: bool = True,
     ) -> Session:
-        """Open a session by its name or ref: new, or exactly where it stopped. `resume=False` begins anew."""
+        """Open a session by its name or ref: new, or exactly where it stopped. `resume=False` begins anew.
+
+        `budget` (US dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; at one of
+        them the session is halted before its next model call. Given on reopening, they take the place of the old ones.
+        """
         context = self._context
         fields = opening.checked_fields(
             labels=labels, metadata=metadata, agent=agent, provider=provider, model=model, task=task, key=key
         )
         given = opening.lease_seconds_of(context.environment) if lease_seconds is None else lease_seconds
         seconds = opening.checked_seconds(given)
+        limits = limiting.allowance(budget=budget, budget_tokens=budget_tokens, time_limit=time_limit)
         handed = context.handed.pop("session", None)
         owner = context.handed.pop("owner", None)
         found = self._existing(handed) if handed else None
@@ -101,7 +109,7 @@ class Relight(Queueing):
             owner = None
             found = self._existing(check_text(name, "the name"))
         if found is None or (not resume and not handed):
-            identity = opening.new_identity(context, name, fields | _here())
+            identity = opening.new_identity(context, name, fields | _here() | {"policy": limits.on(RunPolicy())})
             if workspace is not None:
                 identity = files.fitted(context, identity, workspace, snapshot)
             if found is not None and found.identity.name == name:
@@ -114,6 +122,7 @@ class Relight(Queueing):
                 found = files.settle_workspace(context, found, workspace, snapshot)
         recorder = opening.recorder_for(context, found)
         if recorder.head.status == "completed":
+            opening.set_policy(context, recorder, limits.on(recorder.identity.policy))
             later = partial(self._files, found)
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
         opened = self._files(found)
@@ -128,6 +137,7 @@ class Relight(Queueing):
                 raise
             later = partial(self._files, found)  # its owner woke up and completed it
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
+        opening.set_policy(context, recorder, limits.on(recorder.identity.policy))
         return made
 
     def join(
@@ -312,22 +322,28 @@ class Relight(Queueing):
         restore: bool = False,
         without_secrets: bool = False,
         now: bool = False,
+        limits: Allowance = NO_ALLOWANCE,
     ) -> supervise.Supervision:
         """Prepare a resume, or a first start; `run` on what comes back starts the program and keeps it running.
 
-        `restore` makes a missing workspace anew and puts back what it lacks; what is there stays."""
+        `restore` makes a missing workspace anew and puts back what it lacks; what is there stays. `limits` take the
+        place of those it had."""
         if from_last_good:  # first, so that it also repairs what relight did not start itself
             recovering.go_back_to_whole(self._context, resolve(self._context.store, ref))
         context, found = self._context, resolve(self._context.store, ref)
-        launching.check_startable(context, found, prompt=prompt, restore=restore, without_secrets=without_secrets)
+        launching.check_startable(
+            context, found, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits
+        )
         adapter = context.agent(found.identity)
         speaks = adapter.capabilities.transcript  # then a prompt is told to the agent, which writes it down itself
         info = self.prepare_resume(ref, prompt=None if speaks else prompt, from_last_good=from_last_good)
         if restore:
             launching.bring_back(context, resolve(context.store, info.id))
         if speaks:
-            return supervise_agent.AgentSupervision(context, info.id, prompt=prompt, retries=retries, now=now)
-        return supervise.Supervision(context, info.id, retries=retries)
+            return supervise_agent.AgentSupervision(
+                context, info.id, prompt=prompt, retries=retries, now=now, limits=limits
+            )
+        return supervise.Supervision(context, info.id, retries=retries, limits=limits)
 
     def resume(self, ref: str, *, prompt: str | None = None, restore: bool = False) -> SessionInfo:
         """Continue a session that `relight run` began, in front, to its end; the session as it is then."""

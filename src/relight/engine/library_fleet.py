@@ -10,12 +10,13 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from relight.engine import limiting
 from relight.engine.later import Later
 from relight.engine.library_reading import Reading
 from relight.engine.reading import resolve
 from relight.errors import NotResumable, Refused, StoreError, UsageError
 from relight.model.info import SessionInfo
-from relight.model.policy import RunPolicy
+from relight.model.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.model.queueing import DEFAULT_QUEUE, Queue
 
 if TYPE_CHECKING:
@@ -77,6 +78,7 @@ class Queueing(Reading):
         priority: int = 0,
         wants: Sequence[str] = (),
         not_before: datetime | float | None = None,
+        limits: Allowance = NO_ALLOWANCE,
     ) -> SessionInfo:
         """Put a session that has stopped in line for a worker; below the head, a fork. Refused while it is owned."""
         context, found = self._context, resolve(self._context.store, ref)
@@ -85,8 +87,9 @@ class Queueing(Reading):
         if found.seq is not None and found.seq != found.whole_head().head:
             made = branching.fork(context, found)
             found = resolve(context.store, made.id)
+        limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
         wake_us = queueing.not_before_us(context, not_before)
-        queueing.enqueue(context, found, place, prompt=prompt, wake_us=wake_us)
+        queueing.enqueue(context, found, place, prompt=prompt, wake_us=wake_us, limits=limits)
         return self.get(found.identity.id)
 
     def attend(self, session: str, *, worker: str, owner: str | None, retries: int | None) -> supervise.Supervision:

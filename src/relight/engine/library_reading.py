@@ -25,7 +25,7 @@ from relight.journal.resuming import plan_hash, plan_resume, plan_unreadable
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import AttentionKind, FilesState, Reason, ResumePlan, SessionInfo
-from relight.model.policy import Policy
+from relight.model.policy import NO_ALLOWANCE, Allowance, Policy
 from relight.model.status import LIVE, Status
 from relight.model.tombstone import Tombstone
 from relight.ports.store import Query, Store
@@ -376,12 +376,20 @@ class Reading:
         return plan_hash(found.head, found.seq) if found.head is not None else ""
 
     def check_start(
-        self, ref: str, *, prompt: str | None = None, restore: bool = False, without_secrets: bool = False
+        self,
+        ref: str,
+        *,
+        prompt: str | None = None,
+        restore: bool = False,
+        without_secrets: bool = False,
+        limits: Allowance = NO_ALLOWANCE,
     ) -> None:
         """Refuse what could not be started in the end, and what somebody owns; nothing is touched."""
         found = resolve(self._context.store, ref)
         head = found.whole_head()
-        launching.check_startable(self._context, found, prompt=prompt, restore=restore, without_secrets=without_secrets)
+        launching.check_startable(
+            self._context, found, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits
+        )
         if found.seq is None or found.seq == head.head:
             opening.refuse_if_held(self._context, found.identity, head, opening.evidence_of(self._context, head))
 

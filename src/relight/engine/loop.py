@@ -16,6 +16,7 @@ from typing import Any, Final, Literal
 
 from relight.engine.effects import note_tools, refuse_call, run_tool
 from relight.engine.given import Reply
+from relight.engine.limiting import halt_at_limit
 from relight.engine.program import Execute, Pause, Program
 from relight.engine.session import Session, driven
 from relight.engine.tools import Tool, Tools, toolbox
@@ -86,6 +87,8 @@ def loop_program(
         if _ends(s, guard or LoopGuard()):
             return s.result
         if turn < max_turns:
+            if halt_at_limit(s):
+                return s.result
             _commit_reply(s, (yield from _ask(s, model, retry or Retry())))
     s.halt(f"the turn limit of {max_turns} is reached")
     return s.result

@@ -14,18 +14,24 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from relight.engine.files import Files, naming
 from relight.engine.recorder import Recorder
 from relight.engine.resetting import reset_to
 from relight.journal.following import Standing, compare
+from relight.journal.pricing import Price
 from relight.model.call import Intent, Outcome
 from relight.model.checkpoint import Checkpoint
 from relight.model.snapshot import Snapshot
 from relight.model.step import Changes, StepKind, View
 from relight.model.usage import Usage
-from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, Transcript
+from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Transcript
 
 Redact = Callable[[Any], Any]
+Pricing = Callable[[str | None], Price | None]
+_LEAST_COST: Final = 1e-6
+"""a smaller difference between two ways to count is no news"""
 SIDECHAIN: Final = "subagent:"
 """begins the name of a call that a sub-agent made: it does not stand in the transcript"""
 
@@ -33,9 +39,12 @@ SIDECHAIN: Final = "subagent:"
 class Observer:
     """One attempt of one agent, seen from outside. Thread-safe: hooks come on threads of their own."""
 
-    def __init__(self, recorder: Recorder, adapter: AgentAdapter, files: Files | None, redact: Redact) -> None:
+    def __init__(
+        self, recorder: Recorder, adapter: AgentAdapter, files: Files | None, redact: Redact, price: Pricing
+    ) -> None:
         self.recorder = recorder
         self.adapter = adapter
+        self._price = price
         self._files = files
         self._redact = redact
         self._lock = threading.RLock()
@@ -49,6 +58,10 @@ class Observer:
         """how many times something new was recorded in this attempt"""
         self.replies = 0
         """lines of the model among it"""
+        self.counted = Usage()
+        """what was recorded in this attempt"""
+        self.unpriced: str | None = None
+        """a model whose tokens were counted and whose price nobody knows"""
 
     # -- the transcript ---------------------------------------------------------------------------------------
 
@@ -112,7 +125,7 @@ class Observer:
     def _append(self, since: int) -> None:
         entries = self._read[since:]
         lines = [self._redact(entry.line) for entry in entries]
-        changes = Changes(messages=lines, usage=_usage_of(entries), intents=self._unhooked(lines))
+        changes = Changes(messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines))
         self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
         self._known += self._keys[since:]
         self.replies += self._spoken(lines)
@@ -121,9 +134,11 @@ class Observer:
     def _replace(self) -> None:
         """The conversation is another one now: a reset, as `replace` in a program of one's own."""
         recorder, lines = self.recorder, [self._redact(entry.line) for entry in self._read]
+        known = set(self._known)
+        usage = self._usage_of([entry for entry in self._read if entry.key not in known])
         with recorder.lock:
             changes, view = reset_to(recorder, lines)
-            self._commit("reset", changes, view=view)
+            self._commit("reset", msgspec.structs.replace(changes, usage=usage), view=view)
         before, self._known = set(self._known), list(self._keys)
         fresh = zip(self._known, lines, strict=True)
         self.replies += self._spoken([line for key, line in fresh if key not in before])
@@ -138,14 +153,19 @@ class Observer:
             return []
         return [self._intent(call.id, call.name, call.arguments) for call in self.adapter.pending(lines)]
 
+    def catch_up(self, heard: Heard) -> None:
+        """Record what the transcript says, before it is decided whether what a hook tells of may begin."""
+        with self._lock:
+            if heard.transcript is not None and self._follower is None:
+                self.follow(heard.transcript)
+            self.look()
+
     # -- hooks ------------------------------------------------------------------------------------------------
 
     def hear(self, heard: Heard) -> None:
         """Record what a hook tells."""
         with self._lock:
-            if heard.transcript is not None and self._follower is None:
-                self.follow(heard.transcript)
-            self.look()
+            self.catch_up(heard)
             if heard.kind == "tool_begins":
                 tool = SIDECHAIN + heard.tool if heard.sidechain else heard.tool
                 intent = self._intent(heard.call, tool, self._redact(heard.arguments))
@@ -195,10 +215,37 @@ class Observer:
             return write((), None)
         return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
 
+    # -- what it cost -----------------------------------------------------------------------------------------
 
-def _usage_of(entries: Sequence[Entry]) -> Usage | None:
-    total: Usage | None = None
-    for entry in entries:
-        if entry.usage is not None:
-            total = entry.usage if total is None else total + entry.usage
-    return total
+    def _usage_of(self, entries: Sequence[Entry]) -> Usage | None:
+        """The tokens that these lines tell of, each reply with its own price."""
+        total: Usage | None = None
+        for entry in entries:
+            if entry.usage is not None:
+                priced = self._priced(entry.usage, entry)
+                total = priced if total is None else total + priced
+        if total is not None:
+            self.counted += total
+        return total
+
+    def _priced(self, usage: Usage, entry: Entry) -> Usage:
+        if usage.cost is not None or not usage.tokens:
+            return usage
+        price = self._price(entry.model)
+        if price is None:
+            self.unpriced = entry.model or "a model that it does not name"
+            return usage
+        return msgspec.structs.replace(usage, cost=price.cost(usage, kept_long=entry.kept_long))
+
+    def take_own(self, figure: OwnCost) -> None:
+        """Believe the agent's own figure: it knows of helpers and side requests. It is that of the whole session, or,
+        where fewer tokens stand beside it than were counted, of this process alone."""
+        with self._lock:
+            whole = self.recorder.head.usage
+            known = whole if figure.tokens >= whole.tokens else self.counted
+            missing = figure.cost - (known.cost or 0.0)
+            if abs(missing) < _LEAST_COST:
+                return
+            correction = Usage(cost=missing)
+            self.recorder.commit("mark", Changes(usage=correction, note={"cost": "as the agent told it"}))
+            self.counted += correction

@@ -23,6 +23,7 @@ from relight.journal.codec import isolated
 from relight.journal.describe import Evidence, derived_status
 from relight.journal.jsonable import check_text
 from relight.model.checkpoint import at
+from relight.model.policy import RunPolicy
 from relight.model.ref import OPENING_PREFIX_MIN, check_name
 from relight.model.session import Head, Identity
 from relight.model.status import Status, StatusChange, headline
@@ -107,6 +108,13 @@ def checked_seconds(lease_seconds: float) -> float:
 def give_up_name(context: Context, found: Found) -> None:
     """Let another session begin under this one's name; this one keeps its id."""
     context.store.update(msgspec.structs.replace(found.identity, name=None))
+
+
+def set_policy(context: Context, recorder: Recorder, policy: RunPolicy) -> None:
+    """Other limits from here on; nothing is written where they are the same."""
+    if policy != recorder.identity.policy:
+        recorder.identity = msgspec.structs.replace(recorder.identity, policy=policy)
+        context.store.update(recorder.identity)
 
 
 def recorder_for(context: Context, found: Found) -> Recorder:

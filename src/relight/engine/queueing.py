@@ -22,7 +22,7 @@ from relight.errors import Conflict, NotResumable, UsageError
 from relight.journal.keeping import keepable, unkept
 from relight.journal.lining import checked_place, checked_queue
 from relight.journal.slots import checked_concurrency, parse_rate
-from relight.model.policy import RunPolicy
+from relight.model.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.model.queueing import Place, Queue, Rate, Worker
 from relight.model.session import Identity
 from relight.model.status import LIVE, StatusChange
@@ -129,7 +129,15 @@ def not_before_us(context: Context, moment: datetime | float | None) -> int | No
     return at_us if at_us > now_us else None
 
 
-def enqueue(context: Context, found: Found, place: Place, *, prompt: str | None, wake_us: int | None) -> None:
+def enqueue(
+    context: Context,
+    found: Found,
+    place: Place,
+    *,
+    prompt: str | None,
+    wake_us: int | None,
+    limits: Allowance = NO_ALLOWANCE,
+) -> None:
     """Put a session in line that has stopped, or waits in none; refused while somebody owns it."""
     gate(found)
     identity, head = found.identity, found.whole_head()
@@ -149,7 +157,8 @@ def enqueue(context: Context, found: Found, place: Place, *, prompt: str | None,
             write_once(context, recorder, "mark", Changes())
         change = StatusChange(status="queued", reason="put in line", wake_us=wake_us)
         write_once(context, recorder, "status", Changes(status=change), place=place)
-    context.store.update(msgspec.structs.replace(identity, place=place))  # only a head that is rebuilt asks for it
+    policy = limits.on(identity.policy)
+    context.store.update(msgspec.structs.replace(identity, place=place, policy=policy))
 
 
 def refuse_unstartable(identity: Identity) -> None:

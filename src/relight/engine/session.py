@@ -16,7 +16,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
 import msgspec
 
-from relight.engine import asking, effects
+from relight.engine import asking, effects, limiting
 from relight.engine.context import Context
 from relight.engine.executions import Place
 from relight.engine.files import Files, naming
@@ -82,6 +82,8 @@ class Session:
         """keys of answers that the program was given; committed as used with the next step"""
         self._awaits = False
         """driven from an event loop: its functions may be coroutine functions"""
+        self._uncounted: str | None = None
+        """why a limit of money or tokens cannot be counted any more"""
         self._closed = False
         """the block was left"""
         self._left: tuple[BaseException | None] | None = None
@@ -186,9 +188,15 @@ class Session:
     def append(
         self, message: dict[str, Any] | list[dict[str, Any]], usage: Usage | Mapping[str, Any] | None = None
     ) -> Checkpoint | None:
-        """Commit a message, or the items of one reply, as one step. Inside `step()`: with the block, and None now."""
+        """Commit a message, or the items of one reply, as one step. Inside `step()`: with the block, and None now.
+
+        LimitReached where this reply reaches a limit of the session: it is kept, and the session is halted.
+        """
         given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
-        return self._append(given, usage)
+        checkpoint = self._append(given, usage)
+        if checkpoint is not None:
+            limiting.stop_own_loop(self, given)
+        return checkpoint
 
     def _append(
         self,
@@ -198,17 +206,19 @@ class Session:
         prompt: str | None = None,
         stop: str | None = None,
     ) -> Checkpoint | None:
-        """`prompt`, `stop`: what `loop` knows of the message."""
+        """`prompt`, `stop`: what `loop` knows of the message; it looks at the limits itself, before it asks again."""
         messages = [isolated(a_message(one)) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
-        spent = spent_of(usage)
+        spent = limiting.priced(self._context, spent_of(usage), self._recorder.identity.model)
         batch = self._batch.get()
         if batch is not None:
             batch.messages += messages
             batch.usage = batch.usage + spent if batch.usage is not None and spent is not None else spent or batch.usage
             return None
-        return self._record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
+        checkpoint = self._record("message", Changes(messages=messages, usage=spent, prompt=prompt, stop=stop))
+        limiting.note_reply(self, messages, spent)
+        return checkpoint
 
     def checkpoint(self, label: str | None = None) -> Checkpoint:
         """Commit a mark, with a label by which one can return to it."""
@@ -566,3 +576,6 @@ class StepBlock:
         except BaseException:
             session._state.roll_back(self._mark)  # else the next step would take half of the block along
             raise
+        if batch.messages:
+            limiting.note_reply(session, batch.messages, batch.usage)
+            limiting.stop_own_loop(session, batch.messages)

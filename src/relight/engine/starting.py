@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import signal
+import threading
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
@@ -19,6 +20,7 @@ from relight.engine import comparing, restoring
 from relight.engine.approving import decision_of
 from relight.engine.context import Context
 from relight.engine.files import Files
+from relight.engine.limiting import stop_at_limit
 from relight.engine.observing import Observer
 from relight.engine.reading import Found, resolve
 from relight.engine.recorder import Recorder
@@ -28,6 +30,7 @@ from relight.journal import first_reply as estimating
 from relight.journal.brief import brief
 from relight.journal.dialogue import NEXT_PROMPT
 from relight.journal.fold import Fold
+from relight.journal.limiting import Reached
 from relight.model.ending import Verdict
 from relight.model.execution import Execution, Part, Started
 from relight.model.info import AgentState, FirstReply
@@ -35,12 +38,14 @@ from relight.model.session import Identity
 from relight.model.status import StatusChange
 from relight.model.step import Changes
 from relight.model.view import Text
-from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, Rung, Surroundings
+from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
 from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, Listening
 from relight.ports.runtime import AGENT_VARIABLE, Child
 
 NATIVE_FILE: Final = "native.jsonl"
 _ORPHAN_SECONDS: Final = 1.0
+_LEADING: Final = frozenset({"model_begins", "tool_begins", "other"})
+"""what a hook tells before a model call that follows from it; the end of a turn leads to none"""
 
 
 class Life:
@@ -60,7 +65,14 @@ class Life:
         """the last sign of progress"""
         self.imposed: Verdict | None = None
         """why we ended it ourselves"""
-        self.halted: str | None = None
+        self.halted: Reached | str | None = None
+        """why we stop it on purpose: a limit, or the call that it repeats"""
+        self.is_stopped = False
+        """was it asked to end, because it is halted?"""
+        self.own_cost: OwnCost | None = None
+        """what it says itself that its work cost"""
+        self.over = threading.Event()
+        """its process has ended"""
         self.told = False
         """is its verdict recorded?"""
         self.prompt: str | None = None
@@ -145,7 +157,7 @@ class Start:
         orphans = self._clear_the_place() if living is None else ()
         self.part = "files"
         self._files = self._opened_files()
-        observer = Observer(self._recorder, self.adapter, self._files, self._redacted)
+        observer = Observer(self._recorder, self.adapter, self._files, self._redacted, self._context.price)
         observer.baseline()
         self.part = "hooks"
         hooks = self._open_hooks(observer)
@@ -219,12 +231,13 @@ class Start:
 
     def _open_hooks(self, observer: Observer) -> Hooks | None:
         """Open the channel, where the agent can use it."""
-        if not self.adapter.capabilities.hooks:
+        gate = self._execution.policy.counts_usage and self.adapter.capabilities.gate
+        if not self.adapter.capabilities.hooks and not gate:
             return None
         directory, channel = self._context.run_directory(self._execution.session), self._context.hooks
         self._listening = channel.listen(directory, lambda told: self._answer(observer, told))
         file = directory / "settings.json"
-        return Hooks(command=channel.command, file=file, approve=self._execution.policy.approve)
+        return Hooks(command=channel.command, file=file, approve=self._execution.policy.approve, gate=gate)
 
     def _answer(self, observer: Observer, told: Mapping[str, Any]) -> Mapping[str, Any] | None:
         heard = self.adapter.hears(told, self.surroundings)
@@ -233,6 +246,8 @@ class Start:
         if self._life is not None:
             self._life.moved_us = self._context.clock.instant().us
             self._life.heard_native = heard.native_id or self._life.heard_native
+            if heard.kind in _LEADING and stop_at_limit(self._context, observer, self._life, heard):
+                return None
         decision = decision_of(observer.recorder, heard)
         if decision is not None and decision[0] == "wait":
             self._asked(decision[1])

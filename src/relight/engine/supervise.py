@@ -26,6 +26,7 @@ from relight.engine.opening import (
     gate,
     lease_seconds_of,
     recorder_for,
+    set_policy,
 )
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, resolve
@@ -43,9 +44,10 @@ from relight.errors import (
     StoreUnavailable,
 )
 from relight.journal.describe import derived_status
+from relight.journal.limiting import Reached, overtime, spent, uncounted
 from relight.journal.taking_over import BY_A_PERSON
 from relight.model.info import FilesState, SessionInfo
-from relight.model.policy import Retry
+from relight.model.policy import NO_ALLOWANCE, Allowance, Retry
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE, Failure, StatusChange
 from relight.model.step import Changes, StepKind
@@ -72,6 +74,12 @@ _GRACE_SECONDS: Final = 1.0
 """beyond the pause between two lives, before somebody else may take the session up"""
 _SWEEP_LOOK_SECONDS: Final = 3600.0
 """between two looks whether a sweep is due"""
+_LIMIT_SECONDS: Final = 1.5
+"""between the request to end at a limit and the kill"""
+_OWN_HALT_SECONDS: Final = 10.0
+"""that a program which has used up its budget may take to halt by itself"""
+_OPENS_SECONDS: Final = 120.0
+"""within which a program with a budget opens its session, and so begins to report what it uses"""
 _NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 
@@ -135,9 +143,17 @@ class Supervision:
     """One session's program, kept running from `run` on. `interrupt` may be called from a signal handler."""
 
     def __init__(
-        self, context: Context, session: str, *, retries: int | None = None, attended: Attended | None = None
+        self,
+        context: Context,
+        session: str,
+        *,
+        retries: int | None = None,
+        attended: Attended | None = None,
+        limits: Allowance = NO_ALLOWANCE,
     ) -> None:
-        """`attended`: on behalf of a worker, which holds the lease until this takes it over."""
+        """`attended`: on behalf of a worker, which holds the lease until this takes it over. `limits`: in the place of
+        those it had, from the claim on."""
+        self._limits = limits
         self._context = context
         self._session = session
         self._retries = retries
@@ -158,7 +174,13 @@ class Supervision:
         """signals that asked us to stop, in order"""
         self._passed_on = False
         self._deadline_us: int | None = None
+        self._limit: Reached | None = None
+        """the limit for which its program was ended"""
+        self._spent_at: tuple[int, int] | None = None
+        """turns and instant at which its program was first seen to have used up its budget"""
         self._seen = self._head().seq
+        self._known: Head | None = None
+        """as it was read last"""
         self._looked_us, self._token = 0, object()
         self._sweep_looked_us: int | None = None
         self._restarts, self._lost_us = 0, 0
@@ -256,6 +278,7 @@ class Supervision:
             handed_over_by=handed,
             handle=handle if places else None,
         )
+        set_policy(context, recorder, self._limits.on(recorder.identity.policy))
         context.heartbeat.keep(recorder)
         self._recorder, self._number = recorder, recorder.head.attempt
         return recorder.head.seq
@@ -320,10 +343,36 @@ class Supervision:
             except StoreUnavailable:  # for a while: the program will tell whether that matters to it
                 self._was_away = True
             self.watcher.tick(child)
+            self._hold_to_limits(child, began_us)
             if self._deadline_us is not None and self._now_us() > self._deadline_us:
                 child.signal(signal.SIGKILL)
             self._context.clock.sleep(_POLL_SECONDS)
         return exit
+
+    def _hold_to_limits(self, child: Child, began_us: int) -> None:
+        """End the program where a limit is reached. One that uses the library halts itself before its next model call,
+        and is given the time to."""
+        if self._limit is not None:
+            return
+        self._limit = self._reached(began_us)
+        if self._limit is not None:
+            self._show_working()
+            child.signal(signal.SIGTERM)
+            self._deadline_us = self._now_us() + round(_LIMIT_SECONDS * 1e6)
+
+    def _reached(self, began_us: int) -> Reached | None:
+        policy, head, now_us = self._owned().identity.policy, self._known, self._now_us()
+        if head is None or head.status not in LIVE or head.attempt != self._number:
+            return None
+        if policy.counts_usage and head.epoch == self._owned().head.epoch and self._owned().owns:
+            if now_us - began_us > _OPENS_SECONDS * 1e6:
+                return uncounted(policy, f"it did not open its session within {_OPENS_SECONDS:.0f} s")
+        elif (limit := spent(policy, head)) is not None:
+            self._spent_at = self._spent_at or (head.turns, now_us)
+            turns, since_us = self._spent_at
+            if head.turns > turns or now_us - since_us > _OWN_HALT_SECONDS * 1e6:
+                return limit
+        return overtime(policy, head, now_us=self._context.clock.now_us())
 
     def _show_working(self) -> None:
         """A program that has not taken the lease by now is shown as working; it may still take it later."""
@@ -361,6 +410,7 @@ class Supervision:
         self._token, self._looked_us = token, now_us
         record = self._context.store.find(self._session)
         if record is not None and record.head is not None:
+            self._known = record.head
             self._obey(record.identity, record.head)
         if record is None or record.head is None or record.head.seq == self._seen:
             return
@@ -384,6 +434,9 @@ class Supervision:
 
     def _has_verdict(self, exit: Exit, plain: bool, stderr: list[str]) -> bool:
         """Is it over? Writes the verdict where it is ours to write."""
+        if self._limit is not None:
+            self._halt(self._limit)
+            return True
         if plain:
             return self._judge_plain(exit, stderr)
         head = self._head()
@@ -401,6 +454,16 @@ class Supervision:
             return True
         return False
 
+    def _halt(self, limit: Reached) -> None:
+        """Its program was ended at a limit. Its own verdict on its work stands; that it was interrupted is none."""
+        head = self._head()
+        if head.attempt > self._number or head.status in ("completed", "halted"):
+            return
+        if head.status not in LIVE:
+            self._claim()
+        self._show_working()
+        self._write(limit.change)
+
     def _judge_plain(self, exit: Exit, stderr: list[str]) -> bool:
         self._show_working()
         if self._asked or exit.signal == signal.SIGINT:
@@ -408,7 +471,9 @@ class Supervision:
                 self._back_in_line = None
             self._write(self._stopped(exit))
         elif exit.code == 0:
-            self._write(StatusChange(status="completed"))
+            unknown = self._owned().identity.policy.counts_usage
+            reason = "what it used is not known: it never opened its session" if unknown else None
+            self._write(StatusChange(status="completed", reason=reason))
         elif self._retries:
             return False
         elif self._head().place is not None and self._missed_its_store(stderr):

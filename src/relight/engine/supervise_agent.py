@@ -16,16 +16,19 @@ from typing import Final
 import msgspec
 
 from relight.engine.context import Context
+from relight.engine.limiting import limit_of
 from relight.engine.reading import resolve
 from relight.engine.starting import Life, Start
 from relight.engine.supervise import Attended, Ended, Supervision
 from relight.engine.waiting import limited_until, wait
 from relight.errors import LeaseLost, StoreUnavailable
 from relight.journal.dialogue import NEXT_PROMPT
+from relight.journal.limiting import Reached, overtime
 from relight.journal.looping import repeated
 from relight.journal.retrying import History, Move, decide
 from relight.model.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
 from relight.model.execution import Execution, Part, ResumeVerdict, Started, execution_of
+from relight.model.policy import NO_ALLOWANCE, Allowance
 from relight.model.session import Head
 from relight.model.status import Failure, StatusChange
 from relight.model.step import Changes
@@ -33,7 +36,8 @@ from relight.ports.agent import Rung, Surroundings
 from relight.ports.runtime import Exit
 
 _POLL_SECONDS: Final = 0.05
-_STOP_SECONDS: Final = 10.0
+_STOP_SECONDS: Final = 1.5
+"""between the request to end and the kill, where we halt it"""
 _TAIL_LINES: Final = 200
 _SIT_SECONDS: Final = 20.0
 """a shorter wait is sat out; for a longer one a worker gets its place back"""
@@ -51,9 +55,10 @@ class AgentSupervision(Supervision):
         retries: int | None = None,
         now: bool = False,
         attended: Attended | None = None,
+        limits: Allowance = NO_ALLOWANCE,
     ) -> None:
         """`now`: do not wait for a limit that was met."""
-        super().__init__(context, session, retries=retries, attended=attended)
+        super().__init__(context, session, retries=retries, attended=attended, limits=limits)
         self._prompt = prompt
         self._now = now
         self._lowest: Rung | None = None
@@ -139,6 +144,7 @@ class AgentSupervision(Supervision):
             life.end()  # an agent that nobody records must not go on
             raise
         finally:
+            life.over.set()
             self._child = None
             life.child.close()
             start.close()
@@ -175,7 +181,10 @@ class AgentSupervision(Supervision):
             if self._deadline_us is not None and self._now_us() > self._deadline_us:
                 child.signal(signal.SIGKILL)
             self._context.clock.sleep(_POLL_SECONDS)
+        life.over.set()
         self._look_at(life, surroundings)
+        if life.own_cost is not None:
+            life.observer.take_own(life.own_cost)
         self._look(anyway=True)
         return exit
 
@@ -230,8 +239,6 @@ class AgentSupervision(Supervision):
         if why is not None and life.halted is None:
             life.halted = why
             self._tell_verdict(life, "looped")
-            life.child.signal(signal.SIGTERM)
-            self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
 
     def _take_output(self, life: Life, text: str) -> None:
         life.moved_us = self._now_us()
@@ -243,6 +250,7 @@ class AgentSupervision(Supervision):
             life.text = [*life.text[-_TAIL_LINES:], text]
             return
         life.output = [*life.output[-_TAIL_LINES:], line]
+        life.own_cost = life.observer.adapter.own_cost(line) or life.own_cost
         told = life.observer.adapter.id_in_output(line)
         if told is not None and told != life.native:
             self._learn_native(life, told)
@@ -279,23 +287,26 @@ class AgentSupervision(Supervision):
                 life.observer.follow(path)
 
     def _enforce(self, life: Life, execution: Execution) -> None:
-        """Budget, time, and an agent that hangs without exiting."""
-        if life.halted is not None or life.imposed is not None:
+        """Its limits, and an agent that hangs without exiting."""
+        if life.is_stopped or life.imposed is not None:
             return
         policy, child, now_us = execution.policy, life.child, self._now_us()
-        cost = self._owned().head.usage.cost
-        if policy.budget is not None and cost is not None and cost > policy.budget:
-            life.halted = f"budget reached: {cost:.2f} of {policy.budget:.2f}"
-        elif policy.seconds is not None and now_us - life.began_us > policy.seconds * 1e6:
-            life.halted = f"time limit reached: {policy.seconds:.0f} s"
+        life.halted = life.halted or self._limit_of(life)
+        if life.halted is not None:
+            life.is_stopped = True
+            child.signal(signal.SIGTERM)
+            self._deadline_us = now_us + round(_STOP_SECONDS * 1e6)
         elif now_us - life.moved_us > policy.quiet_seconds * 1e6:
             text = f"no sign of progress for {policy.quiet_seconds:.0f} s"
             scope = Scope(provider=life.observer.adapter.provider or "")
             life.imposed = Verdict(kind="crashed", source="own_signal", scope=scope, text=text, cure="resume")
             child.signal(signal.SIGKILL)
-        if life.halted is not None:
-            child.signal(signal.SIGTERM)
-            self._deadline_us = now_us + round(_STOP_SECONDS * 1e6)
+
+    def _limit_of(self, life: Life) -> Reached | None:
+        """A reply that ends its turn may reach a limit: no model call follows from it, so it is left to end well."""
+        recorder = self._owned()
+        limit = limit_of(self._context, life.observer) if life.observer.is_mid_turn else None
+        return limit or overtime(recorder.identity.policy, recorder.head, now_us=self._wall_us())
 
     def _tell_verdict(self, life: Life, verdict: ResumeVerdict) -> None:
         life.told = True
@@ -305,6 +316,8 @@ class AgentSupervision(Supervision):
 
     def _judged(self, life: Life, exit: Exit, history: History) -> Move:
         """What its end means, and what follows."""
+        if isinstance(life.halted, Reached):
+            return Move(change=life.halted.change)
         if life.halted is not None:
             return Move(change=StatusChange(status="halted", reason=life.halted))
         observer = life.observer

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from relight.errors import Conflict
-from relight.journal import leasing
+from relight.journal import leasing, limiting
 from relight.journal.chain import digest_of
 from relight.model.call import OpenEffect
 from relight.model.lease import Instant
@@ -43,6 +43,7 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         attempt=step.attempt,
         resumed_from=head.resumed_from if draft.attempt is None else draft.attempt.resumed_from,
         usage=head.usage if draft.usage is None else head.usage + draft.usage,
+        worked_us=head.worked_us + limiting.worked_since(head, draft, at_us=at_us, now=now),
         size_bytes=head.size_bytes + len(draft.body),
         said=_said_after(head, draft, view),
         updated_us=at_us,

@@ -113,6 +113,15 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         queue=head.place.queue if head.place is not None else None,
         priority=head.place.priority if head.place is not None else 0,
         wants=list(head.place.wants) if head.place is not None else [],
+        worked_seconds=round(head.worked_us / 1e6, 3),
+        limits={
+            "budget": identity.policy.budget,
+            "budget_tokens": identity.policy.budget_tokens,
+            "time_limit": identity.policy.seconds,
+        },
+        spawned_by=identity.spawned_by,
+        env=identity.env,
+        secrets=identity.secrets,
     )
     return msgspec.structs.replace(info, attention=_attention(info, head, evidence))
 

@@ -81,6 +81,16 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """labels that its worker must have"""
     asking: Asking | None = None
     """what stands behind the question: the choices, a default"""
+    worked_seconds: float = 0.0
+    """how long it has worked, all attempts together, up to its newest step"""
+    limits: dict[str, float | None] = {}
+    """budget (US dollars), budget_tokens, time_limit (seconds of work); None: no such limit"""
+    spawned_by: str | None = None
+    """the session whose program started the program that began this one"""
+    env: dict[str, str] = {}
+    """variables that are part of how it is started"""
+    secrets: list[str] = []
+    """names of the variables with credentials that a start of it needs"""
 
     @property
     def title(self) -> str:

@@ -77,9 +77,13 @@ class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     approve: tuple[str, ...] = ()
     """patterns of tool calls that wait for a person"""
     budget: float | None = None
-    """most it may cost, in the currency usage is counted in"""
+    """most it may cost, in the currency usage is counted in, all attempts together"""
+    budget_tokens: int | None = None
+    """most tokens its replies may read and write, from the cache or not, all attempts together"""
     seconds: float | None = None
-    """most it may run, all attempts together"""
+    """most time it may work, all attempts together"""
+    library: bool = False
+    """its program opens its session with this library, and so reports what its replies cost"""
     quiet_seconds: float = 1800.0
     """without any sign of progress for so long, a coding agent is taken to hang, and is started again"""
     same_failures: int = 3
@@ -88,6 +92,33 @@ class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """the same calls with the same results so often in a row: it is halted; 0 switches it off"""
     network: bool = True
     """may it reach the network, where its runtime can forbid it?"""
+
+    @property
+    def counts_usage(self) -> bool:
+        """Has it a limit that only reported usage can tell is reached?"""
+        return self.budget is not None or self.budget_tokens is not None
+
+
+class Allowance(msgspec.Struct, frozen=True, kw_only=True):
+    """Limits that are given with a start; what is None stays as it was."""
+
+    budget: float | None = None
+    budget_tokens: int | None = None
+    time_limit: float | None = None
+
+    def on(self, policy: RunPolicy) -> RunPolicy:
+        """The policy with these limits."""
+        given = {"budget": self.budget, "budget_tokens": self.budget_tokens, "seconds": self.time_limit}
+        known = {name: value for name, value in given.items() if value is not None}
+        return msgspec.structs.replace(policy, **known) if known else policy
+
+    def flags(self) -> list[str]:
+        """As a command line says it."""
+        given = {"--budget": self.budget, "--budget-tokens": self.budget_tokens, "--time-limit": self.time_limit}
+        return [word for flag, value in given.items() if value is not None for word in (flag, repr(value))]
+
+
+NO_ALLOWANCE: Final = Allowance()
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):

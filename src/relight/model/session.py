@@ -65,6 +65,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """how a supervisor treats it"""
     secrets: list[str] = []
     """names of the variables its first start took credentials from; never their values"""
+    env: dict[str, str] = {}
+    """variables that every start of it sets, whoever starts it, wherever"""
+    spawned_by: str | None = None
+    """the session whose program started the program that began this one; a fork's origin is `parent`"""
     place: Place | None = None
     """where it stands in line; the head repeats it, and is what counts"""
     stop_attempt: int | None = None
@@ -98,6 +102,8 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     resumed_from: int | None = None
     """the head the newest attempt started from"""
     usage: Usage = Usage()
+    worked_us: int = 0
+    """how long it was spawning or working, all attempts together, up to the newest step"""
     size_bytes: int = 0
     """stored bytes of all own steps"""
     said: str | None = None

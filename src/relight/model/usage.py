@@ -74,6 +74,11 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
     cost: float | None = None
     """in the currency the caller counts in, usually US dollars; None where nobody said"""
 
+    @property
+    def tokens(self) -> int:
+        """All that was read and written, from the cache or not."""
+        return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
+
     def __add__(self, other: Usage) -> Usage:
         cost = self.cost if other.cost is None else (self.cost or 0.0) + other.cost
         return Usage(

@@ -41,6 +41,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """it tells us before and after each tool"""
     approvals: bool = False
     """a tool call can be made to wait for a person"""
+    gate: bool = False
+    """it asks us before each model call, where there is a limit, and waits for the answer"""
     interactive: bool = False
     """it has a screen of its own that text can be typed into"""
 
@@ -63,6 +65,8 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """where a settings file for this session may be written; ours, not the user's"""
     approve: tuple[str, ...] = ()
     """patterns of tool calls that wait for a person"""
+    gate: bool = False
+    """there is a limit of money or tokens: ask before whatever leads to a model call"""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,6 +126,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     line: Line
     usage: Usage | None = None
     """tokens that this line is the first to tell of"""
+    model: str | None = None
+    """whose tokens these are"""
+    kept_long: int = 0
+    """how many of the tokens written to the provider's cache are kept there for an hour"""
     ends_turn: bool = False
     """the agent has nothing more to do until it is asked again"""
 
@@ -152,7 +160,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
     """What a hook of the agent told."""
 
-    kind: Literal["tool_begins", "tool_ended", "turn_ended", "session_began", "session_ended", "other"]
+    kind: Literal["model_begins", "tool_begins", "tool_ended", "turn_ended", "session_began", "session_ended", "other"]
     native_id: str | None = None
     transcript: Path | None = None
     """where it says its transcript is; None unless that is in the agent's own home"""
@@ -163,6 +171,13 @@ class Heard(msgspec.Struct, frozen=True, kw_only=True):
     failed: bool = False
     sidechain: bool = False
     """told by a sub-agent: its calls do not stand in the transcript"""
+
+
+class OwnCost(msgspec.Struct, frozen=True, kw_only=True):
+    """An agent's own figure: what so many tokens cost, those of helpers and side requests included."""
+
+    cost: float
+    tokens: int
 
 
 Decision = Literal["allow", "deny", "wait"]
@@ -214,6 +229,14 @@ class AgentAdapter(Protocol):
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
         """The native session the command itself names (`--resume ID`, `--session-id ID`)."""
+        ...
+
+    def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
+        """The model it would begin with, by its full name; None where only the agent knows."""
+        ...
+
+    def own_cost(self, line: Line) -> OwnCost | None:
+        """What a line that the agent printed says its work has cost; None where it says nothing."""
         ...
 
     def new_id(self) -> str | None:

@@ -19,6 +19,8 @@ import msgspec
 
 SESSION_VARIABLE: Final = "RELIGHT_SESSION"
 """names the session to the program, and its processes to whoever looks for orphans"""
+PARENT_VARIABLE: Final = "RELIGHT_PARENT"
+"""names the session whose program started a process that is not the session's own"""
 OWNER_VARIABLE: Final = "RELIGHT_OWNER"
 STORE_VARIABLE: Final = "RELIGHT_STORE"
 CONFINED_VARIABLE: Final = "RELIGHT_CONFINED"

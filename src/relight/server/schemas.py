@@ -101,6 +101,11 @@ class SessionDocument(BaseModel):
     cost_rate: float | None
     cost_tree: float | None
     evidence: list[str]
+    worked_seconds: float = Field(description="all attempts together, up to the newest step")
+    limits: dict[str, float | None] = Field(description="budget, budget_tokens, time_limit; null: no such limit")
+    spawned_by: str | None = Field(description="the session whose program started the program that began this one")
+    env: dict[str, str] = Field(description="variables that every start of it sets")
+    secrets: list[str] = Field(description="names of the variables with credentials that a start of it needs")
 
 
 class SessionsPage(Page[SessionDocument]):

@@ -18,7 +18,7 @@ from relight.background import Begun, resume_in_background, start_in_background
 from relight.engine.library import Relight
 from relight.errors import Conflict, Corrupt, RelightError, UsageError
 from relight.model.info import SessionInfo
-from relight.model.policy import RunPolicy
+from relight.model.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.server.callbacks import Callbacks
 
 
@@ -51,6 +51,7 @@ class Starter:
         from_last_good: bool = False,
         now: bool = False,
         retries: int | None = None,
+        limits: Allowance = NO_ALLOWANCE,
     ) -> Started:
         """Go on with a session, or with a fork of the checkpoint. `rl`: the library, or as it was shown to who asks."""
         if callback is not None:
@@ -60,9 +61,11 @@ class Starter:
             wrong = "restore, without_secrets, from_last_good, now and retries are not kept in a queue"
             raise UsageError(wrong, hints=["leave them out, or leave out the queue"])
         if from_last_good:
-            _check_before_mending(rl, ref, prompt=prompt, restore=restore, without_secrets=without_secrets)
+            _check_before_mending(
+                rl, ref, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits
+            )
         if queue is not None:
-            started = Started(session=rl.enqueue(ref, queue=queue, prompt=prompt), pid=None)
+            started = Started(session=rl.enqueue(ref, queue=queue, prompt=prompt, limits=limits), pid=None)
         else:
             begun = resume_in_background(
                 rl,
@@ -73,6 +76,7 @@ class Starter:
                 from_last_good=from_last_good,
                 now=now,
                 retries=retries,
+                limits=limits,
             )
             started = self._kept(begun)
             if begun.session.id == before.id:

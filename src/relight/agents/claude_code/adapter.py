@@ -24,6 +24,7 @@ from relight.ports.agent import (
     Line,
     NativeCall,
     NativeResult,
+    OwnCost,
     Surroundings,
     Transcript,
 )
@@ -45,7 +46,7 @@ class ClaudeCode:
     name = "claude"
     provider = "anthropic"
     capabilities = Capabilities(
-        transcript=True, native_resume=True, chosen_id=True, hooks=True, approvals=True, interactive=True
+        transcript=True, native_resume=True, chosen_id=True, hooks=True, approvals=True, gate=True, interactive=True
     )
     install_hint = "npm install -g @anthropic-ai/claude-code"
     secrets = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
@@ -60,6 +61,12 @@ class ClaudeCode:
     def native_id_of(self, command: Sequence[str]) -> str | None:
         named = launching.named_id(command)
         return named if is_id(named) else None
+
+    def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
+        return launching.model_of(command, surroundings)
+
+    def own_cost(self, line: Line) -> OwnCost | None:
+        return tree.own_cost(line)
 
     def new_id(self) -> str | None:
         return random_id()

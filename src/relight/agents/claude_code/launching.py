@@ -32,6 +32,8 @@ EVENTS: Final = (
     "Stop",
     "SessionEnd",
 )
+GATES: Final = ("UserPromptSubmit",)
+"""before a model call that no tool leads to"""
 _HOOK_SECONDS: Final = 60
 _APPROVAL_SECONDS: Final = 24 * 3600
 
@@ -142,6 +144,14 @@ def named_id(command: Sequence[str]) -> str | None:
     return found.line.value("--session-id") or found.line.value("--resume")
 
 
+def model_of(command: Sequence[str], surroundings: Surroundings) -> str | None:
+    """The model that the command or the environment names; an alias such as `opus` is known to the agent alone."""
+    found = understand(command)
+    named = found.line.value("--model") if found is not None else None
+    model = named or surroundings.environment.get("ANTHROPIC_MODEL")
+    return model if model and model.startswith("claude-") else None
+
+
 def launch(ask: Ask) -> Launch:
     """The process that does what is asked."""
     found = understand(ask.command)
@@ -181,7 +191,7 @@ def _settings(given: str | None, hooks: Hooks, surroundings: Surroundings) -> di
     """The user's settings with our hooks behind their own."""
     settings = _read_settings(given, surroundings) if given else {}
     merged = {name: list(groups) for name, groups in settings.get("hooks", {}).items()}
-    for event in EVENTS:
+    for event in (*EVENTS, *(GATES if hooks.gate else ())):
         seconds = _APPROVAL_SECONDS if hooks.approve and event == "PreToolUse" else _HOOK_SECONDS
         run = {"type": "command", "command": shlex.join(hooks.command), "timeout": seconds}
         merged.setdefault(event, []).append({"matcher": "*", "hooks": [run]})

@@ -10,17 +10,19 @@ A parent that cannot be read is healed by the line before it in the file.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.model.usage import Usage, usage_seen
-from relight.ports.agent import Entry, Line, NativeCall
+from relight.ports.agent import Entry, Line, NativeCall, OwnCost
 
 SPOKEN: Final = frozenset({"user", "assistant"})
 PASSING: Final = frozenset({"progress"})
 """lines that stand in the tree and say nothing"""
 _FINAL: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal", "model_context_window_exceeded"})
+_COUNTED: Final = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 SYNTHETIC: Final = "<synthetic>"
 """the model of a line that Claude Code put into the model's mouth"""
 
@@ -57,7 +59,14 @@ def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
 
 def entry_of(line: Line, *, usage: Usage | None, ends_turn: bool) -> Entry:
     """One line of the conversation."""
-    return Entry(key=key_of(line), line=line, usage=usage, ends_turn=ends_turn)
+    return Entry(
+        key=key_of(line),
+        line=line,
+        usage=usage,
+        model=_text(message_of(line), "model") or None if usage is not None else None,
+        kept_long=_kept_long(line) if usage is not None and usage.cache_write_tokens else 0,
+        ends_turn=ends_turn,
+    )
 
 
 def key_of(line: Line) -> str:
@@ -209,6 +218,28 @@ def news(line: Line, reply: str, told: dict[str, Usage]) -> Usage | None:
     )
     told[reply] = before + news
     return news if news != Usage() else None
+
+
+def _kept_long(line: Line) -> int:
+    """Of the tokens written to the cache, those that the provider keeps for an hour."""
+    usage = message_of(line).get("usage")
+    kinds = usage.get("cache_creation") if isinstance(usage, dict) else None
+    count = kinds.get("ephemeral_1h_input_tokens") if isinstance(kinds, dict) else None
+    return count if isinstance(count, int) and count > 0 else 0
+
+
+def own_cost(line: Line) -> OwnCost | None:
+    """The figure in the line that ends a run without a screen: all that this session cost, or this process of it."""
+    cost = line.get("total_cost_usd") if line.get("type") == "result" else None
+    models = line.get("modelUsage")
+    if not isinstance(cost, int | float) or isinstance(cost, bool) or not math.isfinite(cost) or cost < 0:
+        return None
+    counts = (
+        [one.get(name) for one in models.values() if isinstance(one, dict) for name in _COUNTED]
+        if isinstance(models, dict)
+        else []
+    )
+    return OwnCost(cost=float(cost), tokens=sum(count for count in counts if isinstance(count, int) and count > 0))
 
 
 def _text(line: dict[str, Any], field: str) -> str:

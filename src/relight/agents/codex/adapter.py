@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.codex import launching, places, rollout
+from relight.agents.codex import gate, launching, places, rollout
 from relight.agents.codex import lines as making
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
@@ -24,6 +24,7 @@ from relight.ports.agent import (
     Line,
     NativeCall,
     NativeResult,
+    OwnCost,
     Surroundings,
     Transcript,
 )
@@ -41,7 +42,7 @@ class Codex:
 
     name = "codex"
     provider = "openai"
-    capabilities = Capabilities(transcript=True, native_resume=True, interactive=True)
+    capabilities = Capabilities(transcript=True, native_resume=True, gate=True, interactive=True)
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 
@@ -55,6 +56,13 @@ class Codex:
     def native_id_of(self, command: Sequence[str]) -> str | None:
         found = launching.understand(command)
         return found.named if found is not None and found.verb == "resume" and is_id(found.named) else None
+
+    def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
+        found = launching.understand(command)
+        return (found.line.value("--model") if found is not None else None) or places.model_of(surroundings)
+
+    def own_cost(self, line: Line) -> OwnCost | None:
+        return None
 
     def new_id(self) -> str | None:
         """For a thread that we write; `launch` cannot begin one under it."""
@@ -116,7 +124,13 @@ class Codex:
         return rollout.key_of(line)
 
     def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-        return None
+        """Our gate alone: it asks before each model call."""
+        if told.get("hook_event_name") != gate.EVENT:
+            return None
+        named = told.get("session_id")
+        native = named if isinstance(named, str) and is_id(named) else None
+        transcript = self.locate(native, surroundings) if native is not None else None
+        return Heard(kind="model_begins", native_id=native, transcript=transcript)
 
     def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
         return None

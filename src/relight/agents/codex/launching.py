@@ -12,6 +12,7 @@ from typing import Final
 
 import msgspec
 
+from relight.agents.codex import gate
 from relight.agents.native import argv
 from relight.agents.native.names import checked_id
 from relight.agents.native.program import Program, native_binary, search_path, split
@@ -105,9 +106,10 @@ def launch(ask: Ask) -> Launch:
     found = understand(ask.command)
     if found is None:
         raise UsageError(f"this is no session of Codex: {shlex.join(ask.command)}")
-    start = _started(found.start, ask.surroundings)
+    ours = gate.arguments(ask.hooks) if ask.hooks is not None and ask.hooks.gate else ()
+    start = (*_started(found.start, ask.surroundings), *(() if found.headless else _alone(found.line)))
     if ask.rung == "fresh" and ask.prompt is None:
-        command = (*start, *found.line.arguments())
+        command = _joined(start, ours, found.line.arguments(), headless=found.headless)
         return Launch(command=command, prompt_sent=found.prompt is not None, headless=found.headless)
     prompt = ask.prompt
     if ask.rung == "native" and prompt is None and (found.headless or ask.unfinished):
@@ -115,12 +117,28 @@ def launch(ask: Ask) -> Launch:
     flags = found.flags.without(*_CHOOSING) if ask.rung != "fresh" else found.flags
     words = ["exec"] if found.headless else []
     tail = [prompt] if prompt is not None else []
-    command = (*start, *words, *flags.arguments())
+    command = (*start, *words, *ours, *flags.arguments())
     if ask.rung == "native":
         command = (*command, "resume", "--", checked_id(ask.native_id or ""), *tail)
     elif tail:
         command = (*command, "--", *tail)
     return Launch(command=command, prompt_sent=prompt is not None, headless=found.headless)
+
+
+def _joined(
+    start: tuple[str, ...], ours: tuple[str, ...], given: tuple[str, ...], *, headless: bool
+) -> tuple[str, ...]:
+    """The user's own command with our flags in it: behind `exec`, where there is one."""
+    if not ours:
+        return (*start, *given)
+    at = next((place for place, word in enumerate(given) if word in _EXEC), -1) + 1 if headless else 0
+    return (*start, *given[:at], *ours, *given[at:])
+
+
+def _alone(line: argv.CommandLine) -> tuple[str, ...]:
+    """On a screen it is a front end of a daemon that serves all of a user's Codexes, and that carries the environment
+    of the first: killed, its turn would go on, and a process would be taken for this session's that serves others."""
+    return () if line.has("--no-daemon") else ("--no-daemon",)
 
 
 def _started(start: tuple[str, ...], surroundings: Surroundings) -> tuple[str, ...]:

@@ -44,15 +44,34 @@ def sessions_of(surroundings: Surroundings) -> Path:
     return own_directory(codex_home(surroundings) / "sessions", surroundings.environment)
 
 
+def _config(surroundings: Surroundings) -> dict[str, Any]:
+    try:
+        return tomllib.loads((codex_home(surroundings) / "config.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+
+
 def providers_of(surroundings: Surroundings) -> Providers:
     """As its configuration says; one that cannot be read says nothing."""
-    try:
-        config = tomllib.loads((codex_home(surroundings) / "config.toml").read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        config = {}
+    config = _config(surroundings)
     configured, defined = config.get("model_provider"), config.get("model_providers")
     known = {*_BUILT_IN, *(defined if isinstance(defined, dict) else ())}
     return Providers(configured=configured if isinstance(configured, str) else _DEFAULT, known=frozenset(known))
+
+
+def model_of(surroundings: Surroundings) -> str | None:
+    """The model that its configuration names."""
+    model = _config(surroundings).get("model")
+    return model if isinstance(model, str) and model else None
+
+
+def key_of(surroundings: Surroundings) -> str | None:
+    """The variable that the configured provider takes its credentials from, where the configuration names one."""
+    config = _config(surroundings)
+    providers, configured = config.get("model_providers"), config.get("model_provider")
+    provider = providers.get(configured) if isinstance(providers, dict) and isinstance(configured, str) else None
+    named = provider.get("env_key") if isinstance(provider, dict) else None
+    return named if isinstance(named, str) and named else None
 
 
 def home_above(path: Path) -> Path:

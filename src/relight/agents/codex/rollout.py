@@ -68,9 +68,12 @@ class Growing:
 
     def _begin(self, lines: list[Line]) -> list[Line]:
         """Forget all; the lines to add, in their order."""
-        self._entries, self._told, self.model = [], Usage(), model_of(lines)
+        self._entries, self._told, self.model = [], Usage(), None
         self.meta = payload_of(lines[0]) if lines and lines[0].get("type") == META else {}
         start = max((place for place, line in enumerate(lines) if line.get("type") == COMPACTED), default=0)
+        for line in lines[:start]:  # what was counted before a compaction is not counted again behind it
+            self._told = _news(line, self._told)[1]
+        self.model = model_of(lines[:start])
         metas = [line for line in lines if line.get("type") == META][:1]
         return [*metas, *(line for line in lines[start:] if line.get("type") != META)]
 
@@ -82,7 +85,8 @@ class Growing:
         if line.get("type") == _CONTEXT and isinstance(payload.get("model"), str):
             self.model = payload["model"]
         ends = line.get("type") == _EVENT and payload.get("type") in _ENDS
-        self._entries.append(Entry(key=key_of(line), line=line, usage=usage, ends_turn=ends))
+        model = self.model if usage is not None else None
+        self._entries.append(Entry(key=key_of(line), line=line, usage=usage, model=model, ends_turn=ends))
 
 
 def key_of(line: Line) -> str:

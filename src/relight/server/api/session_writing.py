@@ -16,7 +16,7 @@ from relight.model.checkpoint import Checkpoint
 from relight.model.snapshot import Choice
 from relight.model.status import LIVE
 from relight.server.acting import Done
-from relight.server.api.sessions import CallbackBody, Short, Text, check_prompt, started_document
+from relight.server.api.sessions import CallbackBody, Limited, Short, Text, check_prompt, started_document
 from relight.server.guard import principal_of
 from relight.server.routes import Body, Ref, answer, post
 from relight.server.schemas import (
@@ -38,7 +38,7 @@ class Why(Body):
     why: Short | None = Field(default=None, examples=["the host is gone"])
 
 
-class ResumeBody(Why):
+class ResumeBody(Why, Limited):
     """How to go on. Nothing of it is needed."""
 
     prompt: Text | None = Field(default=None, examples=["try argon2 instead"])
@@ -121,6 +121,7 @@ def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Re
             ref,
             prompt=body.prompt,
             callback=body.callback.url if body.callback else None,
+            limits=body.limits(),
             **body.model_dump(include={"queue", "restore", "from_last_good", "without_secrets", "now", "retries"}),
         )
         title = started.session.title

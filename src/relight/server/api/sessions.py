@@ -14,11 +14,12 @@ from starlette.responses import Response
 
 from relight.engine.documents import session_document
 from relight.engine.library import Relight
+from relight.engine.limiting import allowance
 from relight.engine.queueing import headless
 from relight.errors import UsageError
 from relight.model.execution import agent_of
 from relight.model.info import SessionInfo
-from relight.model.policy import RunPolicy
+from relight.model.policy import Allowance, RunPolicy
 from relight.model.status import Status
 from relight.server.acting import Done
 from relight.server.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post, to_cursor
@@ -34,13 +35,31 @@ Short = Annotated[str, Field(max_length=500)]
 Limit = Annotated[int, Query(ge=1, le=500, description="Items a page.")]
 
 
+class Limited(Body):
+    """What a session may use before it is halted."""
+
+    budget: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="the most that it may cost, in US dollars, all attempts together"
+    )
+    budget_tokens: Annotated[int, Field(gt=0)] | None = Field(
+        default=None, description="the most tokens that it may use, all attempts together"
+    )
+    time_limit: Annotated[float, Field(gt=0)] | None = Field(
+        default=None, description="the most seconds that it may work, all attempts together"
+    )
+
+    def limits(self) -> Allowance:
+        """Those that were given."""
+        return allowance(budget=self.budget, budget_tokens=self.budget_tokens, time_limit=self.time_limit)
+
+
 class CallbackBody(Body):
     """Where to tell what becomes of it: signed, retried, only to public addresses."""
 
     url: Annotated[str, Field(max_length=2000, examples=["https://example.com/hook"])]
 
 
-class NewSession(Body):
+class NewSession(Limited):
     """A session to begin: a command, or an agent with a prompt."""
 
     command: Annotated[list[Text], Field(max_length=_MOST_ARGUMENTS)] | None = Field(
@@ -56,7 +75,7 @@ class NewSession(Body):
     queue: Annotated[str, Field(max_length=100)] | None = None
     approve: Annotated[list[Short], Field(max_length=100)] = Field(default=[])
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
-    budget: Annotated[float, Field(ge=0)] | None = None
+    library: bool = Field(default=False, description="its program opens its session with relight; needed for a budget")
     callback: CallbackBody | None = None
 
 
@@ -144,7 +163,7 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
             workspace={"main": body.workspace} if isinstance(body.workspace, str) else body.workspace or {},
             labels=body.labels,
             runtime=body.runtime,
-            policy=RunPolicy(retries=body.retries, approve=tuple(body.approve), budget=body.budget),
+            policy=body.limits().on(RunPolicy(retries=body.retries, approve=tuple(body.approve), library=body.library)),
             agent=body.agent or agent_of(command[0]),
             queue=body.queue,
             prompt=body.prompt if body.command else None,

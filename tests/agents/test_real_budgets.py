@@ -1,0 +1,74 @@
+"""Real agents with a budget: halted before the first model call beyond it, over all attempts, and the cost is shown."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.agents.stand import KINDS, TASK, Stand, append, lines, stand
+
+pytestmark = pytest.mark.agents
+DONE = {"text": "all done"}
+SCRIPT = [append("one"), append("two"), append("three"), DONE]
+HALTED = 6
+PRICE = '[models."fake-model"]\ninput = 4.0\noutput = 20.0\n'
+"""of Codex's model; that of Claude is in the table, with the same price"""
+
+
+def prices(base: Path) -> str:
+    path = base.parent / "prices.toml"
+    path.write_text(PRICE)
+    return str(path)
+
+
+def halted(s: Stand, *flags: str) -> int:
+    """Run with these limits: how many model calls were made before it was halted."""
+    done = s.relight(*s.words(*flags))
+    info = s.info()
+    assert (info.status, done.returncode) == ("halted", HALTED), (info, done.stderr)
+    assert info.failure is not None and info.failure.kind == "limit"
+    return len(s.model.requests())
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("flag", ["--budget", "--budget-tokens"])
+def test_a_real_agent_is_halted_before_the_first_model_call_beyond_its_budget(
+    kind: str, flag: str, tmp_path: Path
+) -> None:
+    with stand(kind, tmp_path / "s", SCRIPT, RELIGHT_PRICES=prices(tmp_path / "s")) as s:
+        assert halted(s, flag, "0.00001" if flag == "--budget" else "5") == 1
+        assert not s.agents()
+    with stand(kind, tmp_path / "t", SCRIPT, RELIGHT_PRICES=prices(tmp_path / "t")) as s:
+        # a reply reads about ten thousand tokens: two of them reach this, one does not
+        assert halted(s, flag, "0.06" if flag == "--budget" else "15000") == 2
+        assert s.relight("resume", "job", "--yes").returncode == 4, "no more may be spent"
+        s.do("resume", "job", "--yes", flag, "9" if flag == "--budget" else "9000000")
+        info = s.info()
+        assert info.status == "completed"
+        assert len(s.model.requests()) == 4
+        assert lines(s.work) == ["one", "two", "three"] or lines(s.work) == ["one", "three"]
+        assert info.cost is not None and 0.1 < info.cost < 0.5
+        assert s.json("show", "job")["cost"] == pytest.approx(info.cost)
+        s.remembers(TASK, "writes one", "writes two")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_model_without_a_price_makes_a_budget_of_money_refused_or_halted(kind: str, tmp_path: Path) -> None:
+    named = {"ANTHROPIC_MODEL": "claude-nobody-knows-1"} if kind == "claude" else {}
+    with stand(kind, tmp_path, SCRIPT, **named) as s:
+        done = s.relight(*s.words("--budget", "5"))
+        assert done.returncode == 2
+        assert "--budget-tokens" in done.stderr
+        assert s.find() is None
+        assert not s.model.requests()
+
+
+def test_the_agents_own_figure_is_what_counts(tmp_path: Path) -> None:
+    with stand("claude", tmp_path, [append("one"), DONE, {"text": "more"}]) as s:
+        s.run()
+        first = s.info().cost
+        s.do("resume", "job", "more", "--yes")
+        second = s.info().cost
+        assert first is not None and second is not None and second > first
+        assert second == pytest.approx(4e-6 * s.info().usage.input_tokens + 20e-6 * s.info().usage.output_tokens)
