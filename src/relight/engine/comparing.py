@@ -25,6 +25,8 @@ from relight.model.snapshot import Change, Entry
 from relight.ports.workspace import Content, Workspace
 
 TEXT_MOST_BYTES: Final = 1024 * 1024
+TEXTS_MOST_BYTES: Final = 64 * 1024 * 1024
+"""of all texts in one comparison; what comes after is named with its sizes"""
 
 
 Holder = Content | Workspace
@@ -108,7 +110,11 @@ def _between(
 
 def root_diff(name: str, content: Holder, before: str, after: str) -> list[FileDiff]:
     """One root, from one snapshot to another; what the later one left out comes last."""
-    changed = [_file_diff(name, content, before, after, change) for change in content.diff(before, after)]
+    changed, room = [], TEXTS_MOST_BYTES
+    for change in content.diff(before, after):
+        one = _file_diff(name, content, before, after, change, with_text=room > 0)
+        changed.append(one)
+        room -= len(one.text or "")
     left = [
         FileDiff(root=name, path=shown(one.path), what="left out", kind=one.reason, size_after=one.size_bytes)
         for one in content.skipped(after)
@@ -117,11 +123,13 @@ def root_diff(name: str, content: Holder, before: str, after: str) -> list[FileD
     return [one for one in changed if one.kind != "skip"] + left
 
 
-def _file_diff(name: str, content: Holder, before: str, after: str, change: Change) -> FileDiff:
+def _file_diff(
+    name: str, content: Holder, before: str, after: str, change: Change, *, with_text: bool = True
+) -> FileDiff:
     entry = change.after or change.before
     assert entry is not None
-    old = _text(content, before, change.path, change.before)
-    new = _text(content, after, change.path, change.after)
+    old = _text(content, before, change.path, change.before) if with_text else None
+    new = _text(content, after, change.path, change.after) if with_text else None
     lines = _unified(shown(change.path), old, new) if old is not None and new is not None else None
     return FileDiff(
         root=name,

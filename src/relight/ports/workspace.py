@@ -109,6 +109,12 @@ class Content(Protocol):
     def entries(self, snapshot: str) -> Mapping[bytes, Entry]:
         """Everything a snapshot holds, by path."""
 
+    def walk(self, snapshot: str) -> Iterator[tuple[bytes, Entry]]:
+        """The same, one path after the other: nothing is kept of what was told."""
+
+    def pieces(self, entry: Entry) -> Iterator[bytes]:
+        """A file's bytes in pieces of bounded size, as many as its entry says; Corrupt where there are others."""
+
     def read(self, snapshot: str, path: bytes) -> bytes:
         """As `Workspace.read`."""
 

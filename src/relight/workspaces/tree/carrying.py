@@ -16,10 +16,11 @@ from pathlib import Path
 
 import msgspec
 
-from relight.errors import Conflict, RestoreConflict, RestoreUnfinished, StoreUnavailable
+from relight.errors import Conflict, Refused, RestoreConflict, RestoreUnfinished, StoreUnavailable
 from relight.model.snapshot import RestoreOutcome, RestorePlan, RestoreRecord
 from relight.ports.faults import point
 from relight.workspaces.tree.act import Actor
+from relight.workspaces.tree.disk import free_bytes
 from relight.workspaces.tree.leftovers import clear_up
 from relight.workspaces.tree.manifest import Manifests
 from relight.workspaces.tree.objects import CHUNK_BYTES, digest, encode_chunks
@@ -54,6 +55,7 @@ class Carrier:
         if plan.is_empty and not plan.undoes and self._log.unfinished() is None:
             kept = plan.decision.kept
             return RestoreOutcome(id="", target=plan.target, safety=plan.safety.id, written=0, deleted=0, kept=kept)
+        self._check_room(plan)
         record = self._begin(plan)
         saved = self._clear_up(record)
         if (saved or not is_as_planned) and not self._changed_since(plan.safety.id) <= set(saved):
@@ -81,6 +83,20 @@ class Carrier:
             changed_meanwhile=tuple(dict.fromkeys(actor.changed)),
             saved_aside=saved,
         )
+
+    def _check_room(self, plan: RestorePlan) -> None:
+        """What the files say they take is there, before the first of them is written."""
+        grows = sum(
+            max(0, one.entry.size_bytes - (one.found.size_bytes if one.found is not None else 0))
+            for one in plan.decision.writes
+            if one.entry is not None and one.entry.kind in ("file", "big")
+        )
+        free = free_bytes(self._root_fd)
+        if grows > free:
+            raise Refused(
+                f"{self._where()}: the files take {grows:,} bytes more, and {free:,} are free; nothing was changed",
+                hints=["free some space, or choose a directory on another disk"],
+            )
 
     def _where(self) -> str:
         return f'workspace "{self._name}" ({self._path})'

@@ -89,6 +89,12 @@ class TreeContent:
     def entries(self, snapshot: str) -> dict[bytes, Entry]:
         return self._manifests.flat(self._manifests.record(snapshot).tree)
 
+    def walk(self, snapshot: str) -> Iterator[tuple[bytes, Entry]]:
+        return self._manifests.walk(snapshot)
+
+    def pieces(self, entry: Entry) -> Iterator[bytes]:
+        return self._manifests.content(entry)
+
     def read(self, snapshot: str, path: bytes) -> bytes:
         entry = self._manifests.find(self._manifests.record(snapshot).tree, path)
         if entry is None or entry.kind not in ("file", "big", "link"):
@@ -127,6 +133,7 @@ class TreeContent:
             for ref in self._manifests.reachable(snapshot, seen):
                 if not self._pool.has(ref):
                     raise Corrupt(f"snapshot {snapshot[:19]} is not whole")
+            self._manifests.check(snapshot)
         segments = tuple(sorted(self._pool.used))
         return {snapshot: self._snapshot(snapshot, segments) for snapshot in snapshots}
 
@@ -149,6 +156,7 @@ class TreeContent:
             try:
                 for ref in self._manifests.reachable(snapshot, seen):
                     self._pool.read(ref)
+                self._manifests.check(snapshot)
             except StoreError as error:
                 if isinstance(error, StoreUnavailable) and self._pool.is_far:
                     raise  # it does not answer: that is no damage

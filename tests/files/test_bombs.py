@@ -1,0 +1,45 @@
+"""A bundle of a few kilobytes that says it is small: refused by import, and harmless where an older version took it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import relight
+from relight.errors import BundleRefused
+from tests.figures import Figure
+from tests.programs import bombs
+
+ROOT = Path(__file__).parents[2]
+REFUSED = {"chunks": "has 60000 chunks", "tree": "1,608,040,200 names", "longer": "is not the 3 bytes"}
+
+
+@pytest.mark.parametrize("kind", REFUSED)
+def test_import_refuses_what_is_not_as_large_as_it_says(tmp_path: Path, kind: str) -> None:
+    made = bombs.build(kind, tmp_path)
+    with relight.open(tmp_path / "v.db") as rl:
+        with pytest.raises(BundleRefused, match=REFUSED[kind]):
+            rl.import_bundle(str(made), workspace=str(tmp_path / "w"))
+        assert list(rl.sessions()) == [] and rl.verify().problems == []
+
+
+@pytest.mark.guarantee("G27")
+@pytest.mark.parametrize("kind", bombs.KINDS)
+def test_one_that_is_in_the_store_costs_neither_memory_nor_disk(tmp_path: Path, kind: str, figure: Figure) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.programs.bombs", kind, str(tmp_path)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=True,
+    )
+    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert told.keys() == {"verify", "diff", "fork", "drill", "peak_mb", "disk_mb"}, done.stdout
+    assert int(told["peak_mb"]) < 256 and int(told["disk_mb"]) < 50, done.stdout
+    if kind != "honest":
+        assert all("says" in told[verb] or "names" in told[verb] for verb in ("verify", "fork", "drill")), done.stdout
+    figure("G27", f"verify, diff, fork, drill of a bomb of {kind}: {told['peak_mb']} MB at most, named")
