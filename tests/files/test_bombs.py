@@ -43,3 +43,28 @@ def test_one_that_is_in_the_store_costs_neither_memory_nor_disk(tmp_path: Path, 
     if kind != "honest":
         assert all("says" in told[verb] or "names" in told[verb] for verb in ("verify", "fork", "drill")), done.stdout
     figure("G27", f"verify, diff, fork, drill of a bomb of {kind}: {told['peak_mb']} MB at most, named")
+
+
+def test_a_bundle_from_elsewhere_brings_no_mode_that_gives_rights_away(tmp_path: Path) -> None:
+    root = tmp_path / "w"
+    (root / "d").mkdir(parents=True)
+    for name, mode in (("su", 0o6755), ("everybody", 0o666), ("plain", 0o640), ("d", 0o3777)):
+        if name != "d":
+            (root / name).write_text("#!/bin/sh\n")
+        (root / name).chmod(mode)
+    with relight.open(tmp_path / "a.db") as rl:
+        with rl.session("x", workspace=root) as s:
+            s.append({"role": "user", "content": "x"})
+        rl.export_bundle("x", str(tmp_path / "b.relight"))
+        rl.fork("x", name="own", workspace=str(tmp_path / "own"))
+    assert (tmp_path / "own" / "su").stat().st_mode & 0o7777 == 0o6755
+    with relight.open(tmp_path / "v.db") as rl:
+        rl.import_bundle(str(tmp_path / "b.relight"), workspace=str(tmp_path / "vw"))
+        rl.fork("x", name="y", workspace=str(tmp_path / "f"))
+        rl.fork("y", name="z", workspace=str(tmp_path / "g"))
+        for made in ("f", "g"):
+            modes = {path.name: path.stat().st_mode & 0o7777 for path in (tmp_path / made).iterdir()}
+            assert modes == {"su": 0o755, "everybody": 0o664, "plain": 0o640, "d": 0o775}
+        (tmp_path / "f" / "su").unlink()
+        (plan,) = rl.restore("y", dry_run=True).plans.values()
+        assert [(one.path, "instead of 6755" in one.reason) for one in plan.decision.kept] == [(b"su", True)]

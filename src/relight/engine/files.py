@@ -54,12 +54,24 @@ def open_roots(
             for name, path in identity.workspace.items():
                 pool = identity.pools.get(name) or workspaces.pool_of(path)
                 opened[name] = workspaces.open(
-                    path, name=name, pool=pool, watch=watch, adopt=adopt, look_only=look_only
+                    path,
+                    name=name,
+                    pool=pool,
+                    watch=watch,
+                    adopt=adopt,
+                    look_only=look_only,
+                    plain_modes=is_untrusted(identity),
                 )
     except BaseException:
         close_all(opened)
         raise
     return opened
+
+
+def is_untrusted(identity: Identity) -> bool:
+    """Whether it came with a bundle whose signature is not known here; its forks are the same."""
+    noted = identity.metadata.get("imported")
+    return isinstance(noted, Mapping) and noted.get("trusted") is False
 
 
 @contextmanager

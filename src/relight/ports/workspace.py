@@ -135,10 +135,19 @@ class Workspaces(Protocol):
         """The pool a directory's content goes to, unless another one is named."""
 
     def open(
-        self, path: str, *, name: str, pool: str, watch: bool = False, adopt: bool = False, look_only: bool = False
+        self,
+        path: str,
+        *,
+        name: str,
+        pool: str,
+        watch: bool = False,
+        adopt: bool = False,
+        look_only: bool = False,
+        plain_modes: bool = False,
     ) -> Workspace:
         """A directory as a workspace. `adopt` takes it although another directory was recorded under this path;
-        `look_only` stores nothing, so that its snapshots serve to compare and to plan, and are gone when it closes."""
+        `look_only` stores nothing, so that its snapshots serve to compare and to plan, and are gone when it closes;
+        `plain_modes` restores no setuid, setgid, sticky or world-writable mode, and its plans say where."""
 
     def content(self, pool: str) -> Content:
         """What the snapshots of a pool hold."""

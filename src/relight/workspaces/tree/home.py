@@ -61,7 +61,15 @@ class TreeWorkspaces:
         return workspace_key(Path(path))
 
     def open(
-        self, path: str, *, name: str, pool: str, watch: bool = False, adopt: bool = False, look_only: bool = False
+        self,
+        path: str,
+        *,
+        name: str,
+        pool: str,
+        watch: bool = False,
+        adopt: bool = False,
+        look_only: bool = False,
+        plain_modes: bool = False,
     ) -> TreeWorkspace:
         policy = msgspec.structs.replace(self._policy, watch=watch)
         return (LookOnly if look_only else TreeWorkspace)(
@@ -74,6 +82,7 @@ class TreeWorkspaces:
             store=self._own,
             adopt=adopt,
             space=self._space,
+            plain_modes=plain_modes,
         )
 
     def content(self, pool: str) -> TreeContent:

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+import msgspec
+
 from relight.errors import Corrupt
 from relight.model.snapshot import Entry, Skipped, SnapshotRecord
 from relight.workspaces.tree.beneath import DEPTH_MOST
@@ -25,6 +27,8 @@ from relight.workspaces.tree.objects import (
 from relight.workspaces.tree.pool import Pool
 
 NAMES_MOST = 20_000_000
+RISKY_MODES: Final = 0o7002
+"""setuid, setgid, sticky, writable by everybody"""
 NAMES_ANYWAY: Final = 200_000
 """names that any snapshot may have; more must not be more than so many times what is stored"""
 NAMES_A_STORED_ONE: Final = 16
@@ -38,8 +42,9 @@ Flat = dict[bytes, Entry]
 class Manifests:
     """The snapshots of a pool."""
 
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
+    def __init__(self, pool: Pool, *, plain_modes: bool = False) -> None:
+        """`plain_modes`: nobody knows who wrote these snapshots, so no mode out of them gives rights away."""
+        self._pool, self._keeps = pool, ~RISKY_MODES if plain_modes else ~0
         self._cached: dict[tuple[bytes, bool], dict[bytes, Entry]] = {}
         self._checked: set[bytes] = set()
         """directories whose files are as long as they say"""
@@ -58,11 +63,15 @@ class Manifests:
         found = self._cached.get(key)
         if found is None:
             pages = read_directory(self._pool.read, ref, at_root=not path)
-            found = {entry.name: entry for _, listed in pages for entry in listed}
+            found = {entry.name: self._plain(entry) for _, listed in pages for entry in listed}
             if len(self._cached) >= CACHED_MOST:
                 self._cached.clear()
             self._cached[key] = found
         return found
+
+    def _plain(self, entry: Entry) -> Entry:
+        mode = entry.mode & self._keeps
+        return entry if mode == entry.mode else msgspec.structs.replace(entry, mode=mode)
 
     def flat(self, tree: bytes) -> Flat:
         """Every path below."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
+import msgspec
+
 from relight.errors import NotFound
 from relight.journal import restore as journal
 from relight.journal.storemarks import HEAD_BYTES, PAGE_BYTES, database_of, is_database, may_be_database
 from relight.journal.storemarks import is_content as is_store_content
-from relight.model.snapshot import Choice, Decision, Entry, RestorePlan, RestoreRecord, Snapshot
+from relight.model.snapshot import Choice, Decision, Entry, Kept, RestorePlan, RestoreRecord, Snapshot
 from relight.workspaces.tree.manifest import Flat, Manifests
 from relight.workspaces.tree.restorelog import RestoreLog
 from relight.workspaces.tree.stores import is_our_log
@@ -27,9 +29,11 @@ class Planner:
         log: RestoreLog,
         snapshot: Callable[[], Snapshot],
         include: Callable[[Iterable[bytes]], None],
+        as_written: Manifests | None = None,
     ) -> None:
+        """`as_written`: the same snapshots with the modes they hold, where `manifests` leaves some of those out."""
         self._manifests, self._log = manifests, log
-        self._snapshot, self._include = snapshot, include
+        self._snapshot, self._include, self._as_written = snapshot, include, as_written
 
     def restore(
         self,
@@ -52,9 +56,21 @@ class Planner:
             choice=choice,
             exact=exact,
             paths=paths,
-            decision=decide(choice, exact, paths, True),
+            decision=self._telling_modes(tree, decide(choice, exact, paths, True)),
             left_out=tuple(self._manifests.skipped(tree)),
         )
+
+    def _telling_modes(self, tree: bytes, decision: Decision) -> Decision:
+        """With the paths that get another mode than the target says."""
+        if self._as_written is None:
+            return decision
+        kept = list(decision.kept)
+        for action in decision.writes:
+            said = self._as_written.find(tree, action.path)
+            if said is not None and action.entry is not None and said.mode != action.entry.mode:
+                why = f"written with mode {action.entry.mode:04o} instead of {said.mode:04o}: it came from elsewhere"
+                kept.append(Kept(path=action.path, reason=why))
+        return msgspec.structs.replace(decision, kept=tuple(sorted(kept, key=lambda one: one.path)))
 
     def undo(self, restore: str | None, *, choice: Choice) -> RestorePlan:
         record = self._to_undo(restore)

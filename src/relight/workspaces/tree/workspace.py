@@ -76,12 +76,13 @@ class TreeWorkspace:
         store: Iterable[Path] = (),
         adopt: bool = False,
         space: Space | None = None,
+        plain_modes: bool = False,
     ) -> None:
         """`blobs` is the store's directory for content, `rows` its segment rows, `store` its other files, `space` where
         content lies if it lies off the machine.
 
         `adopt` takes the directory although another one was recorded under this path: for a workspace that was lost
-        and made anew.
+        and made anew. `plain_modes`: no snapshot brings setuid, setgid, sticky or world-writable modes back.
         """
         self.path, self._name = Path(path).absolute(), name
         self._path_text = str(self.path)
@@ -93,14 +94,14 @@ class TreeWorkspace:
             if is_marked(self._root_fd):
                 raise WorkspaceUnusable(name, str(self.path), "it is a directory of a relight store")
             self.pool = self.pool_kind(blobs, key or workspace_key(self.path), rows, space)
-            self._open(policy, own, adopt)
+            self._open(policy, own, adopt, plain_modes)
         except BaseException:
             os.close(self._root_fd)
             raise
 
-    def _open(self, policy: TreePolicy, own: Iterable[Path], adopt: bool) -> None:
+    def _open(self, policy: TreePolicy, own: Iterable[Path], adopt: bool, plain_modes: bool) -> None:
         self.pool.writer.quota_bytes, self.pool.writer.floor_bytes = policy.quota_bytes, policy.floor_bytes
-        self._manifests = Manifests(self.pool)
+        self._manifests = Manifests(self.pool, plain_modes=plain_modes)
         real = self.path.resolve()
         home = self.pool.directory / "roots" / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
         home.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -118,7 +119,8 @@ class TreeWorkspace:
             stores=Stores(self._root_fd, real, own),
             cache=home / "memory",
         )
-        self._planner = Planner(self._manifests, self._log, self.snapshot, self._tracker.include_paths)
+        written = Manifests(self.pool) if plain_modes else None
+        self._planner = Planner(self._manifests, self._log, self.snapshot, self._tracker.include_paths, written)
         self._carrier = Carrier(
             self._name,
             self.path,
