@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from relight.inert import one_line, shortened
+from relight.journal.answering import no_words_for
 from relight.journal.retention import days_text
 from relight.model.info import AttentionKind, ResumePlan, SessionInfo
 from relight.model.policy import Policy
@@ -214,3 +215,11 @@ def policy_text(policy: Policy) -> str:
         return f"off (set by {policy.set_by}): nothing is removed by itself"
     days = days_text(policy.finished_days)
     return f"finished sessions go {days} after their end, once a day (set by {policy.set_by}); unfinished ones never"
+
+
+def no_words(info: SessionInfo) -> str:
+    """Why nothing can be said to a session, and who has to answer; empty where it can."""
+    found = no_words_for(
+        info.agent, info.status, info.question, has_command=info.command is not None, open_calls=info.in_doubt
+    )
+    return f"{found[0]}: {found[1]}" if found is not None else ""

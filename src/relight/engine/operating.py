@@ -15,6 +15,7 @@ from relight.engine.reading import Found
 from relight.engine.recorder import Recorder
 from relight.engine.settling import settling_outcome
 from relight.errors import Conflict, NotResumable, UsageError
+from relight.journal.answering import no_words_for
 from relight.journal.codec import isolated
 from relight.journal.describe import derived_status
 from relight.journal.dialogue import NEXT_PROMPT
@@ -73,6 +74,7 @@ def send(context: Context, found: Found, text: str) -> Checkpoint:
     gate(found)
     recorder = recorder_for(context, found)
     head = recorder.head
+    check_words(recorder.identity, head)
     if head.status == "waiting" and head.question is not None:
         _refuse_answer(found, head, text)
         told = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
@@ -90,6 +92,20 @@ def _refuse_answer(found: Found, head: Head, text: str) -> None:
     if asking is not None and asking.choices and text not in asking.choices:
         known = ", ".join(map(repr, asking.choices))
         raise UsageError(f"{name}: the answer is one of {known}; not {text!a}", evidence=[f"asks: {head.question}"])
+
+
+def check_words(identity: Identity, head: Head) -> None:
+    """Conflict where nobody would read what a person says to it."""
+    found = no_words_for(
+        identity.agent,
+        head.status,
+        head.question,
+        has_command=identity.command is not None,
+        open_calls=len(head.open),
+    )
+    if found is not None:
+        why, instead = found
+        raise Conflict(f"{identity.name or identity.id[:8]}: {why}; nothing was written", hints=[instead])
 
 
 def deliver(context: Context, found: Found, text: str) -> bool:

@@ -7,11 +7,13 @@ clock or a process: both are handed in.
 
 from __future__ import annotations
 
+import shlex
 from typing import Final
 
 import msgspec
 
-from relight.journal.approving import cure_of
+from relight.journal.answering import PROGRAMS, answered_by
+from relight.journal.approving import asks_approval, cure_of
 from relight.model.checkpoint import at
 from relight.model.info import Attention, AttentionKind, Doing, SessionInfo
 from relight.model.lease import Instant
@@ -146,9 +148,17 @@ def _attention(info: SessionInfo, head: Head, evidence: Evidence) -> Attention |
 def _what_needs_someone(info: SessionInfo, head: Head, evidence: Evidence) -> tuple[AttentionKind, str, str] | None:
     name = info.title
     if info.status == "waiting" and head.open and head.question is None:
-        return "in_doubt", f"{head.open[0].name}: did it take effect?", f"relight settle {name} {head.open[0].id}"
+        cure = shlex.join(["relight", "settle", name, head.open[0].id])  # shows the call, and both ways to settle it
+        return "in_doubt", f"{head.open[0].name}: did it take effect?", cure
     if info.status == "waiting":
-        return "waiting", f"asks: {head.question or info.reason or ''}", cure_of(head.question, head.asking, name)
+        has_command = info.command is not None
+        approval, calls = asks_approval(head.question, head.asking), len(head.open)
+        how = answered_by(info.agent, head.question, approval=approval, has_command=has_command, open_calls=calls)
+        if how == "program":
+            cure = PROGRAMS.get(info.agent or "", "answer in your program")
+        else:
+            cure = cure_of(head.question, head.asking, name)
+        return "waiting", f"asks: {head.question or info.reason or ''}", cure
     resume = f"relight resume {name}" if info.command else "run your program again"
     if info.status == "failed":
         return "failed", headline(info.reason) or "failed", resume

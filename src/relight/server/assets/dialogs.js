@@ -42,17 +42,21 @@
     if (!form || !confirm || confirm.disabled) return;
     const label = confirm.textContent;
     const check = () => {
-      const chosen = $$("input[type=radio][required]", form);
+      const scope = $("input[name=scope]:checked", form)?.value;
+      for (const one of $$("[data-when]", form)) one.hidden = !scope || !one.dataset.when.split(" ").includes(scope);
+      for (const one of $$("[data-unless]", form)) one.hidden = Boolean($(`input[name="${one.dataset.unless}"]:checked`, form));
+      const groups = new Map();
+      for (const one of asked(form, "input[type=radio][required]")) groups.set(one.name, groups.get(one.name) || one.checked);
       const boxes = $$("[data-list]", form);
       const typed = $("input[data-typed]", form);
-      const fields = $$("textarea[required], input[type=text][required]", form);
-      confirm.disabled = Boolean((chosen.length && !chosen.some((one) => one.checked)) || (boxes.length && !boxes.some((one) => one.checked))
+      const fields = asked(form, "textarea[required], input[type=text][required]");
+      confirm.disabled = Boolean([...groups.values()].includes(false) || (boxes.length && !boxes.some((one) => one.checked))
         || (typed && typed.value !== form.dataset.typed) || fields.some((one) => !one.value.trim()));
-      const scope = chosen.find((one) => one.checked)?.value;
       if (scope && form.dataset.path.endsWith("/rewind")) { // the button and the command say what was chosen
+        const choice = asked(form, "input[name=choice]:checked")[0]?.value;
         confirm.textContent = `${label} ${scope}`;
         const code = $(".cmd code", form), button = $(".cmd [data-copy]", form);
-        code.textContent = code.textContent.replace(/ --\S+$/, ` --${scope}`);
+        code.textContent = `${code.textContent.replace(/ --\S+( --(theirs|ours))?$/, "")} --${scope}${choice ? ` --${choice}` : ""}`;
         if (button) button.dataset.copy = code.textContent;
       }
     };
@@ -61,10 +65,13 @@
     check();
   }
 
+  // What is asked for by what was chosen so far; the rest is hidden, and neither needed nor sent.
+  const asked = (form, which) => $$(which, form).filter((one) => !one.closest("[data-when][hidden], [data-unless][hidden]"));
+
   function sent(form) {
     const value = JSON.parse(form.dataset.body || "{}");
-    for (const field of $$("textarea[name], input[type=text][name]", form)) if (field.value.trim()) value[field.name] = field.value;
-    for (const field of $$("input[type=radio]:checked", form)) value[field.name] = field.value;
+    for (const field of asked(form, "textarea[name], input[type=text][name]")) if (field.value.trim()) value[field.name] = field.value;
+    for (const field of asked(form, "input[type=radio]:checked")) value[field.name] = field.value;
     for (const field of $$("input[data-flag]:checked", form)) value[field.name] = true;
     const boxes = $$("[data-list]", form);
     if (boxes.length) {
@@ -106,7 +113,8 @@
     }
     problem.hidden = false;
     const hints = (got.document.hints ?? []).map((hint) => `\nhint: ${hint}`).join("");
-    problem.textContent = `${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
+    const other = got.document.code === "RL-6007" ? "The first request may have been done, and this is another one. Look at the session; pressing again does this one too.\n" : "";
+    problem.textContent = `${other}${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
     if (got.status < 500 && got.document.code !== "RL-6008") key += "+"; // answered, and not done: the next press is another request
     confirm.disabled = false;
     problem.scrollIntoView({ block: "nearest" });
@@ -115,7 +123,7 @@
   function done(form, document_) {
     const goes = form.dataset.goes, undo = form.dataset.undo;
     const id = document_.session?.id ?? document_.id ?? document_.session;
-    const text = "refused" in document_ ? outcomes(form, document_) : form.dataset.done;
+    const text = "refused" in document_ ? outcomes(form, document_) : form.dataset.path.endsWith("/resume") ? begun(form, document_) : form.dataset.done;
     leaving = true;
     dialog.close();
     const there = goes ? goes.replace("{id}", encodeURIComponent(id ?? "")) : "";
@@ -126,6 +134,16 @@
     else refresh(text, undo);
   }
 
+  // A start has an outcome: it runs, it stands in line, or it is over already. What is said is what it is now.
+  function begun(form, { session }) {
+    if (!session?.status) return form.dataset.done;
+    const name = form.dataset.done.replace(/ runs$/, ""), why = session.reason ? `: ${session.reason}` : "";
+    if (session.status === "working" || session.status === "spawning") return form.dataset.done;
+    if (session.status !== "queued") return `${name} is ${session.status}${why}`;
+    const until = session.wake_at ? ` until ${new Date(session.wake_at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })}` : "";
+    return `${name} does not run yet: it is in line${until}${why}`;
+  }
+
   // Of several each has its own outcome; what was not done is told by name.
   function outcomes(form, { items, done: number, refused }) {
     const name = (id) => $$("[data-list]", form).find((one) => one.value === id)?.parentElement.querySelector(".mono")?.textContent ?? id;
@@ -133,8 +151,12 @@
     return `${number} ${form.dataset.done}${refused ? `, ${refused} not:${not.slice(0, 10).join("")}${not.length > 10 ? "\n…" : ""}` : ""}`;
   }
 
-  async function takeBack(address) {
-    const got = await call("POST", address, {}, null, `undo-${Date.now()}-${Math.random()}`);
+  async function takeBack(address, once = `undo-${Date.now()}-${Math.random()}`) {
+    let got;
+    try { got = await call("POST", address, {}, null, once); } catch {
+      toast("no answer: nobody knows whether it was undone", { bad: true, actions: [["Ask again", () => takeBack(address, once)]] });
+      return;
+    }
     toast(got.ok ? "✓ undone" : `not undone: ${got.document.detail ?? got.status}`, { bad: !got.ok });
     if (got.ok) relight.paint ? relight.paint() : location.reload();
   }
@@ -171,7 +193,11 @@
       event.preventDefault();
       const field = $("input[name=text]", form);
       if (!field?.value.trim()) return;
-      const got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value }, null, `answer-${Date.now()}-${Math.random()}`);
+      form.dataset.key ||= `answer-${Date.now()}-${Math.random()}`; // until an answer came: the same again is done once
+      let got;
+      try { got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value }, null, form.dataset.key); }
+      catch { toast("no answer: nobody knows whether it was sent; press again, it is not sent twice", { bad: true }); return; }
+      if (got.status < 500) form.dataset.key = "";
       toast(got.ok ? "✓ answered" : `${got.document.detail ?? got.status}`, { bad: !got.ok });
       if (got.ok) { form.remove(); relight.paint?.(); }
     }
@@ -179,6 +205,7 @@
 
   recall();
   relight.openDialog = open;
+  relight.begun = begun;
   const standing = $("main form[data-action]");
   if (standing) { standing.remove(); open(standing.dataset.again); }
 })();

@@ -6,13 +6,12 @@ nothing is done when the state has moved meanwhile. Without scripts it is a page
 
 from __future__ import annotations
 
+import json
 import os
 import shlex
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Final, Literal
-
-import msgspec
+from typing import TYPE_CHECKING, Final
 
 from relight import wording as words
 from relight.errors import NotFound, RelightError
@@ -22,104 +21,16 @@ from relight.journal.undoing import next_undo
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE
 from relight.server.pages.checkpoint import effects_line
+from relight.server.pages.dialog_values import Asked, Dialog, Field, Option
 from relight.server.pages.session import plan_lines
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
 
 _BOXES: Final = 500
+_PATHS: Final = 20
 _WAIVED: Final = ("workspace_missing", "secrets_missing")
 """what stands against a resume, unless its user says so"""
-
-
-class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """A choice, or a box."""
-
-    value: str
-    label: str
-    note: str = ""
-    on: bool = False
-    risky: bool = False
-    """taking it in overrules somebody"""
-
-
-class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a person fills in; its name is the key in what is sent."""
-
-    kind: Literal["line", "text", "radio", "box", "boxes"]
-    name: str
-    label: str
-    options: list[Option] = []
-    required: bool = False
-    hint: str = ""
-    value: str = ""
-
-
-class Dialog(msgspec.Struct, frozen=True, kw_only=True):
-    """One question before one action."""
-
-    title: str
-    confirm: str
-    happens: str
-    kept: str
-    back: str
-    command: str
-    path: str
-    """of the API; empty: there is nothing to send, the command does it"""
-    method: Literal["POST", "DELETE"] = "POST"
-    plan: str = ""
-    """the hash of what is shown here"""
-    body: dict[str, Any] = {}
-    fields: list[Field] = []
-    lines: list[tuple[str, str, str]] = []
-    evidence: list[str] = []
-    exact: str = ""
-    """shown whole, unwrapped"""
-    typed: str = ""
-    """to be typed before it can be done"""
-    danger: bool = False
-    why_not: str = ""
-    undo: str = ""
-    """the address that takes it back, for the word after it"""
-    done: str = ""
-    """what is said afterwards"""
-    goes: str = ""
-    """where to go afterwards; `{id}` is the session in the answer"""
-
-
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose dialog it is."""
-
-    rl: Any
-    info: SessionInfo
-    seq: int | None
-    """of a checkpoint; None for the session"""
-    given: Mapping[str, str]
-    now: datetime
-
-    @property
-    def name(self) -> str:
-        """As people call it."""
-        return words.title(self.info)
-
-    @property
-    def ref(self) -> str:
-        """What one types for it."""
-        at = f"@{self.seq}" if self.seq is not None else ""
-        return f"{words.ref(self.info)}{at}"
-
-    @property
-    def api(self) -> str:
-        """Its address in the API, by the full id."""
-        at = f"@{self.seq}" if self.seq is not None else ""
-        return f"/api/sessions/{self.info.id}{at}"
-
-    @property
-    def plan(self) -> str:
-        """The hash of its state now."""
-        at = f"@{self.seq}" if self.seq is not None else ""
-        hashed: str = self.rl.plan_hash(f"{self.info.id}{at}")
-        return hashed
 
 
 def dialog(
@@ -204,8 +115,11 @@ def _rewind(asked: Asked) -> Dialog:
         return _choose_checkpoint(asked)
     gone = max(0, info.head - asked.seq)
     lines = [("conversation", f"{words.count(gone, 'step')} leave the model's view (kept)" if gone else "as it is", "")]
+    conflicts: list[str] = []
     if info.workspace:
-        lines.append(("files", *_restore_summary(asked)))
+        text, role, conflicts = _restore_summary(asked)
+        lines.append(("files", text, role))
+        lines += [("changed by somebody else", _named(conflicts), "warn")] if conflicts else []
     lines.append(("not undone", *effects_line(asked.rl, info, asked.seq)))
     options = [
         Option(value="conversation", label="the conversation"),
@@ -231,7 +145,10 @@ def _rewind(asked: Asked) -> Dialog:
         plan="" if runs else asked.plan,  # of one that runs the next step would make it another
         body={"stop": True} if runs else {},
         evidence=list(info.evidence) if runs else [],
-        fields=[Field(kind="radio", name="scope", label="What goes back?", options=options, required=True)],
+        fields=[
+            Field(kind="radio", name="scope", label="What goes back?", options=options, required=True),
+            *([_who_wins(conflicts)] if conflicts else []),
+        ],
         lines=lines,
         undo=f"/api/sessions/{info.id}/undo",
         done=f"{asked.name} is back at @{asked.seq}",
@@ -255,16 +172,43 @@ def _choose_checkpoint(asked: Asked) -> Dialog:
     )
 
 
-def _restore_summary(asked: Asked) -> tuple[str, str]:
+def _restore_summary(asked: Asked) -> tuple[str, str, list[str]]:
+    """What would be done to the files, in what role, and which of them somebody else changed."""
     try:
         report = asked.rl.restore(f"{asked.info.id}@{asked.seq}", dry_run=True)
     except RelightError as error:
-        return error.message, "warn"
-    decisions = [plan.decision for plan in report.plans.values()]
-    writes, deletes = sum(len(one.writes) for one in decisions), sum(len(one.deletes) for one in decisions)
-    conflicts = sum(len(one.conflicts) for one in decisions)
+        return error.message, "warn", []
+    decisions = {root: plan.decision for root, plan in report.plans.items()}
+    writes = sum(len(one.writes) for one in decisions.values())
+    deletes = sum(len(one.deletes) for one in decisions.values())
     text = f"{writes} written, {deletes} deleted; a safety snapshot comes first"
-    return text + (f"; {conflicts} changed by somebody else" if conflicts else ""), "warn" if conflicts else ""
+    found = [
+        ("" if len(decisions) == 1 else f"{root}:") + one.path.decode("utf-8", "backslashreplace")
+        for root, decision in decisions.items()
+        for one in decision.conflicts
+    ]
+    return text, "warn" if found else "", found
+
+
+def _named(paths: list[str]) -> str:
+    more = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
+    return ", ".join(paths[:_PATHS]) + more
+
+
+def _who_wins(paths: list[str]) -> Field:
+    """Where files were changed by somebody else since: nothing goes back before it is said who wins."""
+    which = f"{words.count(len(paths), 'file')} that somebody else changed"
+    return Field(
+        kind="radio",
+        name="choice",
+        label=f"And {which}?",
+        required=True,
+        when=("files", "both"),
+        options=[
+            Option(value="theirs", label="leave them as they are on disk"),
+            Option(value="ours", label="put them back too; the safety snapshot keeps what is there now"),
+        ],
+    )
 
 
 def _restore(asked: Asked) -> Dialog:
@@ -365,8 +309,8 @@ def _send(asked: Asked) -> Dialog:
         path=f"/api/sessions/{asked.info.id}/send",
         exact=asked.info.question or "" if waiting else "",
         fields=[_answer(asked, waiting=waiting)],
-        why_not="it is archived" if asked.info.status == "archived" else "",
-        done=f"sent to {asked.name}",
+        why_not="it is archived" if asked.info.status == "archived" else words.no_words(asked.info),
+        done=f"{'answered' if waiting else 'sent to'} {asked.name}",
     )
 
 
@@ -487,22 +431,40 @@ def _label(asked: Asked) -> Dialog:
 
 
 def _settle(asked: Asked) -> Dialog:
+    """Of one call; the first in doubt where none is named."""
     wanted = asked.given.get("call", "")
-    call = next((one for one in asked.rl.load(asked.info.id).calls if one.id == wanted and one.in_doubt), None)
-    told = f"{call.name} began at @{call.intent_seq} and is not known to have ended." if call is not None else ""
+    doubts = [one for one in asked.rl.load(asked.info.id).calls if one.in_doubt]
+    call = next((one for one in doubts if one.id == wanted or not wanted), None)
+    if call is None:
+        return Dialog(
+            title=f"Settle a call of {asked.name}",
+            confirm="Settle",
+            happens="Say what became of a call of which nobody knows whether it took effect.",
+            kept="Nothing happens yet.",
+            back="Look at the tool calls of the session.",
+            command=shlex.join(["relight", "can-resume", words.ref(asked.info)]),
+            path=f"/api/sessions/{asked.info.id}/settle",
+            why_not="this call is not in doubt any more" if wanted else "no call is in doubt any more",
+        )
+    more = f" {len(doubts) - 1} more are in doubt." if len(doubts) > 1 else ""
     return Dialog(
-        title=f"Settle a call of {asked.name}",
+        title=f"Settle {call.name} of {asked.name}",
         confirm="Settle",
-        happens=f"{told} Say what became of it; it is not run by this.",
+        happens=f"{call.name} began at @{call.intent_seq} and is not known to have ended. Say what became of it, or let"
+        f" it run again: then it runs when the session goes on.{more}",
         kept="What you say is its result, marked as written by a person.",
-        back="A rewind to before the call.",
-        command=f"relight settle {shlex.quote(words.ref(asked.info))} {shlex.quote(wanted)} --result TEXT",
+        back="To take it back, rewind to before the call; what it did outside stays done.",
+        command=shlex.join(["relight", "settle", words.ref(asked.info), call.id]),
         path=f"/api/sessions/{asked.info.id}/settle",
         plan=asked.rl.plan_hash(asked.info.id),
-        body={"call": wanted},
-        fields=[Field(kind="text", name="result", label="Its result, as the model will read it", required=True)],
-        exact=shortened(repr(call.arguments), 4000) if call is not None else "",
-        why_not="" if call is not None else "this call is not in doubt any more",
+        body={"call": call.id},
+        fields=[
+            Field(kind="box", name="retry", label="it did not take effect: run it again"),
+            Field(
+                kind="text", name="result", label="Its result, as the model will read it", required=True, unless="retry"
+            ),
+        ],
+        exact=shortened(json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str), 4000),
         done=f"settled in {asked.name}",
     )
 

@@ -9,6 +9,7 @@ import msgspec
 
 from relight import wording as words
 from relight.inert import one_line, shortened
+from relight.journal.answering import answered_by
 from relight.journal.approving import asks_approval
 from relight.model.call import Call
 from relight.model.info import ResumePlan, SessionInfo
@@ -179,22 +180,11 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
     live, archived = info.status in LIVE, info.status == "archived"
     running = "it is running; stop it first" if live else ""
     over = "it is archived: only fork and export are left" if archived else ""
-    waiting = info.status == "waiting"
-    approves = waiting and asks_approval(info.question, info.asking)
     no_step = "" if info.seq else "it has no step yet"
     resume = over or (f"it is running: {info.evidence[0]}" if live and info.evidence else running)
     resume = resume or ("" if info.command else "relight does not know how to start it: run your program again")
     return [
-        Action(verb="approve", label="Approve…", href=f"{at}/approve", primary=approves)
-        if approves
-        else Action(
-            verb="send",
-            label="Answer…" if waiting else "Send…",
-            href=f"{at}/send",
-            why_not=over,
-            primary=waiting,
-        ),
-        *([Action(verb="deny", label="Refuse…", href=f"{at}/deny")] if approves else []),
+        *_answering(info, at, over),
         Action(
             verb="resume",
             label="Resume…",
@@ -218,6 +208,21 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
         Action(verb="export", label="Export…", href=f"{at}/export", why_not=no_step),
         Action(verb="remove", label="Remove…", href=f"{at}/remove", why_not=running),
     ]
+
+
+def _answering(info: SessionInfo, at: str, over: str) -> list[Action]:
+    """How one speaks to it: decide, settle, answer or send; where nobody would read it, who has to answer instead."""
+    waiting, has_command = info.status == "waiting", info.command is not None
+    approval = asks_approval(info.question, info.asking)
+    how = answered_by(info.agent, info.question, approval=approval, has_command=has_command, open_calls=info.in_doubt)
+    if waiting and how == "approval":
+        approve = Action(verb="approve", label="Approve…", href=f"{at}/approve", primary=True)
+        return [approve, Action(verb="deny", label="Refuse…", href=f"{at}/deny")]
+    if waiting and how == "settling":
+        return [Action(verb="settle", label="Settle…", href=f"{at}/settle", primary=True)]
+    label = "Answer…" if waiting else "Send…"
+    nobody = words.no_words(info)
+    return [Action(verb="send", label=label, href=f"{at}/send", why_not=over or nobody, primary=waiting and not nobody)]
 
 
 def call_rows(calls: list[Call]) -> list[CallRow]:

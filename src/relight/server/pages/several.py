@@ -15,7 +15,7 @@ from relight.errors import NotFound
 from relight.inert import one_line, shortened
 from relight.model.info import SessionInfo
 from relight.server.api.several import MOST, finished, stopped_alike
-from relight.server.pages.dialogs import Dialog, Field, Option
+from relight.server.pages.dialog_values import Dialog, Field, Option
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
