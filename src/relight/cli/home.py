@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from relight.cli.door import Door
-from relight.cli.list import strip_lines
+from relight.cli.list import STRIP, strip_lines
 from relight.cli.look import Line, Span
 from relight.cli.table import Fact, facts
 from relight.inert import one_line
@@ -27,10 +27,11 @@ def home(door: Door) -> int:
     """Print the strip with the cure of each, then the commands."""
     console, look, now = door.console, door.console.out, door.now()
     with door.opened() as rl:
-        needing, counts = rl.attention(), rl.counts()
+        found, counts = rl.needing(most=STRIP), rl.counts()
+    needing = found.sessions
     lines: list[Line] = []
     if needing:
-        lines += strip_lines(needing, now=now, look=look)
+        lines += strip_lines(needing, found.total, now=now, look=look)
         lines += [*facts([_cure(info, now) for info in needing[:_CURES]], look), []]
     elif sum(counts.values()):
         lines += [[Span("nothing needs you", "ok")], []]

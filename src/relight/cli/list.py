@@ -58,8 +58,11 @@ class Listing(NamedTuple):
     total: int
     filtered: bool
     needing: list[SessionInfo]
+    """the most urgent of those that need somebody"""
     kept: Kept | None = None
     """finished long ago and still there, because nobody set a retention policy; None where somebody did"""
+    needing_total: int = 0
+    """how many need somebody; never fewer than are in `needing`"""
 
 
 class Filters(NamedTuple):
@@ -170,6 +173,7 @@ def gather(rl: Relight, filters: Filters, sort: str, everything: bool, most: int
             break
     if not filters.any and most is not None:
         matching = sum(counts.values()) - archived
+    found = rl.needing(most=STRIP)
     return Listing(
         shown=_sorted(kept, sort)[:most],
         matching=matching,
@@ -177,7 +181,8 @@ def gather(rl: Relight, filters: Filters, sort: str, everything: bool, most: int
         archived=archived,
         total=sum(counts.values()),
         filtered=filters.any,
-        needing=rl.attention(),
+        needing=found.sessions,
+        needing_total=found.total,
         kept=rl.kept_longer_than(LONG_DAYS) if not rl.retention.is_set else None,
     )
 
@@ -201,7 +206,7 @@ def _screen(listing: Listing, door: Door) -> list[Line]:
 
 def lines_of(listing: Listing, *, now: datetime, look: Look, here: str) -> list[Line]:
     """The strip, then the table in two groups."""
-    strip = strip_lines(listing.needing, now=now, look=look)
+    strip = strip_lines(listing.needing, listing.needing_total, now=now, look=look)
     if not listing.shown:
         return strip
     mine = [info for info in listing.shown if where(info) == here]
@@ -214,13 +219,13 @@ def lines_of(listing: Listing, *, now: datetime, look: Look, here: str) -> list[
     return [*strip, *([[]] if strip else []), *table(_COLUMNS, rows, look)]
 
 
-def strip_lines(needing: list[SessionInfo], *, now: datetime, look: Look) -> list[Line]:
+def strip_lines(needing: list[SessionInfo], total: int, *, now: datetime, look: Look) -> list[Line]:
     """What needs a person, at most five, on one line or as few as it takes."""
     if not needing:
         return []
     items = [_strip_item(info, now, look) for info in needing[:STRIP]]
-    if len(needing) > STRIP:
-        items.append([Span(f"and {len(needing) - STRIP} more", "dim")])
+    if (total := max(total, len(needing))) > STRIP:
+        items.append([Span(f"and {total - STRIP:,} more", "dim")])
     lines: list[Line] = [[Span("needs you", "bold")]]
     used = len("needs you")
     for item in items:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 import msgspec
 
@@ -24,7 +24,7 @@ from relight.journal.lineage import stretches
 from relight.journal.resuming import plan_hash, plan_resume, plan_unreadable
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint
-from relight.model.info import AttentionKind, FilesState, Reason, ResumePlan, SessionInfo
+from relight.model.info import FilesState, Reason, ResumePlan, SessionInfo
 from relight.model.policy import NO_ALLOWANCE, Allowance, Policy
 from relight.model.status import LIVE, Status
 from relight.model.tombstone import Tombstone
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         drilling,
         exporting,
         launching,
+        needing,
         operating,
         overseeing,
         restoring,
@@ -53,7 +54,7 @@ else:
     bundling, comparing, exporting, restoring = map(Later, ("bundling", "comparing", "exporting", "restoring"))
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
     unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
-    drilling, retaining = map(Later, ("drilling", "retaining"))
+    drilling, needing, retaining = map(Later, ("drilling", "needing", "retaining"))
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,14 +148,14 @@ class Reading:
             shown += 1
             yield info
 
-    def attention(self, *, newest: int = 200) -> list[SessionInfo]:
-        """Those of the newest unfinished or badly ended sessions that need someone, most urgent first."""
-        query = Query(statuses=frozenset({"waiting", "failed", "halted", "terminated", "working", "spawning"}))
-        records = islice(listing.every_session(self._context.store, query), newest)
-        infos = [listing.info_of(self._context, record) for record in records]
-        order = get_args(AttentionKind)
-        found = [(order.index(info.attention.kind), info) for info in infos if info.attention is not None]
-        return [info for _, info in sorted(found, key=lambda pair: pair[0])]
+    def attention(self, *, most: int = 200) -> list[SessionInfo]:
+        """The sessions that need someone, most urgent first: all that wait, are halted or run and are quiet or lost,
+        and of those that failed or were stopped the newest `most` each."""
+        return self.needing(most=most).sessions
+
+    def needing(self, *, most: int = 200) -> needing.Needing:
+        """How many sessions need someone, exactly and by kind, with the most urgent of them."""
+        return needing.needing(self._context, most=most)
 
     def counts(self) -> dict[Status, int]:
         """How many sessions there are, by stored status."""

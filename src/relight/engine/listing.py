@@ -12,7 +12,7 @@ from relight.engine.context import Context
 from relight.engine.opening import evidence_of
 from relight.engine.reading import Found
 from relight.journal.codec import VERSION
-from relight.journal.describe import describe
+from relight.journal.describe import QUIET_SECONDS, describe
 from relight.model.checkpoint import Checkpoint, at, shown_snapshot
 from relight.model.info import Attention, SessionInfo
 from relight.model.session import Head, Identity
@@ -42,7 +42,7 @@ def info_of(context: Context, found: Found | Record, *, tree: bool = False) -> S
         return _broken(context, found.identity)
     head = found.head
     evidence = evidence_of(context, head)
-    if head.status in LIVE:
+    if head.status in LIVE and evidence.now_us - head.updated_us > QUIET_SECONDS * 1e6:  # sooner nobody calls it quiet
         evidence = msgspec.structs.replace(evidence, gaps_us=_gaps(context, head))
     if tree:
         evidence = msgspec.structs.replace(evidence, cost_tree=_tree_cost(context, found.identity, head))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -137,10 +136,9 @@ def _pairs(labels: list[str]) -> dict[str, str]:
 @get(router, "/api/attention", model=AttentionPage)
 def attention(request: Request, served: Served) -> Response:
     """How many sessions need somebody, and the most urgent."""
-    infos = served.rl.attention()
-    kinds = Counter(info.attention.kind for info in infos if info.attention is not None)
-    items = [session_document(info) for info in infos[:_ATTENTION]]
-    return answer(request, {"total": len(infos), "counts": dict(kinds), "items": items})
+    found = served.rl.needing(most=_ATTENTION)
+    items = [session_document(info) for info in found.sessions[:_ATTENTION]]
+    return answer(request, {"total": found.total, "counts": found.counts, "items": items})
 
 
 @get(router, "/api/sessions/{ref}", model=SessionDocument, errors=(404, 409))

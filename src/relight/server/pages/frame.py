@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 STRIP: Final = 5
 _NEEDS: Final = 70
+_LOOKED: Final = 200
+"""failed and stopped sessions among which those that stopped alike are looked for"""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,13 +77,13 @@ def need_of(info: SessionInfo, now: datetime) -> Need:
 
 def frame_of(rl: Relight, now: datetime) -> Frame:
     """For one answer."""
-    needing = rl.attention()
-    store = rl.store
+    found = rl.needing(most=_LOOKED)
+    needing, store = found.sessions, rl.store
     url = store.url
     kind = url.partition(":")[0]
     return Frame(
         needs=[need_of(info, now) for info in needing[:STRIP]],
-        more=max(0, len(needing) - STRIP),
+        more=max(0, found.total - STRIP),
         total=sum(rl.counts().values()),
         store=kind,
         durable=store.durability == "power-loss",

@@ -11,11 +11,12 @@ import msgspec
 from relight import wording as words
 from relight.inert import one_line, shortened
 from relight.model.checkpoint import at
-from relight.model.info import SessionInfo
+from relight.model.info import AttentionKind
 from relight.server.pages.frame import Need, need_of, promise
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
+    from relight.engine.needing import Needing
     from relight.engine.overseeing import Held
     from relight.engine.queueing import QueueInfo, WorkerInfo
     from relight.server.stories import Resumed
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
 LEASES: Final = 1000
 QUARANTINE: Final = "Quarantine"
 _SHOWN: Final = 100
+SHOWN: Final = 50
+"""of what needs somebody, under one heading"""
 _SOON_DAYS: Final = 30
 _QUIET_SECONDS: Final = 300.0
 BAR_WIDTH: Final = 900
@@ -179,39 +182,54 @@ def shown_leases(rows: list[LeaseRow]) -> tuple[list[LeaseRow], list[tuple[str, 
     return abnormal[:_SHOWN], rest.most_common(20)
 
 
-def needs_by_kind(infos: list[SessionInfo], now: datetime) -> dict[str, list[Need]]:
-    """What wants somebody, under the operator's headings."""
-    heads = {
-        "stuck": "Stuck or lost",
-        "terminated": "Stuck or lost",
-        "in_doubt": "In doubt",
-        "waiting": "Waiting",
-        "corrupt": "Damaged",
-        "failed": "Failed",
-        "halted": "Halted",
-        "quiet": "Quiet",
-    }
-    found: dict[str, list[Need]] = {}
-    for info in infos:
+class Needs(msgspec.Struct, frozen=True, kw_only=True):
+    """Those under one heading."""
+
+    number: int
+    """all of them"""
+    shown: list[Need]
+
+
+HEADS: Final[dict[AttentionKind, str]] = {
+    "stuck": "Stuck or lost",
+    "terminated": "Stuck or lost",
+    "in_doubt": "In doubt",
+    "waiting": "Waiting",
+    "corrupt": "Damaged",
+    "failed": "Failed",
+    "halted": "Halted",
+    "quiet": "Quiet",
+}
+
+
+def needs_by_kind(found: Needing, now: datetime) -> dict[str, Needs]:
+    """What wants somebody, under the operator's headings. The numbers are those of every other page."""
+    shown: dict[str, list[Need]] = {}
+    numbers: Counter[str] = Counter()
+    for kind, number in found.counts.items():
+        numbers[HEADS[kind]] += number
+    for info in found.sessions:
         if info.attention is not None:
             kept = info.attention.kind == "halted" and info.failure is not None  # the same failure again and again
-            head = QUARANTINE if kept else heads[info.attention.kind]
-            found.setdefault(head, []).append(need_of(info, now))
-    return found
+            head = QUARANTINE if kept else HEADS[info.attention.kind]
+            if kept:
+                numbers[QUARANTINE] += 1
+                numbers[HEADS["halted"]] -= 1
+            shown.setdefault(head, []).append(need_of(info, now))
+    return {head: Needs(number=numbers[head], shown=needs[:SHOWN]) for head, needs in shown.items()}
 
 
-def summary(
-    counts: dict[Any, int], needs: dict[str, list[Need]], workers: int, oldest: float | None
-) -> tuple[str, bool]:
+def summary(counts: dict[Any, int], needs: dict[str, Needs], workers: int, oldest: float | None) -> tuple[str, bool]:
     """One sentence, and whether all is well."""
-    stuck = len(needs.get("Stuck or lost", ())) + len(needs.get("Damaged", ()))
+    number = {head: one.number for head, one in needs.items()}
+    stuck = number.get("Stuck or lost", 0) + number.get("Damaged", 0)
     well = not stuck
     told = "Nothing stuck." if well else f"{stuck} stuck, lost or damaged."
     parts = [words.count(workers, "worker")] if workers else []
     parts.append(f"{counts.get('working', 0) + counts.get('spawning', 0)} working")
     queued = counts.get("queued", 0)
     parts.append(f"{queued} queued" + (f", oldest {words.lasting(oldest)}" if queued and oldest is not None else ""))
-    parts.append(f"{len(needs.get('In doubt', ()))} in doubt")
+    parts.append(f"{number.get('In doubt', 0)} in doubt")
     return f"{told} {' · '.join(parts)}", well
 
 

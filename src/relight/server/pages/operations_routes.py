@@ -50,8 +50,8 @@ def add(router: APIRouter, site: Site) -> None:
 
 def _now(site: Site) -> dict[str, Any]:
     rl, now = site.rl, site.now()
-    needing = rl.attention(newest=1000)
-    needs = operations.needs_by_kind(needing, now)
+    found = rl.needing(most=operations.SHOWN)
+    needing, needs = found.sessions, operations.needs_by_kind(found, now)
     leases = operations.lease_rows(rl.leases(most=operations.LEASES), now)
     shown, rest = operations.shown_leases(leases)
     workers = operations.worker_rows(rl.workers())
