@@ -178,7 +178,7 @@ def test_a_fork_a_rewind_and_its_undo(desk: Desk, client: TestClient) -> None:
         "fix-login",
         "other",
     ]
-    assert Answer(client.get("/api/sessions/fix-login")).status == 404
+    assert Answer(client.get("/api/sessions/fix-login")).status == 410
 
 
 def test_an_answer_a_settlement_a_label_and_an_archive(desk: Desk, client: TestClient) -> None:

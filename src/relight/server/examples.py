@@ -23,7 +23,7 @@ _NAMED: Final[Mapping[str, Any]] = {
     "durability_text": "every acknowledged step survives a power cut",
     "handle": None,
     "head": 206,
-    "hints": ["relight resume fix-login"],
+    "hints": ["POST /api/sessions/fix-login/resume"],
     "key": None,
     "model": None,
     "name": "fix-login",

@@ -14,6 +14,7 @@ from starlette.responses import Response
 
 from relight.errors import Corrupt, NotFound, RelightError, UsageError
 from relight.refusals import Unauthorised
+from relight.server.doors import spoken, told, without_flags
 from relight.server.logs import LOG
 
 MEDIA: Final = "application/problem+json"
@@ -47,6 +48,11 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     detail: str
     evidence: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
+    """as HTTP says them: requests and members, no verb and no flag of the command line"""
+    commands: tuple[str, ...] = ()
+    """to be run in a terminal on the machine of the server, where no request can do it"""
+    terminal: tuple[str, ...] = ()
+    """all hints as the command line has them, for a person at a page"""
     more: Mapping[str, Any] = {}
 
     @property
@@ -64,6 +70,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
             "code": self.code,
             "evidence": list(self.evidence),
             "hints": list(self.hints),
+            **({"commands": list(self.commands)} if self.commands else {}),
             **self.more,
         }
 
@@ -88,9 +95,22 @@ def problem_of(error: RelightError, **more: Any) -> Problem:
     status = 409 if isinstance(error, Corrupt) else error.http_status
     if status == 500:
         status = 409  # the program under relight failed; the request was fine and nothing changed
+    worded = told(error.hints)
     return Problem(
-        status=status, code=error.code, detail=error.message, evidence=error.evidence, hints=error.hints, more=more
+        status=status,
+        code=error.code,
+        detail=detail_of(error),
+        evidence=tuple(line for line in error.evidence if not line.lstrip().startswith("hint:")),
+        hints=worded.hints,
+        commands=worded.commands,
+        terminal=error.hints,
+        more=more,
     )
+
+
+def detail_of(error: RelightError) -> str:
+    """What happened, without words that only the command line knows."""
+    return spoken(error.message) or without_flags(error.message)
 
 
 def answer_problem(request: Request, problem: Problem) -> Response:

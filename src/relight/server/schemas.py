@@ -25,7 +25,7 @@ class Page(BaseModel, Generic[T]):
 
 
 class ProblemDocument(BaseModel):
-    """What went wrong (RFC 9457), with our stable code, evidence lines and hints that can be pasted."""
+    """What went wrong (RFC 9457), with our stable code, evidence lines and hints."""
 
     type: str = Field(examples=["urn:relight:problem:RL-2001"])
     title: str = Field(examples=["not found"])
@@ -33,7 +33,14 @@ class ProblemDocument(BaseModel):
     detail: str = Field(examples=["no session answers to 'fix-logn'"])
     code: str = Field(examples=["RL-2001"])
     evidence: list[str] = Field(examples=[[]])
-    hints: list[str] = Field(examples=[["relight list --all"]])
+    hints: list[str] = Field(
+        description="what to do about it, in the words of this interface", examples=[["GET /api/sessions"]]
+    )
+    commands: list[str] = Field(
+        default=[],
+        description="what to do about it in a terminal on the machine of the server, where no request can; to be run",
+        examples=[["a new link: relight serve --link"]],
+    )
     plan: dict[str, Any] | None = Field(
         default=None, description="the plan as it is now, where the one shown has moved"
     )

@@ -45,7 +45,7 @@ def healthz(served: Served) -> Response:
         sessions = sum(served.rl.counts().values())
     except StoreError as error:
         said = "the store is damaged" if isinstance(error, Corrupt) else "the store does not answer"
-        return Problem(status=503, code=error.code, detail=said, hints=("relight doctor",)).response()
+        return Problem(status=503, code=error.code, detail=said, commands=("relight doctor",)).response()
     document = {"ok": True, **_store(served.rl), "version": version("relight"), "sessions": sessions}
     return Response(encoded(document), media_type="application/json")
 

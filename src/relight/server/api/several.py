@@ -23,6 +23,7 @@ from relight.server.acting import Done
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Short
 from relight.server.guard import principal_of
+from relight.server.problems import detail_of
 from relight.server.routes import answer, get, page_document, post
 from relight.server.schemas import AlikeDocument, FinishedPage, Page, SeveralDocument
 from relight.server.service import Served, Service
@@ -103,7 +104,7 @@ def _each(
             shown = body.plans.get(session)
             served.acting.act(who, verb, session, lambda rl: do(rl, session), asked={}, why=body.why, shown=shown)
         except RelightError as error:
-            return {"session": session, "done": False, "detail": error.message, "code": error.code}
+            return {"session": session, "done": False, "detail": detail_of(error), "code": error.code}
         return {"session": session, "done": True, "detail": "", "code": None}
 
     def all_of_them(_: Relight) -> Done:

@@ -112,7 +112,7 @@
       return;
     }
     problem.hidden = false;
-    const hints = (got.document.hints ?? []).map((hint) => `\nhint: ${hint}`).join("");
+    const hints = [...(got.document.hints ?? []), ...(got.document.commands ?? [])].map((hint) => `\nhint: ${hint}`).join("");
     const other = got.document.code === "RL-6007" ? "The first request may have been done, and this is another one. Look at the session; pressing again does this one too.\n" : "";
     problem.textContent = `${other}${got.document.detail ?? "refused"} (${got.document.code ?? got.status})${hints}`;
     if (got.status < 500 && got.document.code !== "RL-6008") key += "+"; // answered, and not done: the next press is another request
