@@ -8,7 +8,7 @@ from relight.cli.look import Span
 from relight.cli.table import Fact, facts
 from relight.engine.supervise import Ended
 from relight.inert import one_line
-from relight.journal.approving import cure_of
+from relight.journal.approving import as_asked, cure_of
 from relight.journal.limiting import is_limit
 from relight.model.info import FilesState, SessionInfo
 from relight.model.status import headline
@@ -44,7 +44,7 @@ def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
     if info.said:
         entries.append(Fact("said", f'"{one_line(info.said)}"'))
     if info.question:
-        entries.append(Fact("asks", one_line(info.question), "waiting"))
+        entries.append(Fact("asks", one_line(as_asked(info.question)), "waiting"))
     failed = info.failure is not None and not is_limit(info.failure)
     for line in (info.failure.text if failed and info.failure is not None else "").splitlines()[-5:]:
         entries.append(Fact("stderr" if not any(one.name == "stderr" for one in entries) else "", one_line(line)))

@@ -22,6 +22,7 @@ from relight.cli.verb import json_flag, ref_argument, verb
 from relight.cli.words import status_word
 from relight.engine.documents import call_document, session_document
 from relight.inert import one_line
+from relight.journal.approving import as_asked
 from relight.journal.formats.registry import detect
 from relight.model.call import Call
 from relight.model.info import FilesState, ResumePlan, SessionInfo
@@ -170,7 +171,7 @@ def _facts(found: Shown, now: datetime) -> list[Fact]:
     info, plan = found.info, found.plan
     saved = f"saved {lasting(seconds_between(info.saved_at, now) or 0)} ago" if info.saved_at else "no step yet"
     entries = [
-        Fact("asks", one_line(info.question or ""), "waiting"),
+        Fact("asks", _asks(info, now), "waiting"),
         Fact("task", one_line(info.task or "")),
         Fact("doing", now_text(info, now) if info.doing is not None else ""),
         Fact("queue", _line(info, now)),
@@ -204,6 +205,15 @@ def _line(info: SessionInfo, now: datetime) -> str:
     wants = f"for a worker with {', '.join(info.wants)}" if info.wants else ""
     wakes = f"not before {moment(info.wake_at, now)}" if info.wake_at is not None else ""
     return ", ".join(one for one in (info.queue, priority, wants, wakes) if one)
+
+
+def _asks(info: SessionInfo, now: datetime) -> str:
+    """The question, what may be answered, and until when somebody may."""
+    if not info.question:
+        return ""
+    choices = f"  ({' | '.join(info.asking.choices)})" if info.asking is not None and info.asking.choices else ""
+    until = f"  until {moment(info.wake_at, now)}" if info.status == "waiting" and info.wake_at is not None else ""
+    return one_line(f"{as_asked(info.question)}{choices}{until}")
 
 
 def _why(info: SessionInfo) -> str:
@@ -302,6 +312,12 @@ def _document(found: Shown, *, verbose: bool) -> dict[str, Any]:
     more = {
         key: getattr(found.info, key) for key in ("directory", "command", "question", "said", "message_count", "turns")
     }
+    more["choices"] = found.info.asking.choices if found.info.asking is not None else []
     calls = [call_document(call) for call in found.loaded.calls]
-    parts = {"messages": found.loaded.messages, "calls": calls, "state": found.loaded.state}
+    parts = {
+        "messages": found.loaded.messages,
+        "calls": calls,
+        "state": found.loaded.state,
+        "partials": found.loaded.partials,
+    }
     return {**document, **more, **parts, "files": msgspec.to_builtins(found.files)}

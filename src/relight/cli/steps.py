@@ -16,6 +16,7 @@ from relight.cli.look import Line, Look, Role, Span
 from relight.cli.plaintext import cells, cut, pad
 from relight.engine.tailing import Event
 from relight.inert import one_line
+from relight.journal.approving import as_asked
 from relight.journal.formats.registry import detect
 from relight.model.status import headline
 from relight.model.view import Call, Message, Reason, Result, Text
@@ -176,7 +177,7 @@ class Narrator:
             return []
         status, reason = change["status"], change["reason"]
         why = f": {headline(reason)}" if reason else ""
-        text = f"asks: {change['question']}" if change["question"] else f"{status}{why}"
+        text = f"asks: {as_asked(change['question'])}" if change["question"] else f"{status}{why}"
         return [Row(event.seq, event.at, "status", text, _VERDICT_MARKS.get(status, ""), notable=True)]
 
     def _rest(self, event: Event) -> list[Row]:

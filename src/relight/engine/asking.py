@@ -34,10 +34,6 @@ _LONGEST_SECONDS: Final = 1e9
 _MOST_CHOICES: Final = 100
 
 
-class WaitInTool(UsageError):
-    """`s.wait` inside a tool: whatever the tool did before would be done again after the answer."""
-
-
 def wait(
     session: Session, question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any
 ) -> Any:
@@ -86,10 +82,11 @@ def _refuse_inside(session: Session) -> None:
     if session._running:
         slots = [session._recorder.fold.slot(*place) or place[1] for place in session._running]
         names = ", ".join(sorted(one if isinstance(one, str) else one.site.name for one in slots))
-        raise WaitInTool(
+        session._misused = UsageError(
             f"s.wait was called while {names} is running: after the answer it would have to run again, with everything "
             "it did before. To ask a person before a tool runs, declare it @relight.tool(approve=True)"
         )
+        raise session._misused
 
 
 def _used(session: Session, slot: str, answer: Any) -> Any:

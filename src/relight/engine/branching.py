@@ -53,6 +53,8 @@ def fork(
         created_us=context.clock.now_us(),
         workspace=workspace if workspace is not None else found.identity.workspace,
         directory=moved_directory(found.identity, workspace or {}),
+        model=found.identity.model_at(seq),
+        models=[one for one in found.identity.models if one[0] < seq],
         place=None,  # it stands in no line unless it is put there
         stop_attempt=None,
         # whoever forks a session from a bundle has decided to go on with it; its parent's calls are not run here

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from relight.engine.asking import WaitInTool, approved, denial_of
+from relight.engine.asking import approved, denial_of
 from relight.engine.executions import Execution
 from relight.engine.program import Execute, Outcomes, Program
 from relight.engine.settling import settling_outcome
@@ -101,10 +101,10 @@ def _run(execution: Execution, session: Session, slot: Slot, tool: Tool, argumen
     request = execution.request = Execute(tool.run, partial(tool.call, arguments, slot.key), late=late)
     try:
         returned = yield request
-    except WaitInTool as error:  # the model cannot mend it: the call is closed, and whoever wrote the tool is told
-        _finish(session, slot, "error", f"it stopped where it asked a person: {error}")
-        raise
     except Exception as error:
+        if error is session._misused:  # the model cannot mend it: the call is closed, and the tool's author is told
+            _finish(session, slot, "error", f"it stopped where it asked a person: {error}")
+            raise
         content, status = _failed(error)
     else:
         content, status = _kept(returned)

@@ -12,7 +12,7 @@ import os
 import shlex
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -108,10 +108,15 @@ def settle_workspace(
 
 
 def fitted(
-    context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str], moments: str | float
+    context: Context,
+    identity: Identity,
+    workspace: str | os.PathLike[str] | Mapping[str, str] | None,
+    moments: str | float | None,
 ) -> Identity:
-    """With these roots and moments; an unusable root is refused here, before anything is written down."""
-    wanted = msgspec.structs.replace(housed(context, identity, workspace), snapshot=check_moments(moments))
+    """With these roots and moments, or those it has; an unusable root is refused before anything is written down."""
+    wanted = housed(context, identity, workspace) if workspace is not None else identity
+    if moments is not None:
+        wanted = msgspec.structs.replace(wanted, snapshot=check_moments(moments))
     if wanted.workspace == identity.workspace:
         return wanted
     try:
@@ -121,6 +126,12 @@ def fitted(
             error.hints = (f"make it first: mkdir -p {shlex.quote(error.path)}",)
         raise
     return wanted
+
+
+def placement_changes(before: Identity, wanted: Identity) -> dict[str, Any]:
+    """What `fitted` changed, by field."""
+    fields = ("workspace", "pools", "snapshot")
+    return {name: getattr(wanted, name) for name in fields if getattr(wanted, name) != getattr(before, name)}
 
 
 def housed(context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str]) -> Identity:

@@ -39,6 +39,7 @@ from relight.engine.opening import (
 )
 from relight.engine.reading import Found
 from relight.engine.recorder import Recorder
+from relight.engine.reopening import options_taken, record_options, with_options
 from relight.engine.resetting import reset_to
 from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, NotResumable, RelightError
 from relight.forking import begins_anew
@@ -336,10 +337,18 @@ class Joint:
         refuse_untrusted(found)
         if may_create:
             gate(found)
+            found = self._with_options(found)
             if self._workspace is not None:
                 found = files_of.settle_workspace(context, found, self._workspace, self._moments)
         self._recorder = recorder_for(context, found)
         return self._recorder
+
+    def _with_options(self, found: Found) -> Found:
+        """What the framework's user says about the session counts from the next step on."""
+        said = {what: one for what, one in self._fields.items() if what != "directory"}
+        changed = options_taken(found.identity, said, seq=found.whole_head().seq)
+        record_options(self._context, found.identity.id, changed)
+        return Found(identity=with_options(found.identity, changed), head=found.head, seq=found.seq)
 
     def _named(self) -> Found | None:
         """By its name alone: a name comes from whoever uses the framework, and may be another session's id."""

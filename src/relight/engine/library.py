@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         launching,
         operating,
         recovering,
+        reopening,
         restoring,
         retaining,
         session,
@@ -59,6 +60,7 @@ else:
     session, starting, stopping, supervise = map(Later, ("session", "starting", "stopping", "supervise"))
     supervise_agent, sweeping, unbundling = map(Later, ("supervise_agent", "sweeping", "unbundling"))
     joining, launching, retaining, shown = map(Later, ("joining", "launching", "retaining", "shown"))
+    reopening = Later("reopening")
 
 
 __all__ = ["Loaded", "Relight"]
@@ -83,7 +85,7 @@ class Relight(Queueing):
         labels: Mapping[str, str] | None = None,
         metadata: Mapping[str, Any] | None = None,
         workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
-        snapshot: str | float = "step",
+        snapshot: str | float | None = None,
         lease_seconds: float | None = None,
         budget: float | None = None,
         budget_tokens: int | None = None,
@@ -92,6 +94,7 @@ class Relight(Queueing):
     ) -> Session:
         """Open a session by its name or ref: new, or exactly where it stopped. `resume=False` begins anew.
 
+        Of one that exists, the options say how it goes on; another `key` or `agent` than it has is refused.
         `budget` (US dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; at one of
         them the session is halted before its next model call. Given on reopening, they take the place of the old ones.
         """
@@ -110,34 +113,44 @@ class Relight(Queueing):
             found = self._existing(check_text(name, "the name"))
         if found is None or (not resume and not handed):
             identity = opening.new_identity(context, name, fields | _here() | {"policy": limits.on(RunPolicy())})
-            if workspace is not None:
-                identity = files.fitted(context, identity, workspace, snapshot)
+            identity = files.fitted(context, identity, workspace, snapshot)
             if found is not None and found.identity.name == name:
                 opening.give_up_name(context, found)
             found = opening.create(context, identity)
+            taken = None
         else:
             opening.gate(found)
             opening.refuse_untrusted(found)
-            if workspace is not None:
-                found = files.settle_workspace(context, found, workspace, snapshot)
+            asked = fields | {"policy": limits.on(found.identity.policy)}
+            taken = reopening.take(context, found, asked, workspace, snapshot, handed=bool(handed))
+            found = taken.found
+        return self._begun(found, seconds=seconds, owner=owner, taken=taken)
+
+    def _begun(self, found: Found, *, seconds: float, owner: str | None, taken: reopening.Taken | None) -> Session:
+        """Claim a session and begin an attempt; a completed one is opened to read, and may go on with a new prompt."""
+        context = self._context
         recorder = opening.recorder_for(context, found)
+        later = partial(self._files, found)
         if recorder.head.status == "completed":
-            opening.set_policy(context, recorder, limits.on(recorder.identity.policy))
-            later = partial(self._files, found)
+            reopening.record(context, taken)
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
         opened = self._files(found)
         made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
         self._tell_continuation(made)
         try:
-            made._reopen(handed_over_by=owner)
+            made._reopen(handed_over_by=owner, note=taken.note if taken is not None else None)
         except BaseException as error:
             if opened is not None:
                 opened.close()
             if not isinstance(error, Finished):
                 raise
-            later = partial(self._files, found)  # its owner woke up and completed it
+            reopening.record(context, taken)  # its owner woke up and completed it
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
-        opening.set_policy(context, recorder, limits.on(recorder.identity.policy))
+        try:
+            reopening.record(context, taken)
+        except BaseException as error:
+            made.__exit__(type(error), error, None)  # it is ours by now: the lease is given back with the reason
+            raise
         return made
 
     def join(

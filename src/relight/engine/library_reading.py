@@ -220,7 +220,7 @@ class Reading:
         head = found.whole_head()
         chain = chain_of(self._context.store, found.identity)
         return [
-            listing.checkpoint_of_row(stretch.session, row, found.identity.model)
+            listing.checkpoint_of_row(stretch.session, row, found.identity.model_at(row.seq))
             for stretch in stretches(chain, after=0, upto=head.seq)
             for row in self._context.store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
         ]

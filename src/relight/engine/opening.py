@@ -138,6 +138,7 @@ def begin_attempt(
     status: Status = "working",
     handed_over_by: str | None = None,
     handle: str | None = None,
+    note: dict[str, Any] | None = None,
 ) -> None:
     """Claim the lease and commit the attempt. LeaseHeld where somebody else has it, QueueFull where its queue lets no
     further session work now.
@@ -169,7 +170,7 @@ def begin_attempt(
         )
         faults.point("resume.planned")
         try:
-            changes = Changes(attempt=attempt, status=StatusChange(status=status))
+            changes = Changes(attempt=attempt, status=StatusChange(status=status), note=note)
             recorder.commit("attempt", changes, claim=claim)
         except Conflict:
             refresh(context, recorder)

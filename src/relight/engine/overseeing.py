@@ -151,7 +151,7 @@ def checkpoint_rows(context: Context, found: Found, *, after: int, upto: int | N
     """The checkpoints with after < seq <= upto, wherever in the line of parents they lie."""
     newest = found.whole_head().seq
     return [
-        listing.checkpoint_of_row(stretch.session, row, found.identity.model)
+        listing.checkpoint_of_row(stretch.session, row, found.identity.model_at(row.seq))
         for stretch in stretches(
             chain_of(context.store, found.identity), after=after, upto=newest if upto is None else min(upto, newest)
         )

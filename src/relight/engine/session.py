@@ -80,6 +80,8 @@ class Session:
         """effects under way in this very attempt: not in doubt"""
         self._used: list[str] = []
         """keys of answers that the program was given; committed as used with the next step"""
+        self._misused: UsageError | None = None
+        """the error of a `wait` inside a tool: for the tool's author, not for the model"""
         self._awaits = False
         """driven from an event loop: its functions may be coroutine functions"""
         self._uncounted: str | None = None
@@ -374,11 +376,13 @@ class Session:
 
     # -- committing -------------------------------------------------------------------------------------------
 
-    def _reopen(self, handed_over_by: str | None = None) -> None:
+    def _reopen(self, handed_over_by: str | None = None, note: dict[str, Any] | None = None) -> None:
         """Begin an attempt: at opening, and where a finished session goes on with a new prompt."""
         if self._files is None and self._open_files is not None:
             self._files = self._open_files()
-        begin_attempt(self._context, self._recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by)
+        begin_attempt(
+            self._context, self._recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by, note=note
+        )
         self._context.heartbeat.keep(self._recorder)
 
     def _backoff_seconds(self, retry: Retry, failures: int) -> float:

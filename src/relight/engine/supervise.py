@@ -221,7 +221,7 @@ class Supervision:
         while True:
             exit, plain, stderr = self._live()
             if self._has_verdict(exit, plain, stderr):
-                if not self._waits_for_time():
+                if not waiting.is_time(self._context, self._head(), stop=lambda: bool(self._asked)):
                     return self._ended(exit)
                 failures, before = 0, self._claim()
                 continue
@@ -243,17 +243,6 @@ class Supervision:
                 self._write(self._stopped(exit))
                 return self._ended(exit)
             self._restarts += 1
-
-    def _waits_for_time(self) -> bool:
-        """Where its question has a time, stay until that is over or somebody has answered: should it go on then?
-
-        One that stands in a queue is woken by a worker instead.
-        """
-        head = self._head()
-        if head.status != "waiting" or head.wake_us is None or head.place is not None or self._asked:
-            return False
-        stop = waiting.wait(self._context, self._session, head.wake_us, stop=lambda: bool(self._asked))
-        return stop == "now"
 
     # -- one life ---------------------------------------------------------------------------------------------
 

@@ -271,7 +271,7 @@ class AgentSupervision(Supervision):
         transcript, recorder = life.observer.transcript, life.observer.recorder
         model = transcript.model if transcript is not None else None
         if model is not None and model != recorder.identity.model:
-            recorder.identity = msgspec.structs.replace(recorder.identity, model=model)
+            recorder.identity = recorder.identity.with_model(model, after=recorder.head.seq)
             self._context.store.update(recorder.identity)
 
     def _find_transcript(self, life: Life, surroundings: Surroundings) -> None:

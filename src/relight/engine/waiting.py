@@ -13,6 +13,7 @@ from typing import Final, Literal
 from relight.engine import listing
 from relight.engine.context import Context
 from relight.engine.reading import Found, resolve
+from relight.model.session import Head
 from relight.ports.store import Query
 
 Woken = Literal["now", "taken", "stopped"]
@@ -40,6 +41,16 @@ def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[
             if head.seq != seq and head.status == "queued":
                 return "now"  # a decision, an answer, a new prompt
         context.clock.sleep(LOOK_SECONDS)
+
+
+def is_time(context: Context, head: Head, *, stop: Callable[[], bool]) -> bool:
+    """Where a question has a time, wait until that is over or somebody has answered: does its program go on now?
+
+    False for one without a time, and for one that stands in a queue: a worker wakes it.
+    """
+    if head.status != "waiting" or head.wake_us is None or head.place is not None:
+        return False
+    return wait(context, head.session, head.wake_us, stop=stop) == "now"
 
 
 def limited_until(context: Context, found: Found, provider: str | None, account: str | None) -> int | None:

@@ -63,6 +63,13 @@ def approval_slot(asked_seq: int, call: str, tool: str, arguments: dict[str, Any
     return f"call:{asked_seq}:{call}:{digest}"
 
 
+def as_asked(question: str | None) -> str:
+    """A question as a person reads it: without the id and the digest by which a call is told from others."""
+    if not (question or "").startswith(QUESTION) or not (question or "").endswith("]"):
+        return question or ""
+    return (question or "").rpartition(" [")[0] or question or ""
+
+
 def is_about(question: str, call: str) -> bool:
     """Is it the question about this call, whatever its input?"""
     found = question.rpartition(" [")[2].removesuffix("]").rpartition(" ")

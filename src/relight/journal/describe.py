@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from relight.journal.answering import PROGRAMS, answered_by
-from relight.journal.approving import asks_approval, cure_of
+from relight.journal.approving import as_asked, asks_approval, cure_of
 from relight.model.checkpoint import at
 from relight.model.info import Attention, AttentionKind, Doing, SessionInfo
 from relight.model.lease import Instant
@@ -158,7 +158,7 @@ def _what_needs_someone(info: SessionInfo, head: Head, evidence: Evidence) -> tu
             cure = PROGRAMS.get(info.agent or "", "answer in your program")
         else:
             cure = cure_of(head.question, head.asking, name)
-        return "waiting", f"asks: {head.question or info.reason or ''}", cure
+        return "waiting", f"asks: {as_asked(head.question) or info.reason or ''}", cure
     resume = f"relight resume {name}" if info.command else "run your program again"
     if info.status == "failed":
         return "failed", headline(info.reason) or "failed", resume

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
-from relight.journal.approving import cure_of
+from relight.journal.approving import as_asked, cure_of
 from relight.model.call import OUTCOME_UNKNOWN, Call
 from relight.model.checkpoint import at
 from relight.model.info import FilesState, Reason, ResumePlan, SessionInfo
@@ -80,7 +80,7 @@ def _against(info: SessionInfo) -> list[Reason]:
         reasons.append(Reason(code="completed", text=text, cure=f"relight resume {name} PROMPT", blocks=False))
     if info.status == "waiting" and info.question:
         cure = cure_of(info.question, info.asking, name)
-        reasons.append(Reason(code="waiting", text=f"it asks: {info.question}", cure=cure, blocks=False))
+        reasons.append(Reason(code="waiting", text=f"it asks: {as_asked(info.question)}", cure=cure, blocks=False))
     return reasons
 
 

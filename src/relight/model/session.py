@@ -74,6 +74,20 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     stop_attempt: int | None = None
     """a person asked, from another machine, that this attempt ends; whoever runs it looks here"""
     created_us: int
+    models: list[tuple[int, str]] = []
+    """(seq, model): the models that were in use before this one, each up to that step; empty text: unknown"""
+
+    def model_at(self, seq: int) -> str | None:
+        """The model that was in use when this step was committed."""
+        for upto, model in self.models:
+            if seq <= upto:
+                return model or None
+        return self.model
+
+    def with_model(self, model: str | None, *, after: int) -> Identity:
+        """Another model from the step after this one on."""
+        models = [*self.models, (after, self.model or "")] if after and model != self.model else self.models
+        return msgspec.structs.replace(self, model=model, models=models)
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):

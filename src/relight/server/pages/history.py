@@ -17,6 +17,7 @@ import msgspec
 
 from relight.engine.tailing import Event
 from relight.inert import one_line, shortened
+from relight.journal.approving import as_asked
 from relight.journal.formats.registry import detect
 from relight.model.view import Call, Image, Message, Result, Text
 from relight.wording import count
@@ -211,7 +212,7 @@ class Teller:
             return
         mark, role = _VERDICTS.get(change["status"], ("", ""))
         reason = f": {one_line(change['reason'])}" if change["reason"] else ""
-        asks = f"asks: {one_line(change['question'])}" if change["question"] else ""
+        asks = f"asks: {one_line(as_asked(change['question']))}" if change["question"] else ""
         failure = change["failure"] or {}
         detail = _lines(failure.get("text")) if failure.get("text") else []
         row = Row(

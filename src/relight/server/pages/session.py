@@ -10,7 +10,7 @@ import msgspec
 from relight import wording as words
 from relight.inert import one_line, shortened
 from relight.journal.answering import answered_by
-from relight.journal.approving import asks_approval
+from relight.journal.approving import as_asked, asks_approval
 from relight.model.call import Call
 from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE, allowed
@@ -141,7 +141,7 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         role=role,
         quiet=attention is not None and attention.kind == "quiet",
         now=shortened(words.now_text(info, now), 400),
-        asks=shortened(info.question or "", 2000) if info.status == "waiting" else "",
+        asks=shortened(as_asked(info.question), 2000) if info.status == "waiting" else "",
         approves=info.status == "waiting" and asks_approval(info.question, info.asking),
         why=one_line(info.reason or "") if stopped else "",
         stderr=[shortened(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
