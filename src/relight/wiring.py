@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from relight import configuration, owned, programs
+from relight import configuration, inheritance, owned, programs
 from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
@@ -122,7 +122,8 @@ def _context(
         workspaces=cache(lambda: _tree_workspaces(store)),
         tell=_tell,
         sweep_apart=lambda: _sweep_apart(store),
-        handed=_handed(),
+        handed=inheritance.handed(os.environ),
+        took=lambda session: inheritance.took(session, os.environ),
     )
 
 
@@ -489,14 +490,6 @@ class _Hooks:
         from relight.hooks.channel import SocketHooks
 
         return SocketHooks().listen(directory, answer)
-
-
-def _handed() -> dict[str, str]:
-    """What a supervisor handed to the program it started."""
-    if os.environ.get("RELIGHT_AGENT"):
-        return {}  # a program that a coding agent runs is not the session itself
-    handed = {"session": os.environ.get("RELIGHT_SESSION"), "owner": os.environ.get("RELIGHT_OWNER")}
-    return {key: value for key, value in handed.items() if value}
 
 
 def _sweep_apart(store: Store) -> None:

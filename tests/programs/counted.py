@@ -18,7 +18,7 @@ def main(effects: str, turns: int, seconds: float) -> None:
 
     @relight.tool
     def count(call: str) -> str:
-        line = f"{os.environ['RELIGHT_SESSION']} {call} {os.environ.get('RELIGHT_WORKER', '-')}\n"
+        line = f"{os.environ['RELIGHT_PARENT']} {call} {os.environ.get('RELIGHT_WORKER', '-')}\n"
         out = os.open(effects, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
         os.write(out, line.encode())
         os.close(out)

@@ -57,6 +57,7 @@ def fork(
         models=[one for one in found.identity.models if one[0] < seq],
         place=None,  # it stands in no line unless it is put there
         stop_attempt=None,
+        spawned_by=None,
         # whoever forks a session from a bundle has decided to go on with it; its parent's calls are not run here
         labels={key: value for key, value in found.identity.labels.items() if key != IMPORTED},
     )

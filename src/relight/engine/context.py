@@ -61,7 +61,9 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """begin the sweep of the day in a process of its own, which outlives this one; nothing where a store has one
     process only"""
     handed: dict[str, str]
-    """RELIGHT_SESSION and RELIGHT_OWNER as a supervisor set them, taken by the first opening"""
+    """what this process may open as its own, taken by the first opening, and who began it; see inheritance.py"""
+    took: Callable[[str], None]
+    """this process is the program of that session from here on"""
     underway: Underway = msgspec.field(default_factory=Underway)
     """the effects that run in this process: `close` waits for their end, and nobody waits for `close`"""
 

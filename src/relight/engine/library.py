@@ -105,12 +105,11 @@ class Relight(Queueing):
         given = opening.lease_seconds_of(context.environment) if lease_seconds is None else lease_seconds
         seconds = opening.checked_seconds(given)
         limits = limiting.allowance(budget=budget, budget_tokens=budget_tokens, time_limit=time_limit)
-        handed = context.handed.pop("session", None)
-        owner = context.handed.pop("owner", None)
-        found = self._existing(handed) if handed else None
+        check_text(name, "the name")
+        found, owner = opening.take_handed(context, name)
+        handed = found is not None
         if found is None:
-            owner = None
-            found = self._existing(check_text(name, "the name"))
+            found = self._existing(name)
         if found is None or (not resume and not handed):
             identity = opening.new_identity(context, name, fields | _here() | {"policy": limits.on(RunPolicy())})
             identity = files.fitted(context, identity, workspace, snapshot)

@@ -71,7 +71,13 @@ def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) 
     """A fresh identity from checked fields; `name` is checked, None stays None."""
     if name is not None:
         check_name(name)
-    return Identity(id=context.entropy.session_id(), name=name, created_us=context.clock.now_us(), **fields)
+    return Identity(
+        id=context.entropy.session_id(),
+        name=name,
+        created_us=context.clock.now_us(),
+        spawned_by=context.handed.get("parent"),
+        **fields,
+    )
 
 
 def checked_fields(
@@ -108,6 +114,34 @@ def checked_seconds(lease_seconds: float) -> float:
 def give_up_name(context: Context, found: Found) -> None:
     """Let another session begin under this one's name; this one keeps its id."""
     context.store.update(msgspec.structs.replace(found.identity, name=None))
+
+
+def take_handed(context: Context, name: str) -> tuple[Found | None, str | None]:
+    """The session that a supervisor handed to this process, with the owner that holds it for us; None where this
+    process has none to take, took it before, or is only below the program that was meant and asks for another."""
+    session, owner = context.handed.pop("session", None), context.handed.pop("owner", None)
+    only_named = context.handed.pop("named", None) is not None
+    record = context.store.find(session) if session is not None else None
+    if record is None or session is None:
+        return None, None
+    found = Found(identity=record.identity, head=record.head, seq=None)
+    if only_named:
+        lease = found.whole_head().lease
+        is_free = lease is not None and lease.owner.id == owner
+        if name not in (found.identity.name, session) or not is_free:
+            _tell_child(context, found)
+            return None, None
+    context.handed.pop("parent", None)
+    context.took(session)
+    return found, owner
+
+
+def _tell_child(context: Context, parent: Found) -> None:
+    title = parent.identity.name or parent.identity.id[:8]
+    context.tell(
+        f"a session of its own, begun by {title}: {title} is the program that was started. To be it, start this one"
+        f" with exec, or open it by that name"
+    )
 
 
 def set_policy(context: Context, recorder: Recorder, policy: RunPolicy) -> None:

@@ -54,6 +54,7 @@ from relight.model.step import Changes, StepKind
 from relight.ports.runtime import (
     AGENT_VARIABLE,
     OWNER_VARIABLE,
+    PARENT_VARIABLE,
     SESSION_VARIABLE,
     STORE_VARIABLE,
     SUPERVISOR_VARIABLE,
@@ -313,6 +314,7 @@ class Supervision:
             STORE_VARIABLE: self._context.store.url,
             OWNER_VARIABLE: recorder.owner,
             SUPERVISOR_VARIABLE: self._context.runtime().supervisor(),
+            PARENT_VARIABLE: recorder.identity.spawned_by or "",
         }
 
     def _pass_on(self, child: Child) -> None:
