@@ -250,6 +250,12 @@ SETTINGS: Final = (
         for_people=False,
     ),
     Setting(
+        name="RELIGHT_SECRETS",
+        default="variables whose names look like secrets",
+        meaning="Names of further variables, with commas between them, whose values are redacted wherever they show;"
+        " `--secret` adds to it.",
+    ),
+    Setting(
         name="RELIGHT_PARENT",
         default="none",
         meaning="The session whose program started this process: sessions that it opens are recorded as begun by it.",

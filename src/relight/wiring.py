@@ -26,7 +26,7 @@ from relight.ports.agent import AgentAdapter
 from relight.ports.blobs import Blobs
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.hooks import Answer, Listening
-from relight.ports.runtime import Runtime
+from relight.ports.runtime import SECRETS_VARIABLE, Runtime
 from relight.ports.schema import Standing
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
@@ -112,6 +112,7 @@ def _context(
         agents=_Agents(),
         hooks=_Hooks(),
         redactor=_redactor,
+        declare_secrets=_declare_secrets,
         run_directory=lambda session: _run_directory(store, session),
         run_directories=lambda: _run_directories(store),
         remove_run_directory=lambda session: _remove_run_directory(store, session),
@@ -436,7 +437,16 @@ def server_directory(store: Store) -> Path:
 def _redactor() -> Redactor:
     from relight.journal.redaction import Redactor, secret_names
 
-    return Redactor({name: os.environ[name] for name in secret_names(os.environ)})
+    declared = [name for name in os.environ.get(SECRETS_VARIABLE, "").split(",") if name in os.environ]
+    return Redactor({name: os.environ[name] for name in (*secret_names(os.environ), *declared)})
+
+
+def _declare_secrets(names: Sequence[str]) -> None:
+    """Values of these variables are secrets from here on, in this process and in those that it starts."""
+    known = [name for name in os.environ.get(SECRETS_VARIABLE, "").split(",") if name]
+    if set(names) - set(known):
+        os.environ[SECRETS_VARIABLE] = ",".join(dict.fromkeys((*known, *names)))
+        _redactor.cache_clear()
 
 
 def own_prices() -> Mapping[str, Price]:

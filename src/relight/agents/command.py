@@ -33,6 +33,9 @@ class Command:
     install_hint = "install the program, or give its full path"
     secrets: tuple[str, ...] = ()
 
+    def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
+        return ()
+
     def recognises(self, command: Sequence[str]) -> bool:
         return bool(command)
 

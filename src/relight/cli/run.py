@@ -61,6 +61,8 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     metavar="PATTERN",
     help="Tool calls that wait for you: Bash, or 'Bash(git push*)'. Several times for several.",
 )
+@click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="A variable that every start of it sets.")
+@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A variable it needs; its value is not kept.")
 @limit_options
 @click.option("--library", is_flag=True, help="The program opens its session with relight; needed for a budget.")
 @click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
@@ -80,6 +82,8 @@ def run(
     runtime: str,
     no_network: bool,
     approve: tuple[str, ...],
+    env: tuple[str, ...],
+    secrets: tuple[str, ...],
     limits: Allowance,
     library: bool,
     queue: str | None,
@@ -101,6 +105,7 @@ def run(
         policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
         shape: dict[str, Any] = {"directory": os.getcwd(), "agent": agent_of(command[0]), "name": name}
         shape |= {"runtime": runtime, "workspace": roots_of(workspaces), "policy": policy}
+        shape |= {"env": variables_of(env), "secrets": secrets}
         if queue is not None:
             if detach:
                 raise UsageError("a worker runs it, so there is nothing to detach", hints=["leave out --detach"])
@@ -117,6 +122,12 @@ def run(
         supervision = rl.supervise(info.id, retries=retries)
         supervision.watcher = Milestones(door, info, level=level or "normal", resumed=False)
         return run_in_front(door, supervision)
+
+
+def variables_of(given: tuple[str, ...]) -> dict[str, str | None]:
+    """`NAME=VALUE`, or `NAME` for the value it has here."""
+    pairs = [one.partition("=") for one in given]
+    return {name: value if equals else None for name, equals, value in pairs}
 
 
 def roots_of(given: tuple[str, ...]) -> dict[str, str]:

@@ -41,7 +41,7 @@ from relight.model.ref import check_name
 from relight.model.session import GENESIS, Head, Identity
 from relight.model.step import Changes, Step
 
-_OUT_OF_IDENTITY: Final = ("key", "task", "labels", "metadata", "command")
+_OUT_OF_IDENTITY: Final = ("key", "task", "labels", "metadata", "command", "env")
 _OUT_OF_HEAD: Final = ("reason", "failure", "question", "said")
 
 

@@ -39,6 +39,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """how running agents reach their supervisor"""
     redactor: Callable[[], Redactor]
     """takes secrets out of what is recorded"""
+    declare_secrets: Callable[[Sequence[str]], None]
+    """values of variables with these names are secrets from here on"""
     run_directory: Callable[[str], Path]
     """a private directory for what a running session needs beside the store; made when asked for"""
     run_directories: Callable[[], list[str]]

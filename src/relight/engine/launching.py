@@ -15,6 +15,7 @@ from relight.engine.files import close_all, housed, open_roots
 from relight.engine.opening import checked_fields, create, gate, new_identity
 from relight.engine.reading import Found
 from relight.engine.surveying import missing_roots
+from relight.engine.variables import checked_env, checked_secrets
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
 from relight.model.execution import execution_of
 from relight.model.info import Reason
@@ -37,6 +38,8 @@ def launch(
     workspace: Mapping[str, str] | None = None,
     policy: RunPolicy | None = None,
     labels: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
+    secrets: Sequence[str] | None = None,
     place: Place | None = None,
     wake_us: int | None = None,
     in_line: bool = True,
@@ -53,7 +56,10 @@ def launch(
     if place is None:
         _check_program(context, adapter, command, directory, runtime)
     refuse_unshared(context)
-    where = Surroundings(directory=directory, environment=context.environment)
+    named = checked_secrets(context, secrets, here=place is None)
+    context.declare_secrets(named)
+    kept = checked_env(context, env)
+    where = Surroundings(directory=directory, environment={**context.environment, **kept})
     limiting.check_enforceable(context, adapter, command, policy, where)
     if policy.approve and not adapter.capabilities.approvals:
         raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
@@ -66,7 +72,8 @@ def launch(
         "directory": directory,
         "runtime": runtime,
         "policy": policy,
-        "secrets": [name for name in adapter.secrets if context.environment.get(name)],
+        "secrets": list(dict.fromkeys((*named, *_credentials(adapter, where)))),
+        "env": kept,
         **checked_fields(labels=labels, metadata=None),
         "place": place,
     }
@@ -77,6 +84,12 @@ def launch(
     elif adapter.capabilities.transcript:
         identity = _housed_where_it_runs(context, identity, directory)
     return create(context, identity, wake_us=wake_us, in_line=in_line).identity
+
+
+def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:
+    """The variables that the agent takes its credentials from here, by name."""
+    names = (*adapter.secrets, *adapter.configured_secrets(where))
+    return [name for name in names if where.environment.get(name)]
 
 
 def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:

@@ -309,8 +309,13 @@ class Relight(Queueing):
         workspace: Mapping[str, str] | None = None,
         policy: RunPolicy | None = None,
         labels: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
+        secrets: Sequence[str] | None = None,
     ) -> SessionInfo:
-        """A session that knows how it is started, and where its files are; `supervise` starts it."""
+        """A session that knows how it is started, and where its files are; `supervise` starts it.
+
+        `env`: variables that every start sets (None: with the value they have here). `secrets`: names of variables that
+        every start needs; their values are never stored."""
         made = launching.launch(
             self._context,
             command,
@@ -321,6 +326,8 @@ class Relight(Queueing):
             workspace=workspace,
             policy=policy,
             labels=labels,
+            env=env,
+            secrets=secrets,
         )
         return self.get(made.id)
 

@@ -45,6 +45,8 @@ class Queueing(Reading):
         priority: int = 0,
         not_before: datetime | float | None = None,
         policy: RunPolicy | None = None,
+        env: Mapping[str, str | None] | None = None,
+        secrets: Sequence[str] | None = None,
     ) -> SessionInfo:
         """A session that a worker takes up: in line from the commit that makes it. Nothing is started here.
 
@@ -64,6 +66,8 @@ class Queueing(Reading):
             workspace=roots,
             labels=labels,
             policy=policy,
+            env=env,
+            secrets=secrets,
             place=queueing.place_for(context, queue, priority=priority, wants=wants),
             not_before_us=queueing.not_before_us(context, not_before),
         )

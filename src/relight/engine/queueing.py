@@ -74,6 +74,8 @@ def submit(
     workspace: Mapping[str, str] | None = None,
     labels: Mapping[str, str] | None = None,
     policy: RunPolicy | None = None,
+    env: Mapping[str, str | None] | None = None,
+    secrets: Sequence[str] | None = None,
 ) -> Identity:
     """A session that stands in line. With a prompt it is put there by the step that holds it."""
     if command is None:
@@ -90,6 +92,8 @@ def submit(
         workspace=workspace,
         policy=policy,
         labels=labels,
+        env=env,
+        secrets=secrets,
         place=place,
         wake_us=not_before_us if prompt is None else None,
         in_line=prompt is None,

@@ -312,6 +312,7 @@ class Start:
         for path, content in life.launch.files.items():
             self._context.write_private(path, content)
         environment = {
+            **recorder.identity.env,
             **self._marks,
             AGENT_VARIABLE: execution.agent,
             EPOCH_VARIABLE: str(recorder.epoch),
@@ -384,7 +385,7 @@ def native_file(context: Context, found: Found) -> dict[str, str]:
 
 def surroundings_of(context: Context, identity: Identity) -> Surroundings:
     """Where a session's agent lives, as its process will see it."""
-    environment = {**context.environment, **context.runtime(identity).environment()}
+    environment = {**context.environment, **identity.env, **context.runtime(identity).environment()}
     return Surroundings(directory=identity.directory or "", environment=environment)
 
 

@@ -269,6 +269,7 @@ class Supervision:
             handle=handle if places else None,
         )
         set_policy(context, recorder, self._limits.on(recorder.identity.policy))
+        context.declare_secrets(recorder.identity.secrets)
         context.heartbeat.keep(recorder)
         self._recorder, self._number = recorder, recorder.head.attempt
         return recorder.head.seq
@@ -299,7 +300,7 @@ class Supervision:
 
     def _spawn(self, recorder: Recorder) -> Child:
         identity = recorder.identity
-        environment = {**self._marks(recorder), AGENT_VARIABLE: ""}
+        environment = {**identity.env, **self._marks(recorder), AGENT_VARIABLE: ""}
         return self._context.runtime(identity).spawn(
             identity.command or [],
             directory=identity.directory or ".",

@@ -288,7 +288,7 @@ class _Import:
         if self._trusted:
             return moved
         return msgspec.structs.replace(
-            moved, command=None, directory=None, runtime=None, policy=RunPolicy(), secrets=[]
+            moved, command=None, directory=None, runtime=None, policy=RunPolicy(), secrets=[], env={}
         )
 
     def _told(self, identity: Identity, *, already_here: bool) -> Imported:

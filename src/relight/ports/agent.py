@@ -219,6 +219,10 @@ class AgentAdapter(Protocol):
         """Names of environment variables it may take its credentials from."""
         ...
 
+    def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
+        """Further names, which the agent's own configuration gives."""
+        ...
+
     def recognises(self, command: Sequence[str]) -> bool:
         """Is this command this agent?"""
         ...

@@ -27,8 +27,16 @@ CONFINED_VARIABLE: Final = "RELIGHT_CONFINED"
 """set where an agent's HOME is all that is its own: what a link in there leads to outside is not"""
 AGENT_VARIABLE: Final = "RELIGHT_AGENT"
 """set for coding agents: a program that one of them runs is not the session's own, and does not take it over"""
+SECRETS_VARIABLE: Final = "RELIGHT_SECRETS"
+"""names of further variables whose values are redacted"""
 SUPERVISOR_VARIABLE: Final = "RELIGHT_SUPERVISOR"
 """pid and start time of the supervisor, so that `stop` asks it and not only its child"""
+
+SET_BY_US: Final = frozenset(
+    {SESSION_VARIABLE, PARENT_VARIABLE, OWNER_VARIABLE, STORE_VARIABLE, AGENT_VARIABLE, SECRETS_VARIABLE}
+    | {SUPERVISOR_VARIABLE}
+)
+"""what every start sets itself; nobody else does"""
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):

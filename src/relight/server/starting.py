@@ -98,6 +98,8 @@ class Starter:
         runtime: str,
         policy: RunPolicy,
         agent: str,
+        env: Mapping[str, str],
+        secrets: Sequence[str],
         queue: str | None,
         prompt: str | None,
         callback: str | None,
@@ -109,6 +111,7 @@ class Starter:
         if not os.path.isdir(where):
             raise UsageError(f"no such directory: {where[:200]}")
         fields: dict[str, Any] = {"name": name, "runtime": runtime, "workspace": dict(workspace), "policy": policy}
+        fields |= {"env": env, "secrets": secrets}
         if queue is not None:
             info = self._rl.submit(
                 list(command), agent=agent, prompt=prompt, directory=where, labels=dict(labels), queue=queue, **fields

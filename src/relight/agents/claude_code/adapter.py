@@ -51,6 +51,9 @@ class ClaudeCode:
     install_hint = "npm install -g @anthropic-ai/claude-code"
     secrets = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN")
 
+    def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
+        return ()
+
     def recognises(self, command: Sequence[str]) -> bool:
         return launching.understand(command) is not None
 

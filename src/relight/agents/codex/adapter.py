@@ -46,6 +46,10 @@ class Codex:
     install_hint = "npm install -g @openai/codex"
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 
+    def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
+        named = places.key_of(surroundings)
+        return (named,) if named is not None else ()
+
     def recognises(self, command: Sequence[str]) -> bool:
         return launching.understand(command) is not None
 

@@ -71,6 +71,12 @@ class NewSession(Limited):
     workspace: Annotated[str, Field(max_length=4000)] | dict[Short, Short] | None = None
     runtime: Annotated[str, Field(pattern="^(process|tmux|sandbox)$")] = "process"
     labels: dict[Short, Short] = Field(default={})
+    env: dict[Short, Annotated[str, Field(max_length=65536)]] = Field(
+        default={}, description="variables that every start of it sets; kept with the session, so no secrets"
+    )
+    secrets: Annotated[list[Short], Field(max_length=200)] = Field(
+        default=[], description="names of variables that a start of it needs; their values are never stored"
+    )
     queue: Annotated[str, Field(max_length=100)] | None = None
     approve: Annotated[list[Short], Field(max_length=100)] = Field(default=[])
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
@@ -163,6 +169,8 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
             runtime=body.runtime,
             policy=body.limits().on(RunPolicy(retries=body.retries, approve=tuple(body.approve), library=body.library)),
             agent=body.agent or agent_of(command[0]),
+            env=body.env,
+            secrets=body.secrets,
             queue=body.queue,
             prompt=body.prompt if body.command else None,
             callback=body.callback.url if body.callback else None,
