@@ -125,13 +125,13 @@ def test_a_transcript_is_a_session_like_any_other(place: Open, tmp_path: Path) -
 
 def test_a_bundle_carries_a_transcript_to_another_store(place: Open, tmp_path: Path) -> None:
     rl = place()
-    store = RelightSessionStore(rl)
+    store, key = RelightSessionStore(rl), b"0123456789abcdef0123456789abcdef"
     lines = turn("hello")
     append(store, lines)
     append(store, lines[:1], SUB)
-    rl.export_bundle(store.ref(SESSION, KEY["project_key"]), tmp_path / "session.bundle", redact=False)
+    rl.export_bundle(store.ref(SESSION, KEY["project_key"]), tmp_path / "session.bundle", redact=False, key=key)
     with relight.open(tmp_path / "elsewhere.db") as far:
-        far.import_bundle(tmp_path / "session.bundle")
+        far.import_bundle(tmp_path / "session.bundle", key=key)
         there = RelightSessionStore(far)
         assert (load(there), load(there, SUB)) == (lines, lines[:1])
         assert asyncio.run(there.list_subkeys(MAIN)) == ["subagents/agent-1"]

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, TypedDict
 
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base.id import uuid6
 from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import add_messages
@@ -56,10 +57,16 @@ def conversation(saver: Any, thread: str, turns: int, *, words: str = "word " * 
     return made
 
 
-def asking() -> Any:
-    """a, then b that asks a person, then the end."""
+def asking(keep: Callable[[Any], None] | None = None) -> Any:
+    """a, then b that asks a person, then the end. `keep`: what a node does with the config of its run."""
+
+    def begin(state: Chat, config: RunnableConfig) -> dict[str, Any]:
+        if keep is not None:
+            keep(config)
+        return {"messages": [AIMessage(content="working")]}
+
     graph = StateGraph(Chat)
-    graph.add_node("a", lambda state: {"messages": [AIMessage(content="working")]})
+    graph.add_node("a", begin)
     graph.add_node("b", lambda state: {"messages": [AIMessage(content=f"answer: {interrupt('may I?')}")]})
     graph.add_edge(START, "a")
     graph.add_edge("a", "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -179,6 +180,44 @@ def test_a_run_that_ended_unseen_does_not_hold_its_thread(place: Open, tmp_path:
     assert place().get("t").status == "failed"
     again = counting(1, tmp_path / "y").compile(checkpointer=RelightSaver(place()))
     again.invoke({"messages": ["go"]}, config("t"))
+
+
+@pytest.mark.parametrize("stop", [{"interrupt_before": ["b"]}, {"interrupt_after": ["a"]}], ids=["before", "after"])
+@pytest.mark.parametrize("holds", [False, True], ids=["free", "held"])
+def test_a_call_that_returned_never_blocks_the_next_one(fresh: Open, stop: Any, holds: bool) -> None:
+    """Nothing says that it stopped at a node; somebody may even keep the run's own objects."""
+    saver, kept = RelightSaver(fresh()), list[Any]()
+    graph = asking(kept.append if holds else None).compile(checkpointer=saver, **stop)
+
+    async def once(thread: str) -> None:
+        await graph.ainvoke({"messages": ["go"]}, config(thread))
+        await graph.aupdate_state(config(thread), {"messages": ["by a person"]})
+        await graph.ainvoke(None, config(thread))
+        await graph.ainvoke(Command(resume="yes"), config(thread))
+
+    async def main() -> None:
+        for number in range(5):
+            await once(f"same task {number}")
+        for number in range(5):
+            thread = f"a task each {number}"
+            await asyncio.create_task(graph.ainvoke({"messages": ["go"]}, config(thread)))
+            await asyncio.create_task(graph.ainvoke(None, config(thread)))
+
+    asyncio.run(main())
+    for _ in range(3):
+        graph.invoke({"messages": ["go"]}, config("sync"))
+        graph.update_state(config("sync"), {"messages": ["by a person"]})
+    assert bool(kept) is holds
+
+
+def test_a_run_that_was_left_behind_in_the_middle_is_refused_when_it_goes_on(fresh: Open, tmp_path: Path) -> None:
+    saver = RelightSaver(fresh())
+    graph = counting(4, tmp_path / "x").compile(checkpointer=saver)
+    left = graph.stream({"messages": ["go"]}, config("t"), durability="sync")
+    next(left)
+    graph.invoke({"messages": ["anew"]}, config("t"))
+    with pytest.raises(ThreadBusy):
+        list(left)
 
 
 def test_a_run_that_stopped_before_a_node_is_over_for_other_programs_soon(place: Open) -> None:

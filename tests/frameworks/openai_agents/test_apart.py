@@ -84,6 +84,21 @@ def test_a_fork_has_no_say_over_the_branches_of_its_origin(rl: Relight) -> None:
     asyncio.run(fork())
 
 
+@pytest.mark.parametrize("first", ["read", "write"])
+def test_an_object_on_a_branch_is_back_on_main_when_the_conversation_was_cleared(rl: Relight, first: str) -> None:
+    async def clear() -> None:
+        one = await branched("talk", rl)
+        assert one.branch == "branch"
+        await RelightSession("talk", rl).clear_session()
+        if first == "read":
+            assert await one.get_items() == []
+        await one.add_items([user("anew")])
+        assert (one.branch, await one.get_items()) == ("main", [user("anew")])
+        assert await RelightSession("talk", rl).get_items() == [user("anew")]
+
+    asyncio.run(clear())
+
+
 def test_a_branch_that_was_deleted_elsewhere_does_not_come_back(rl: Relight) -> None:
     async def late() -> None:
         one = await branched("talk", rl)

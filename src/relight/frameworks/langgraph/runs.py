@@ -2,25 +2,36 @@
 
 A run begins by loading its thread, and LangGraph hands the saver its `Runtime` with every call of that run: one object
 for one invocation. The saver takes the lease when a run begins, so that a second one is refused before any of its
-nodes has run. The end of a run is not announced; it is seen where the last checkpoint has nothing left to do, where
-an interrupt or an error is written, and, half a second late, where nobody but us holds that object any more.
+nodes has run. The end of a run is not announced. It is seen
+
+- where the last checkpoint has nothing left to do, and where an interrupt or an error is written;
+- where the task or thread that began it calls again from outside of any node, or has ended: a caller is in one run at
+  a time, so that the one before is over. This needs no look at the object, which others may still hold;
+- half a second late, where nobody but us holds that object any more.
 """
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import sys
+import threading
 import time
+import weakref
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from contextvars import ContextVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
+from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
 from relight.engine.heartbeat import BEATS_A_LEASE
 from relight.engine.recorder import Recorder
 from relight.model.session import Head
 from relight.model.status import Status, StatusChange, kept_text
+
+_T = TypeVar("_T")
 
 _RUNTIME: Final = "__pregel_runtime"
 _TASK: Final = "__pregel_task_id"
@@ -30,15 +41,88 @@ _OURS: Final = 2
 _REASON: Final = 300
 _LOOK_SECONDS: Final = 0.5
 """between two looks at whether a run is over"""
+_MOMENTS: Final = 20
+_MOMENT_SECONDS: Final = 0.005
 _LOOKS_APART: Final = 60.0
 """seconds, at least, between two close looks at a run that is quiet"""
+
+
+class Caller:
+    """The task or, where there is none, the thread that called the saver; None as `current` inside of a node, which
+    belongs to a run that goes on."""
+
+    def __init__(self, who: asyncio.Task[Any] | threading.Thread) -> None:
+        self._who = weakref.ref(who)
+
+    @classmethod
+    def current(cls) -> Caller | None:
+        """Who calls now."""
+        handed = _calling.get()
+        if handed is not None:
+            return handed.caller
+        inside = var_child_runnable_config.get()
+        if inside is not None and _TASK in (inside.get("configurable") or {}):
+            return None
+        try:
+            task = asyncio.current_task()
+        except RuntimeError:
+            task = None
+        return cls(task if task is not None else threading.current_thread())
+
+    def is_same(self, other: Caller | None) -> bool:
+        """Is it this very task or thread?"""
+        mine = self._who()
+        return other is not None and mine is not None and mine is other._who()
+
+    @property
+    def has_ended(self) -> bool:
+        """Can it call no more?"""
+        who = self._who()
+        if who is None:
+            return True
+        return who.done() if isinstance(who, asyncio.Task) else not who.is_alive()
+
+
+class _Handed(NamedTuple):
+    """The caller of an awaited method, for the thread that does its work."""
+
+    caller: Caller | None
+
+
+_calling: ContextVar[_Handed | None] = ContextVar("relight_langgraph_caller", default=None)
+
+
+async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
+    """Call it in a thread of the loop's pool, for the task that awaits it.
+
+    The pool keeps its work item, and with it all arguments and the whole context, for a moment after the result is
+    there. So the arguments are handed over in a list that is emptied, and the context is not copied: a finished call
+    leaves no trace of its run behind.
+    """
+    held, handed = [function, *args], _Handed(Caller.current())
+
+    def call() -> _T:
+        what, *given = held
+        held.clear()
+        token = _calling.set(handed)
+        try:
+            done: _T = what(*given)
+            return done
+        finally:
+            _calling.reset(token)
+
+    return await asyncio.get_running_loop().run_in_executor(None, call)
 
 
 class Run:
     """One invocation of a graph."""
 
-    def __init__(self, token: object) -> None:
-        self._token = token
+    def __init__(self, token: object, caller: Caller | None = None) -> None:
+        self._token, self._caller = token, caller
+
+    def is_over_for(self, caller: Caller | None) -> bool:
+        """Is it known to be over, whoever still holds its object: its caller calls again, or has ended?"""
+        return self._caller is not None and (self._caller.has_ended or self._caller.is_same(caller))
 
     def is_of(self, token: object) -> bool:
         """Is this the run that the object belongs to?"""
@@ -55,9 +139,14 @@ class Run:
         return sys.getrefcount(self._token) > _OURS
 
     def is_surely_alive(self) -> bool:
-        """The same, after what holds only itself was cleared away: the traceback of a run that failed, mostly."""
+        """The same, after what holds only itself was cleared away: the traceback of a run that failed, mostly; and a
+        moment later, since a thread that has just finished may hold it until it is scheduled again."""
         if self.is_alive:
             gc.collect()
+        for _ in range(_MOMENTS):
+            if not self.is_alive:
+                return False
+            time.sleep(_MOMENT_SECONDS)
         return self.is_alive
 
 

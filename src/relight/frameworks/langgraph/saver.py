@@ -7,7 +7,6 @@ records.py, what a value may be in values.py. The asynchronous methods are the s
 
 from __future__ import annotations
 
-import asyncio
 import sys
 import threading
 from collections import OrderedDict
@@ -28,6 +27,7 @@ from langgraph.checkpoint.base import (
     DeltaChannelHistory,
     get_checkpoint_metadata,
 )
+from langgraph.checkpoint.serde.base import SerializerProtocol
 
 from relight.engine import ledger
 from relight.errors import RelightError, ThreadBusy, ThreadGone, UnknownType, UsageError
@@ -93,8 +93,22 @@ class RelightSaver(BaseCheckpointSaver[int]):
             self.register(kind)
         self._context.heartbeat.before_end(self.close)
 
+    @property
+    def serde(self) -> SerializerProtocol:
+        """The saver's codec. It cannot be replaced: values are stored as data, by what is new in them."""
+        return self._serde
+
+    @serde.setter
+    def serde(self, given: Any) -> None:
+        if not isinstance(given, DataSerializer):
+            raise UsageError(
+                f"RelightSaver stores values by its own codec; {type(given).__name__} would be ignored",
+                hints=["to encrypt what is stored, encrypt the disk or the database it lies on"],
+            )
+        self._serde = given
+
     def register(self, kind: type) -> type:
-        """Allow values of this type in channels: a pydantic model, a dataclass, a named tuple or an enum."""
+        """Make this type known before a value of it was seen: a pydantic model, a dataclass, a named tuple, an enum."""
         self._values.register(kind)
         return kind
 
@@ -254,6 +268,8 @@ class RelightSaver(BaseCheckpointSaver[int]):
             raise UsageError("put_writes needs the checkpoint_id that it builds on")
         thread = self._thread(thread_id)
         token, nested = runs.token_of(config), runs.is_nested(config)
+        # Not may_create, though LangGraph's own savers take writes before any checkpoint: a write that comes after the
+        # thread was deleted, perhaps by another program, looks the same, and must not bring it back.
         with self._turn(thread, token, nested=nested, named=named_by(config), may_create=False):
             numbered = [(WRITES_IDX_MAP.get(channel, at), channel, value) for at, (channel, value) in enumerate(writes)]
             there = thread.index.written(ns, id)
@@ -421,7 +437,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """As `get_tuple`."""
-        return await asyncio.to_thread(self.get_tuple, config)
+        return await runs.in_thread(self.get_tuple, config)
 
     async def alist(
         self,
@@ -432,8 +448,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """As `list`."""
-        rows = partial(self.list, config, filter=filter, before=before, limit=limit)
-        for one in await asyncio.to_thread(lambda: [*rows()]):
+        for one in await runs.in_thread(lambda: [*self.list(config, filter=filter, before=before, limit=limit)]):
             yield one
 
     async def aput(
@@ -444,35 +459,35 @@ class RelightSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """As `put`."""
-        return await asyncio.to_thread(self.put, config, checkpoint, metadata, new_versions)
+        return await runs.in_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """As `put_writes`."""
-        await asyncio.to_thread(self.put_writes, config, writes, task_id, task_path)
+        await runs.in_thread(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
         """As `delete_thread`."""
-        await asyncio.to_thread(self.delete_thread, thread_id)
+        await runs.in_thread(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """As `delete_for_runs`."""
-        await asyncio.to_thread(self.delete_for_runs, run_ids)
+        await runs.in_thread(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """As `copy_thread`."""
-        await asyncio.to_thread(self.copy_thread, source_thread_id, target_thread_id)
+        await runs.in_thread(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """As `prune`."""
-        await asyncio.to_thread(partial(self.prune, thread_ids, strategy=strategy))
+        await runs.in_thread(partial(self.prune, thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """As `get_delta_channel_history`."""
-        return await asyncio.to_thread(partial(self.get_delta_channel_history, config=config, channels=channels))
+        return await runs.in_thread(partial(self.get_delta_channel_history, config=config, channels=channels))
 
 
 def _where(config: RunnableConfig) -> tuple[str, str, str | None]:

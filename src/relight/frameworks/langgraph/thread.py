@@ -23,7 +23,7 @@ from relight.frameworks.langgraph import naming
 from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Link
 from relight.frameworks.langgraph.lists import Live
 from relight.frameworks.langgraph.records import is_paged
-from relight.frameworks.langgraph.runs import Pulse, Run
+from relight.frameworks.langgraph.runs import Caller, Pulse, Run
 from relight.journal.codec import Undecodable
 from relight.journal.threads import AGENT
 from relight.model.status import StatusChange
@@ -205,7 +205,7 @@ class Thread:
             self._own(token, begins=begins, may_create=may_create, named=named)
         assert self._ledger is not None
         if token is not None and not nested and (self.run is None or not self.run.is_of(token)):
-            self.run = Run(token)
+            self.run = Run(token, Caller.current())
         if self.run is not None and self._pulse is None:
             self._pulse = Pulse(self._ledger.recorder, self.run, quiet_seconds=self._seconds, over=self._over)
             self._context.heartbeat.keep(self._pulse)  # type: ignore[arg-type]
@@ -226,7 +226,9 @@ class Thread:
         run = self.run
         if run is None or nested or (token is not None and run.is_of(token)):
             return
-        if self._ledger is not None and self._ledger.owns and run.is_surely_alive():
+        if run.is_over_for(Caller.current()):
+            self._bar(run, deleted=False)  # should it go on all the same, a stream that nobody read to its end
+        elif self._ledger is not None and self._ledger.owns and run.is_surely_alive():
             raise ThreadBusy(self.id, "a run of this same program is at it")
         self._stop_beating()
         self.run = None

@@ -3,17 +3,22 @@
 None, texts, numbers, booleans, lists and mappings with text keys are themselves. Everything else is a mapping with
 the key `$`, which says what it is; a user's own mapping that has this key is written as pairs, so that no data can be
 taken for a mark. The marks are a closed list: standard types, LangChain's messages, LangGraph's own small types, and
-the types that the program registered. A type that is on no list is refused on save, with the line that registers it;
-on load nothing is ever imported or called by its name.
+the program's own pydantic models, dataclasses, named tuples and enums. A value of a subclass of a standard type is kept
+as its base value. Anything else is refused on save, with the path to it.
 
-Registered models, dataclasses and messages are put back field by field, as unpickling would, but without running any
-code of theirs: what was valid when it was saved is restored as it was. Private attributes begin anew.
+On load nothing is ever imported or called by its name. A stored name of a class is looked up among what the program
+registered, what it handed over to be saved, and the classes of modules that it has imported (the standard library's and
+relight's own excepted); of those only the four kinds above. Such values are put back field by field, as unpickling
+would, but without running any code of theirs: what was valid when it was saved is restored as it was. Private
+attributes begin anew.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
+import sys
 from base64 import b64decode, b64encode
 from collections import Counter, OrderedDict, defaultdict, deque
 from collections.abc import Callable, Mapping
@@ -23,6 +28,7 @@ from enum import Enum
 from functools import cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from types import ModuleType
 from typing import Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -51,6 +57,7 @@ class Values:
     def __init__(self) -> None:
         self._types: dict[type, str] = {}
         self._named: dict[str, type] = {}
+        self._registered_types: set[type] = set()
 
     def register(self, kind: type) -> None:
         """Allow a pydantic model, a dataclass, a named tuple or an enum, under its own name."""
@@ -62,8 +69,15 @@ class Values:
         name = type_name(kind)
         if self._named.get(name, kind) is not kind and _is_local(name):
             raise UsageError(f"two types are called {name}", hints=["give one of them another name"])
+        self._registered_types.add(kind)
+        self._know(kind)
+
+    def _know(self, kind: type) -> str:
+        """A class that the program itself brought: registered, or handed over with a value of it."""
+        name = type_name(kind)
         self._types[kind], self._named[name] = name, kind
         self._named.setdefault(f"{kind.__module__}.{kind.__name__}", kind)  # as LangGraph's own savers call it
+        return name
 
     # -- saving -----------------------------------------------------------------------------------------------
 
@@ -108,19 +122,24 @@ class Values:
         name = _message_names().get(kind)
         if name is not None:
             return {MARK: "message", "t": name, "v": self._fields(_model_fields(value, kind), path, depth)}
-        name = self._types.get(kind)
-        if name is not None:
-            way = _way(kind)
-            assert way is not None
+        name, way = self._types.get(kind), _way(kind)
+        if name is None:
+            own = _own_names().get(type_name(kind))
+            if own is not None:
+                return {MARK: own, "v": self._fields(_OWN[own].take(value), path, depth)}
+            if isinstance(value, BaseException):
+                return {MARK: "error", "v": _shown(value)}
+        if way is not None:
+            name = name or self._know(kind)
             return {MARK: way, "t": name, "v": self._fields(_taken(value, kind, way), path, depth)}
-        own = _own_names().get(type_name(kind))
-        if own is not None:
-            return {MARK: own, "v": self._fields(_OWN[own].take(value), path, depth)}
-        if isinstance(value, BaseException):
-            return {MARK: "error", "v": _shown(value)}
         if isinstance(value, PurePath):
             mark = "windows_path" if isinstance(value, PureWindowsPath) else "path"
             return {MARK: mark if isinstance(value, Path) else f"pure_{mark}", "v": str(value)}
+        for base in kind.__mro__[1:]:
+            if (plain := _PLAIN.get(base)) is not None:
+                return self.encode(plain(value), path, depth)
+            if (standard := _STANDARD.get(base)) is not None:
+                return {MARK: standard.mark, "v": self.encode(standard.take(value), path, depth + 1)}
         raise UnknownType(type_name(kind), path=path)
 
     def _fields(self, fields: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
@@ -178,10 +197,39 @@ class Values:
 
     def _registered(self, mark: str, data: dict[str, Any], path: str) -> Any:
         name = str(data["t"])
-        kind = self._named.get(name)
+        kind = self._named.get(name) or _imported(name)
+        if mark == "dump" and kind not in self._registered_types:
+            kind = None  # its validators are code: they run for classes that the program registered, and no others
         if kind is None or _way(kind) not in _FITS[mark]:
             raise UnknownType(name, path=path, stored=True)
         return _MADE[mark](kind, self._decoded(data["v"], path))
+
+
+_PLAIN: Final[dict[type, Callable[[Any], Any]]] = {
+    str: str.__str__,
+    int: lambda value: int.__add__(value, 0),
+    float: lambda value: float.__add__(value, 0.0),
+    list: lambda value: [*list.__iter__(value)],
+    dict: lambda value: dict(dict.items(value)),
+}
+"""the base value of a subclass, by the base's own method: one that the subclass overrides says something else"""
+
+
+def _imported(name: str) -> type | None:
+    """The class of this dotted name in a module that the program has imported; None where there is none. Nothing is
+    imported, and no attribute hook of a module or class is asked."""
+    parts = name.split(".")
+    for cut in range(len(parts) - 1, 0, -1):
+        module = sys.modules.get(".".join(parts[:cut]))
+        if module is None:
+            continue
+        if parts[0] in sys.stdlib_module_names or parts[0] == "relight":
+            return None
+        found: Any = module
+        for part in parts[cut:]:
+            found = vars(found).get(part) if isinstance(found, type | ModuleType) else None
+        return found if isinstance(found, type) and _way(found) is not None and type_name(found) == name else None
+    return None
 
 
 def _is_local(name: str) -> bool:
@@ -265,6 +313,7 @@ _STANDARD: Final[dict[type, _Way]] = {
     UUID: _Way("uuid", str, UUID),
     Decimal: _Way("decimal", str, Decimal),
     **{kind: _Way(kind.__name__, str, kind) for kind in _ADDRESSES},
+    re.Pattern: _Way("pattern", lambda value: [value.pattern, value.flags], lambda data: re.compile(data[0], data[1])),
     complex: _Way("complex", lambda value: [value.real, value.imag], lambda data: complex(*data)),
 }
 _BY_MARK: Final[dict[str, _Way]] = {
@@ -304,6 +353,21 @@ def _snapshot(value: Any) -> Any:
     return _DeltaSnapshot(value)
 
 
+def _item(fields: dict[str, Any]) -> Any:
+    from langgraph.store.base import Item
+
+    return Item(**{**fields, "namespace": tuple(fields["namespace"])})
+
+
+def _secret(value: Any) -> Any:
+    from pydantic import SecretBytes, SecretStr
+
+    return SecretBytes(value) if isinstance(value, bytes) else SecretStr(value)
+
+
+_ITEM: Final = ("value", "key", "namespace", "created_at", "updated_at")
+
+
 def _attributes(*names: str) -> Callable[[Any], dict[str, Any]]:
     return lambda value: {name: getattr(value, name) for name in names}
 
@@ -315,6 +379,8 @@ _OWN: Final[dict[str, _Way]] = {
     "overwrite": _Way("overwrite", _attributes("value"), lambda data: _types().Overwrite(data["value"])),
     "timeout": _Way("timeout", dataclasses.asdict, lambda data: _types().TimeoutPolicy(**data)),
     "snapshot": _Way("snapshot", _attributes("value"), lambda data: _snapshot(data["value"])),
+    "item": _Way("item", _attributes(*_ITEM), _item),
+    "secret": _Way("secret", lambda value: {"value": value.get_secret_value()}, lambda data: _secret(data["value"])),
 }
 
 
@@ -327,6 +393,9 @@ def _own_names() -> dict[str, str]:
         "langgraph.types.Overwrite": "overwrite",
         "langgraph.types.TimeoutPolicy": "timeout",
         "langgraph.checkpoint.serde.types._DeltaSnapshot": "snapshot",
+        "langgraph.store.base.Item": "item",
+        "pydantic.types.SecretStr": "secret",
+        "pydantic.types.SecretBytes": "secret",
     }
 
 
@@ -436,7 +505,7 @@ def _model_made(kind: Any, fields: dict[str, Any]) -> Any:
             if factory is None:
                 raise ValueError(f"{kind.__name__} has no value for its field {name}")
             own[name] = factory()
-    model = kind.__new__(kind)
+    model = object.__new__(kind)  # not its own __new__, which may be code
     keeps_extra = kind.model_config.get("extra") == "allow"
     state = {
         "__dict__": {name: own[name] for name in known},

@@ -179,6 +179,15 @@ class Branches:
     def _to_main(self) -> None:
         self._current = MAIN
 
+    async def _is_back_on_main(self) -> bool:
+        """Where the conversation was cleared by somebody else while this object stood on a branch: on main again, as
+        the SDK's own session is. Not where the branch was deleted: what is said there is not meant for main."""
+        if self._current == MAIN or self._current in (await look(self._main, self._own) or {}):
+            return False
+        self._joints.pop(self._current).forget()
+        self._to_main()
+        return True
+
     def _fork(self, source: Joint, branch: str, items: list[Item]) -> Joint:
         """A fork that holds exactly these items: from a checkpoint that does, or from the head and then reset."""
         made = self._join(self._session_of(branch), begins=False)

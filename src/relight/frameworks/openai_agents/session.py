@@ -101,12 +101,21 @@ class RelightSession(Branches, SessionABC):
                 items = items[max(0, len(items) - most) :]
             return [isolated(item) for item in items]
 
-        return cast("list[TResponseInputItem]", await look(joint, read) or [])
+        found = await look(joint, read)
+        if found is None and branch_id is None and await self._is_back_on_main():
+            found = await look(self._joint, read)
+        return cast("list[TResponseInputItem]", found or [])
 
     async def add_items(self, items: list[TResponseInputItem]) -> None:
         """One durable step, in the order of the calls."""
         given = [_an_item(item) for item in items]
-        if given:
+        if not given:
+            return
+        try:
+            await write(self._joint, lambda fold: decide.add(fold, given))
+        except NotFound:
+            if not await self._is_back_on_main():
+                raise
             await write(self._joint, lambda fold: decide.add(fold, given))
 
     async def pop_item(self) -> TResponseInputItem | None:
