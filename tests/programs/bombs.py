@@ -16,6 +16,7 @@ import relight
 from relight.errors import RelightError
 from relight.journal import bundle
 from relight.journal.chain import step_digest
+from relight.journal.codec import decode_changes, encode_changes
 from relight.model.session import GENESIS
 from relight.model.snapshot import Entry, SnapshotRecord
 from relight.workspaces.tree import objects
@@ -44,9 +45,12 @@ def build(kind: str, directory: Path) -> Path:
     digest, steps = GENESIS, []
     for one in frames:
         if isinstance(one, bundle.StepRow):
-            digest = step_digest(digest, bundle.read_step(identity.id, one))
-            named = [(0, snapshot)] if one.snapshots else []
-            steps.append(msgspec.structs.replace(one, digest=digest, snapshots=named))
+            row = one
+            if one.snapshots:
+                said = msgspec.structs.replace(decode_changes(one.body), snapshot={manifest.roots[0]: snapshot})
+                row = msgspec.structs.replace(one, body=encode_changes(said), snapshots=[(0, snapshot)])
+            digest = step_digest(digest, bundle.read_step(identity.id, row))
+            steps.append(msgspec.structs.replace(row, digest=digest))
     head = msgspec.structs.replace(head, session=identity.id, digest=digest)
     out = directory / f"{kind}.relight"
     with out.open("wb") as file:

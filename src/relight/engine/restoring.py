@@ -22,7 +22,7 @@ from relight.engine.tailing import Event, history
 from relight.engine.undoable import FilesReport, Undoable
 from relight.errors import Conflict, Corrupt, NotFound, UsageError
 from relight.journal.codec import decode_changes
-from relight.journal.lineage import stretches, visible
+from relight.journal.lineage import named_by, stretches, visible
 from relight.journal.undoing import Operation, next_redo, next_undo, operations
 from relight.model.session import Identity
 from relight.model.snapshot import Choice
@@ -55,20 +55,26 @@ def snapshots_at(rows: Sequence[CheckpointRow], seq: int) -> dict[str, str]:
 
 
 def files_at(context: Context, found: Found, rows: Sequence[CheckpointRow]) -> dict[str, str]:
-    """As `snapshots_at`, for the checkpoint that a reference means. NotFound where its own files were deleted: those of
-    an earlier checkpoint are not its own."""
-    seq = position_of(found)
+    """As `snapshots_at`, for the checkpoint that a reference means, compared with what the steps themselves say.
+
+    NotFound where its own files were deleted: those of an earlier checkpoint are not its own. Corrupt where a row names
+    others than its step does, which its digest covers.
+    """
+    seq, chain = position_of(found), chain_of(context.store, found.identity)
+    name = found.identity.name or found.identity.id
     held = snapshots_at(rows, seq)
-    row = next((row for row in rows if row.seq == seq), None)
-    if row is None:
-        return held
-    step = step_at(context.store, chain_of(context.store, found.identity), seq)
-    if (decode_changes(step.body).snapshot or {}).keys() - row.snapshots.keys():
-        name = found.identity.name or found.identity.id
-        before = next((one.seq for one in reversed(rows) if one.seq < seq and one.snapshots), None)
-        hints = [f"the newest before it that has files: {name}@{before}"] if before is not None else []
-        evidence = ["they were deleted with the checkpoint; its conversation is still there"]
-        raise NotFound(f"{name}@{seq}", what="snapshot of the files", evidence=evidence, hints=hints)
+    by_seq = {row.seq: row for row in rows}
+    path = visible({row.seq: row.base for row in rows}, head=seq, since=0)
+    giving = {root: number for number in path for root in by_seq[number].snapshots}
+    for row in [by_seq[number] for number in {*giving.values(), seq} if number in by_seq]:
+        said = decode_changes(step_at(context.store, chain, row.seq).body).snapshot or {}
+        if not named_by(row.snapshots, said):
+            raise Corrupt("its files are not those that the step named", session=name, seq=row.seq)
+        if row.seq == seq and said.keys() - row.snapshots.keys():
+            before = next((one.seq for one in reversed(rows) if one.seq < seq and one.snapshots), None)
+            hints = [f"the newest before it that has files: {name}@{before}"] if before is not None else []
+            evidence = ["deleted with the checkpoint, or left out of a bundle; its conversation is still there"]
+            raise NotFound(f"{name}@{seq}", what="snapshot of the files", evidence=evidence, hints=hints)
     return held
 
 

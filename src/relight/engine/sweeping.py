@@ -20,6 +20,7 @@ from relight.journal.retention import due
 from relight.journal.undoing import is_operation
 from relight.model.policy import Retention
 from relight.model.session import Head, Identity
+from relight.model.step import Step
 from relight.ports.store import CheckpointRow, Query, Seen
 
 _MOST_FORKS: Final = 10_000
@@ -77,6 +78,7 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
         raise NotFound(f"{found.identity.id}@{seq}", what="checkpoint")
     chain = chain_of(context.store, found.identity)
     owner = owner_of(chain, seq)
+    _note_unlabelled(context, step_at(context.store, chain, seq))
     labels = context.store.unlabel(owner, seq)
     for _ in range(_DROP_TRIES):
         rows, seen, head = _as_seen(context, owner)
@@ -93,6 +95,14 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
             continue  # somebody committed or forked while we looked, and may go on from it; look again
         return Forgotten(checkpoint=f"{owner}@{seq}", labels=labels, snapshots=dropped, kept=len(kept))
     raise Conflict(f"{owner}@{seq}: the session kept changing while it was looked at; its files were left as they are")
+
+
+def _note_unlabelled(context: Context, step: Step) -> None:
+    """Before the label goes: the step's digest covers it, so `verify` would miss it."""
+    record = context.store.find(step.session)
+    if step.label is not None and record is not None and step.seq not in record.identity.unlabelled:
+        noted = [*record.identity.unlabelled, step.seq]
+        context.store.update(msgspec.structs.replace(record.identity, unlabelled=noted))
 
 
 def _as_seen(context: Context, session: str) -> tuple[list[CheckpointRow], dict[str, Identity], Head]:

@@ -30,6 +30,8 @@ from relight.journal.bundle import (
     read_step,
 )
 from relight.journal.chain import step_digest
+from relight.journal.codec import decode_changes
+from relight.journal.lineage import named_by
 from relight.journal.moments import check_moments
 from relight.model.checkpoint import LATEST_US
 from relight.model.ref import check_label, check_name, is_session_id
@@ -76,8 +78,7 @@ def examine(file: BinaryIO, size: int) -> Examined:
     chain = _Chain(found.parts)
     for frame in stream:
         if isinstance(frame, StepRow):
-            chain.follow(frame)
-            _note_snapshots(found, frame)
+            _note_snapshots(found, frame, chain.follow(frame))
             found.steps += 1
         elif isinstance(frame, LabelRow):
             found.labels.append(_label(found.parts, frame))
@@ -160,7 +161,7 @@ def _label(parts: list[Part], row: LabelRow) -> tuple[str, int, str]:
         raise Unbelievable(error.message) from None
 
 
-def _note_snapshots(found: Examined, row: StepRow) -> None:
+def _note_snapshots(found: Examined, row: StepRow, step: Step) -> None:
     _bound(len(row.snapshots), len(found.manifest.roots), "snapshots of a step")
     for root, snapshot in row.snapshots:
         if not 0 <= root < len(found.manifest.roots) or not _SNAPSHOT_ID.fullmatch(snapshot):
@@ -170,6 +171,10 @@ def _note_snapshots(found: Examined, row: StepRow) -> None:
         _bound(len(held), SNAPSHOTS_MOST, "snapshots")
     if len({root for root, _ in row.snapshots}) != len(row.snapshots):
         raise Unbelievable("two snapshots of one root in a step")
+    if row.snapshots:
+        named = {found.manifest.roots[root]: snapshot for root, snapshot in row.snapshots}
+        if not named_by(named, decode_changes(step.body).snapshot or {}):
+            raise Unbelievable("files that are not those that a step names")
 
 
 def _bound(number: int, most: int, what: str) -> None:

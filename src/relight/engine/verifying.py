@@ -12,7 +12,7 @@ from relight.engine.reading import Found, chain_of, load, newest_whole, step_at
 from relight.errors import Corrupt
 from relight.journal.chain import broken_links
 from relight.journal.codec import Undecodable, decode_changes
-from relight.journal.lineage import visible
+from relight.journal.lineage import named_by, visible
 from relight.model.session import GENESIS, Identity
 from relight.model.step import Step
 
@@ -80,10 +80,45 @@ def _check_session(context: Context, found: Found, *, files: bool) -> tuple[int,
         for seq, what in _broken(context, chain, steps)
     ]
     problems += _head_problems(context, found, steps, name, known={one.seq for one in problems})
+    problems += _row_problems(context, found.identity, name, steps, known={one.seq for one in problems})
     problems += _file_problems(context, found.identity, name) if files else []
     if problems and not problems[0].abandoned:
         problems[0] = msgspec.structs.replace(problems[0], offered=_offer(context, chain, problems[0], name))
     return len(steps), problems
+
+
+def _row_problems(
+    context: Context, identity: Identity, name: str, steps: list[Step], *, known: set[int | None]
+) -> list[Problem]:
+    """Rows beside the chain that say something else than the step they belong to: its files, the label it was given."""
+    try:
+        rows = {row.seq: row for row in context.store.checkpoints(identity.id)}
+    except Corrupt as error:
+        return [Problem(session=name, seq=error.seq, what=error.what)]
+    problems = []
+    for step in steps:
+        row = rows.get(step.seq)
+        if row is None or step.seq in known:
+            continue
+        if row.snapshots and not named_by(row.snapshots, decode_changes(step.body).snapshot or {}):
+            what = "its files are not those that the step named"
+            problems.append(Problem(session=name, seq=step.seq, what=what))
+        if step.label is not None and row.label != step.label and _is_label_gone(context, identity, step, row.label):
+            what = f"its step was given the label {step.label!a}, which is not there any more"
+            problems.append(Problem(session=name, seq=step.seq, what=what))
+    return problems
+
+
+def _is_label_gone(context: Context, identity: Identity, step: Step, now: str | None) -> bool:
+    """Whether the label that the chain knows was moved or renamed. One that is only missing may have been dropped."""
+    assert step.label is not None
+    if step.seq in identity.unlabelled or "imported" in identity.metadata:  # a bundle has the newest label of a step
+        return False
+    try:
+        elsewhere = context.store.find_label(identity.id, step.label)
+    except Corrupt:
+        return True
+    return (elsewhere is not None) if now is None else (elsewhere is None)
 
 
 def _file_problems(context: Context, identity: Identity, name: str) -> list[Problem]:

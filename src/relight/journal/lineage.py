@@ -58,6 +58,11 @@ class Named(Protocol):
     def snapshots(self) -> Mapping[str, str]: ...
 
 
+def named_by(row: Mapping[str, str], step: Mapping[str, str]) -> bool:
+    """Whether all snapshots in a row are those that its step named. Some may be missing: they can be deleted."""
+    return all(step.get(root) == snapshot for root, snapshot in row.items())
+
+
 def inherited(rows: Iterable[Named], seq: int, *, is_gone_on_from: bool) -> frozenset[str]:
     """The roots whose snapshot at `seq` some other checkpoint has for its own: it comes next on a path and took none.
 

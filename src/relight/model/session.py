@@ -73,6 +73,8 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """where it stands in line; the head repeats it, and is what counts"""
     stop_attempt: int | None = None
     """a person asked, from another machine, that this attempt ends; whoever runs it looks here"""
+    unlabelled: list[int] = []
+    """steps that were given a label when they were committed, and lost it with their checkpoint"""
     created_us: int
     models: list[tuple[int, str]] = []
     """(seq, model): the models that were in use before this one, each up to that step; empty text: unknown"""
