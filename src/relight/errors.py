@@ -575,7 +575,10 @@ class StoreFull(StoreError):
     def __init__(self, where: str) -> None:
         super().__init__(
             f"{where}: no space left; nothing was written, what was saved before is whole",
-            hints=["free some space, then run it again", "see what could go: relight sweep --dry-run"],
+            hints=[
+                "free some space on that disk, then run it again; what is saved can be read meanwhile",
+                "see what could go: relight sweep --dry-run; removing it needs about its own size in free space first",
+            ],
         )
         self.where = where
 

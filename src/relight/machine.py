@@ -9,6 +9,7 @@ import time
 from functools import cache
 from pathlib import Path
 
+from relight import owned
 from relight.model.lease import Instant, Owner
 
 
@@ -101,11 +102,7 @@ def _pid_start(pid: int) -> int | None:
 
 def write_private(path: Path, content: bytes) -> None:
     """A file for the user's eyes alone, whole or not at all. Not synced: it is made anew whenever it is needed."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW, 0o600)
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(content)
-    partial.replace(path)
+    owned.write(path, content)
 
 
 def open_log(path: Path) -> int:

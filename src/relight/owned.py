@@ -10,6 +10,7 @@ import contextlib
 import grp
 import os
 import pwd
+import secrets
 import stat
 from pathlib import Path
 from typing import Final
@@ -86,8 +87,8 @@ def mark(directory: Path) -> None:
 
 def write(path: Path, content: bytes) -> None:
     """A file for the user's eyes alone, whole or not at all. Not synced."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}")
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE)
     try:
         with open(descriptor, "wb") as file:
             os.fchmod(descriptor, FILE_MODE)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import shutil
+import tempfile
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+from relight import owned
 from relight.cli.door import Door, pass_door
 from relight.cli.keyfile import read_key
 from relight.cli.verb import ref_argument, verb
-from relight.errors import Refused, UsageError
+from relight.errors import Refused, StoreFull, StoreUnavailable, UsageError
 from relight.wording import count
 
 if TYPE_CHECKING:
@@ -71,18 +77,33 @@ def _tell(door: Door, target: Path, written: Exported) -> None:
         console.say(f"secrets were found in {count(written.secrets_left, 'step')} and left in: do not give it away")
 
 
+def _write_all(directory: Path, documents: Iterable[tuple[str, object]]) -> int:
+    """All files, or no directory: they are written beside it, for the user alone, and get its name at the end."""
+    owned.make(directory.absolute().parent)
+    partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.absolute().parent))
+    written = 0
+    try:
+        for name, document in documents:
+            text = json.dumps(document, indent=2, ensure_ascii=True, default=str)
+            owned.write(partial / name, text.encode("ascii") + b"\n")
+            written += 1
+        partial.rename(directory)  # which may be there, if it is empty
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(str(directory)) from error
+        raise StoreUnavailable(f"{directory}: {error.strerror or error}; nothing of it was kept") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return written
+
+
 def _readable(door: Door, ref: str, directory: Path) -> int:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Refused(f"{directory}: there is something already", hints=["choose another directory"])
     with door.opened() as rl:
         documents = rl.export(ref)
         first = next(documents)  # an unknown ref is told before anything is made
-        directory.mkdir(parents=True, exist_ok=True)
-        written = 0
-        for name, document in (first, *documents):
-            text = json.dumps(document, indent=2, ensure_ascii=True, default=str)
-            (directory / name).write_text(text + "\n", encoding="ascii")
-            written += 1
+        written = _write_all(directory, chain([first], documents))
     if door.console.out.terminal:
         door.console.write([[f"✓ {count(written, 'file')} in {directory}"]])
     else:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import resource
 import traceback
 from typing import Final
 
@@ -9,7 +12,7 @@ import click
 
 from relight.cli.console import Console, wrapped
 from relight.cli.look import Line, Look, Span
-from relight.errors import RelightError, UsageError
+from relight.errors import RelightError, StoreFull, StoreUnavailable, UsageError
 
 _MOST_EVIDENCE: Final = 20
 
@@ -40,11 +43,24 @@ def _as_ours(error: BaseException) -> RelightError:
         return _as_usage(error)
     if isinstance(error, click.ClickException):
         return UsageError(_spoken(error.format_message()))
-    if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
-        return RelightError(f"{where}{error.strerror.lower()}", hints=["see where it came from: add --debug"])
+    if isinstance(error, OSError) and (error.strerror or error.errno):
+        return _of_the_system(error)
     hints = ["see where it came from: add --debug", "it is a bug of relight; the store is as it was before"]
     return RelightError(f"unexpected {type(error).__name__}: {error}", hints=hints)
+
+
+def _of_the_system(error: OSError) -> RelightError:
+    """What the machine refused, in our words where somebody can do something about it."""
+    where = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(str(error.filename or "the disk"))
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        what = f"{where}too many open files: this process may open {most}"
+        return StoreUnavailable(what, hints=["allow more, then run it again: ulimit -n 1024"])
+    if error.strerror:
+        return RelightError(f"{where}{error.strerror.lower()}", hints=["see where it came from: add --debug"])
+    return RelightError(f"{where}{os.strerror(error.errno or 0).lower()}")
 
 
 def _as_usage(error: click.UsageError) -> UsageError:

@@ -19,12 +19,12 @@ from typing import Any, Final
 
 import msgspec
 
+from relight import owned
 from relight.errors import Conflict, Refused
 
 _DECODER: Final = msgspec.json.Decoder()
 _ENCODER: Final = msgspec.json.Encoder()
 _PRIVATE_FILE: Final = 0o600
-_PRIVATE_DIRECTORY: Final = 0o700
 
 
 class Lines(msgspec.Struct, frozen=True, kw_only=True):
@@ -78,7 +78,7 @@ def encode(lines: Iterable[dict[str, Any]]) -> bytes:
 def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Make a file of these lines. Refused where there is one of this name."""
     data = encode(lines)
-    path.parent.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    owned.make(path.parent)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _PRIVATE_FILE)
@@ -126,7 +126,7 @@ def keep(path: Path, copy: Path) -> None:
     """A copy of the whole file under another name, durable, once."""
     if copy.exists():
         return
-    copy.parent.mkdir(mode=_PRIVATE_DIRECTORY, parents=True, exist_ok=True)
+    owned.make(copy.parent)
     partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE), "wb") as file:
         file.write(path.read_bytes())

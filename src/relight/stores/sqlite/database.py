@@ -2,7 +2,7 @@
 
 Opening goes: look at the log before SQLite does (wal.py), connect, see whose database it is and how old, migrate,
 compare the schema, then compare what SQLite made of the log with what was seen in it. A file or directory that cannot
-be written is opened for reading, where SQLite can.
+be written is opened for reading, where SQLite can; so is one on a full disk.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from urllib.parse import quote
 
 import apsw
 
-from relight.errors import NotAStore, StoreReadOnly, StoreUnavailable
+from relight.errors import NotAStore, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from relight.stores.sqlite import files, migrate
 from relight.stores.sqlite.driver import BUSY_SECONDS, explained
 from relight.stores.sqlite.health import Misses
@@ -42,6 +42,8 @@ class Database:
         self.path = path
         self.where = str(path)
         self.read_only = False
+        self._unwritable: type[StoreReadOnly | StoreFull] = StoreReadOnly
+        """why, where it can only be read"""
         self.ended: str | None = None
         """why nothing here can be used any more"""
         self._file: tuple[int, int] | None = None
@@ -57,6 +59,15 @@ class Database:
         try:
             files.prepare(self.path)
             connection = self._open_for_writing()
+        except StoreFull:
+            if not files.size_bytes(self.path):
+                raise
+            try:
+                self._open_for_reading()
+            except StoreError:
+                raise StoreFull(self.where) from None
+            self._unwritable = StoreFull
+            return None
         except StoreReadOnly:
             if not self.path.exists():
                 raise
@@ -120,7 +131,10 @@ class Database:
             except apsw.NotADBError:
                 raise NotAStore(self.where, "not a database") from None
             except apsw.Error as error:
-                raise explained(error, self.where) from None
+                told = explained(error, self.where)
+                if isinstance(told, StoreFull) and options != tries[-1]:
+                    continue  # no room for the index of the log: where there is no log, none is needed
+                raise told from None
             self.read_only = True
             return
         raise StoreReadOnly(self.where)
@@ -164,9 +178,9 @@ class Database:
         return connection
 
     def connect_writer(self) -> apsw.Connection:
-        """One more connection, for writing. What it raises is the driver's, or StoreReadOnly."""
+        """One more connection, for writing. What it raises is the driver's, or StoreReadOnly, or StoreFull."""
         if self.read_only:
-            raise StoreReadOnly(self.where)
+            raise self._unwritable(self.where)
         return self._connect(self.where, _READ_WRITE)
 
     def check_usable(self) -> None:

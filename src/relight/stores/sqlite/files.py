@@ -11,10 +11,10 @@ import os
 from pathlib import Path
 from typing import Final
 
+from relight import owned
 from relight.errors import NotAStore, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 FILE_MODE: Final = 0o600
-DIRECTORY_MODE: Final = 0o700
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
@@ -27,7 +27,9 @@ def prepare(path: Path) -> None:
         if path.exists():
             return
         _make_directories(path.parent)
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, FILE_MODE))
+        made = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, FILE_MODE)
+        os.fchmod(made, FILE_MODE)  # an odd umask takes bits away from the mode that was asked for
+        os.close(made)
         sync_directory(path.parent)
     except OSError as error:
         raise explained(error, path) from None
@@ -35,8 +37,8 @@ def prepare(path: Path) -> None:
 
 def _make_directories(directory: Path) -> None:
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
+    owned.make(directory)
     for one in reversed(missing):
-        one.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
         sync_directory(one.parent)
 
 

@@ -92,15 +92,19 @@ class TreeWorkspaces:
         return Pool(self._directory(), pool, self._store, self._space)
 
     def broken(self, pool: str, snapshots: Iterable[str]) -> dict[str, str]:
+        if self._space is None:
+            return self._broken(pool, snapshots, None)
         with tempfile.TemporaryDirectory(prefix="relight-verify-") as fresh:
-            space = self._space
-            if space is not None:  # what lies there counts, whatever was kept of it here
-                space = Space(space.blobs, self._store, PartCache(Path(fresh), self._policy.cache_bytes))
-            content = TreeContent(Pool(self._directory(), pool, self._store, space))
-            try:
-                return content.broken(snapshots)
-            finally:
-                content.close()
+            # what lies there counts, whatever was kept of it here
+            space = Space(self._space.blobs, self._store, PartCache(Path(fresh), self._policy.cache_bytes))
+            return self._broken(pool, snapshots, space)
+
+    def _broken(self, pool: str, snapshots: Iterable[str], space: Space | None) -> dict[str, str]:
+        content = TreeContent(Pool(self._directory(), pool, self._store, space))
+        try:
+            return content.broken(snapshots)
+        finally:
+            content.close()
 
     def objects(self, pool: str, snapshots: Iterable[str]) -> Iterator[bytes]:
         content = self.content(pool)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import msgspec
 
+from relight import owned
 from relight.errors import WorkspaceUnusable
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -86,6 +87,4 @@ def recorded(mark: Path) -> Identity | None:
 
 
 def record(mark: Path, found: Identity) -> None:
-    partial = mark.with_suffix(f".{os.getpid()}")
-    partial.write_bytes(msgspec.json.encode(found))
-    partial.replace(mark)
+    owned.write(mark, msgspec.json.encode(found))

@@ -19,6 +19,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
+from relight import owned
+
 SOURCE: Final = Path(__file__).with_name("_scan.c")
 COMPILE_SECONDS: Final = 30.0
 
@@ -68,7 +70,7 @@ def _cache() -> Path:
     """A directory of ours alone: a library that another user could write would run as us."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     home = Path(base) / "relight"
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+    owned.make(home)
     found = home.stat()
     if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & 0o022:
         raise OSError(f"{home} can be written by others")

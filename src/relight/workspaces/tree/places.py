@@ -7,11 +7,13 @@ segment with a row is preferred: only on those may a snapshot rely.
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator, Set
 from pathlib import Path
 from typing import ClassVar, Final
 
+from relight import owned
 from relight.errors import Corrupt
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree import index, segment
@@ -22,6 +24,16 @@ from relight.workspaces.tree.segment import Place
 from relight.workspaces.tree.syncing import sync_data
 
 _NONE: Final[frozenset[str]] = frozenset()
+
+
+def _opened(path: Path) -> int:
+    """A segment, for writing too where that is allowed: a store that can only be read is read."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CLOEXEC)
+    except OSError as error:
+        if error.errno not in (errno.EROFS, errno.EACCES, errno.EPERM):
+            raise
+        return os.open(path, os.O_RDONLY | os.O_CLOEXEC)
 
 
 class Listed:
@@ -176,7 +188,7 @@ class Places:
         listed = self.listed.get(name)
         if listed is None:
             try:
-                fd = os.open(self.path(name), os.O_RDWR | os.O_CLOEXEC)
+                fd = _opened(self.path(name))
             except FileNotFoundError:
                 return
             packed = self._index(name, os.fstat(fd).st_size)
@@ -211,12 +223,10 @@ class Places:
         listed = self.listed[name]
         if not listed.recent:
             return
-        partial = self.path(name, f".idx.{os.getpid()}")
         try:
-            partial.write_bytes(index.encode(listed.end, listed))
-            partial.replace(self.path(name, ".idx"))
+            owned.write(self.path(name, ".idx"), index.encode(listed.end, listed))
         except OSError:
-            partial.unlink(missing_ok=True)
+            return
 
     def forget(self, name: str) -> None:
         """Its file is gone."""

@@ -13,6 +13,7 @@ from collections.abc import Set
 from pathlib import Path
 from typing import Final
 
+from relight import owned
 from relight.errors import Corrupt
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.tree import compress
@@ -44,7 +45,7 @@ class Pool:
         """found reliable, and marked as used, since the last look"""
         with wrapped(self.directory):
             for made in (directory, self.directory):
-                made.mkdir(mode=0o700, parents=True, exist_ok=True)
+                owned.make(made)
         self.is_far = space is not None
         self._places: Places
         self.writer: Writer | FarWriter

@@ -18,6 +18,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from relight import owned
 from relight.errors import Corrupt, Refused
 from relight.model.snapshot import RestoreRecord
 
@@ -35,7 +36,7 @@ class RestoreLog:
     def __init__(self, directory: Path) -> None:
         self._directory = directory
         self._read: dict[str, tuple[Identity, RestoreRecord | None]] = {}
-        directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned.make(directory)
 
     def records(self) -> tuple[RestoreRecord, ...]:
         """Newest first."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar
 
+from relight import owned
 from relight.errors import (
     Corrupt,
     NotFound,
@@ -104,7 +105,7 @@ class TreeWorkspace:
         self._manifests = Manifests(self.pool, plain_modes=plain_modes)
         real = self.path.resolve()
         home = self.pool.directory / "roots" / hashlib.sha256(os.fsencode(real)).hexdigest()[:16]
-        home.mkdir(mode=0o700, parents=True, exist_ok=True)
+        owned.make(home)
         self._mark = home / "identity.json"
         found = identity.identity(self._root_fd, real)
         if adopt or identity.recorded(self._mark) is None:

@@ -15,6 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from relight import owned
+
 PARTS: Final = "parts"
 """the directory of a pool in which they lie"""
 _NEW: Final = ".new-"
@@ -65,7 +67,7 @@ class PartCache:
         target = self._path(pool, part)
         beside = target.with_name(f"{_NEW}{secrets.token_hex(8)}")
         try:
-            target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            owned.make(target.parent)
             with open(beside, "xb", opener=_private) as file:
                 file.write(data)
             beside.replace(target)
