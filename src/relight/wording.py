@@ -4,6 +4,7 @@ durations, money, sizes, places, and what a session does now.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -11,10 +12,12 @@ from typing import Final, Literal
 from relight.inert import one_line, shortened
 from relight.journal.answering import no_words_for
 from relight.journal.retention import days_text
+from relight.model.call import PlannedCall
 from relight.model.info import AttentionKind, ResumePlan, SessionInfo
 from relight.model.policy import Policy
 from relight.model.status import LIVE, Status, headline
 
+_MOST_CALLS: Final = 8
 Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
 """what a colour stands for"""
 
@@ -223,3 +226,10 @@ def no_words(info: SessionInfo) -> str:
         info.agent, info.status, info.question, has_command=info.command is not None, open_calls=info.in_doubt
     )
     return f"{found[0]}: {found[1]}" if found is not None else ""
+
+
+def planned_calls(calls: Sequence[PlannedCall]) -> list[str]:
+    """Open calls that are not simply run, and what will be done about each, one a line."""
+    told = [one for one in calls if one.action not in ("run", "tell_unknown") or one.text.startswith("runs again")]
+    more = [f"and {len(told) - _MOST_CALLS} more"] if len(told) > _MOST_CALLS else []
+    return [f"{one_line(one.name)} ({one_line(one.id)}) {one_line(one.text)}" for one in told[:_MOST_CALLS]] + more

@@ -402,6 +402,31 @@ def test_a_call_in_doubt_may_be_let_run_again(shell: Shell, rl: relight.Relight)
         assert s.run_tool(s.pending_calls()[0], [send_mail]).result == "sent to bob"
 
 
+def test_a_rewind_names_what_ran_since_and_runs_it_again_only_where_it_is_told_to(
+    shell: Shell, rl: relight.Relight
+) -> None:
+    with rl.session("mail") as s:
+        s.append({"role": "user", "content": "go"})
+        s.append(call("c9", "send_mail", '{"to": "bob"}'))
+        first = s.run_tool(s.pending_calls()[0], [send_mail])
+    at = f"mail@{first.asked_seq}"
+    planned = shell.json("rewind", at, "--conversation", "--dry-run")
+    assert [(one["id"], one["action"]) for one in planned["calls"]] == [("c9", "carry")]
+    assert [one["id"] for one in planned["effects_since"]] == ["c9"]
+    forked = shell.json("fork", at, "--dry-run")
+    assert [(one["id"], one["action"]) for one in forked["calls"]] == [("c9", "carry")]
+    recorded = f"is not run: it gets the result that was recorded at @{first.result_seq}"
+    for words in (["rewind", at, "--dry-run"], ["fork", at, "--dry-run"], ["can-resume", at]):
+        assert recorded in " ".join(shell.screen(*words, width=160).text.split()), words
+    assert rl.get("mail").head == (first.result_seq or 0) + 1, "a dry run changes nothing"
+    assert [one.id for one in rl.sessions()] == [s.id]
+    refused = shell.run("rewind", at, "--conversation", "--again", "c1")
+    assert (refused.returncode, "c9" in refused.stderr) == (3, True)
+    assert shell.run("rewind", at, "--conversation", "--again", "c9").returncode == 0
+    with rl.session("mail") as s:
+        assert s.pending_calls()[0].key == f"{first.key}/2"
+
+
 def test_archive_hides_for_good(shell: Shell, some: relight.Relight) -> None:
     assert shell.run("archive", "changelog").returncode == 0
     assert "changelog" not in shell.run("list").stdout

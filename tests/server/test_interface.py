@@ -12,7 +12,7 @@ from starlette.testclient import TestClient
 
 import relight
 from relight.engine.documents import SESSION_KEYS, session_document
-from tests.calls import call
+from tests.calls import call, send_mail
 from tests.server.desk import Answer, Desk
 
 pytestmark = pytest.mark.usefixtures("some")
@@ -159,6 +159,29 @@ def test_reading_changes_nothing(desk: Desk, client: TestClient) -> None:
         answered = client.get(path.replace("{ref}", "fix-login"), params={"q": "x", "code": "x"})
         assert answered.status_code < 500, (path, answered.text)
     assert logical_dump(desk.store) == before
+
+
+def test_plans_name_open_calls_and_a_rewind_lets_them_run_again_under_a_new_key(desk: Desk, client: TestClient) -> None:
+    with desk.rl.session("mail") as s:
+        s.append({"role": "user", "content": "go"})
+        s.append(call("c9", "send_mail", '{"to": "bob"}'))
+        first = s.run_tool(s.pending_calls()[0], [send_mail])
+        s.complete("done")
+    at = f"/api/sessions/mail@{first.asked_seq}"
+    plan = client.get(f"{at}/can-resume").json()
+    for calls in (plan["calls"], plan["rewind_calls"], plan["fork_calls"]):
+        assert [(one["id"], one["action"], one["carried_from"]) for one in calls] == [
+            ("c9", "carry", f"{s.id}@{first.result_seq}")
+        ]
+    refused = client.post(f"{at}/rewind", json={"scope": "conversation", "again": ["c1"]})
+    assert refused.status_code == 404
+    assert desk.rl.get("mail").status == "completed"
+    assert client.post(f"{at}/rewind", json={"scope": "conversation", "again": ["c9"]}).status_code == 200
+    (open_call,) = client.get("/api/sessions/mail/can-resume").json()["calls"]
+    assert (open_call["action"], open_call["key"]) == ("run", f"{first.key}/2")
+    assert client.post("/api/sessions/mail/undo", json={}).status_code == 200
+    shown = client.get("/api/sessions/mail").json()
+    assert (shown["status"], shown["reason"]) == ("completed", None)
 
 
 def test_a_fork_a_rewind_and_its_undo(desk: Desk, client: TestClient) -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import click
+import msgspec
 
 from relight.cli.door import Door, pass_door
 from relight.cli.look import Line, Span
+from relight.cli.plan import call_facts
+from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.engine.documents import session_document
 from relight.wording import place
@@ -20,14 +23,28 @@ from relight.wording import place
 @click.argument("prompt", required=False)
 @click.option("--name", metavar="N", help="What the new session is called.")
 @click.option("--workspace", metavar="DIR", help="A new directory, filled with the checkpoint's files.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done about open calls, and make nothing.")
 @json_flag
 @pass_door
 def fork(
-    door: Door, checkpoint: str, prompt: str | None, name: str | None, workspace: str | None, as_json: bool
+    door: Door,
+    checkpoint: str,
+    prompt: str | None,
+    name: str | None,
+    workspace: str | None,
+    dry_run: bool,
+    as_json: bool,
 ) -> int:
-    """Make a new session that begins at CHECKPOINT (a session means its head)."""
+    """Make a new session that begins at CHECKPOINT (a session means its head).
+
+    It never runs a call that was asked for before: such a call gets the result it has by now, or is told to belong to
+    the session it comes from.
+    """
     console = door.console
+    if dry_run:
+        return _tell(door, checkpoint, as_json=as_json)
     with door.opened() as rl:
+        calls = rl.planned_calls(checkpoint, after="fork")
         made = rl.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
     if as_json:
         console.document(session_document(made))
@@ -43,5 +60,18 @@ def fork(
             console.write([["  files  ", ", ".join(place(path) for path in made.workspace.values())]])
     if shared:
         console.say(Span("!", "warn"), f" it works in {shared}, as the session it comes from; its own: --workspace DIR")
+    console.lines(facts(call_facts(calls, "calls"), console.err))
     console.next(("go on", f"relight resume {made.title}"))
+    return 0
+
+
+def _tell(door: Door, checkpoint: str, *, as_json: bool) -> int:
+    console = door.console
+    with door.opened() as rl:
+        calls, parent = rl.planned_calls(checkpoint, after="fork"), rl.checkpoint(checkpoint).id
+    if as_json:
+        console.document({"parent": parent, "calls": msgspec.to_builtins(calls)})
+        return 0
+    told = call_facts(calls, "calls") or [Fact("calls", "none open")]
+    console.write([[f"a new session from {parent}"], *facts(told, console.out)])
     return 0

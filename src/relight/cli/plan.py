@@ -11,8 +11,19 @@ from relight.cli.filefacts import plan_fact
 from relight.cli.look import Line, Look, Span
 from relight.cli.table import Fact, facts
 from relight.inert import one_line
+from relight.model.call import PlannedCall
 from relight.model.info import ResumePlan
-from relight.wording import conversation, count, environment, first_reply, lasting, moment, place, seconds_between
+from relight.wording import (
+    conversation,
+    count,
+    environment,
+    first_reply,
+    lasting,
+    moment,
+    place,
+    planned_calls,
+    seconds_between,
+)
 
 
 def lines_of(
@@ -23,6 +34,7 @@ def lines_of(
         Fact("conversation", conversation(plan)),
         plan_fact(plan.files),
         Fact("calls", _calls(plan)),
+        *call_facts(() if _lives(plan) else plan.calls),
         Fact("", f"the model will be told: {plan.told}" if plan.told and not _lives(plan) else "", "warn"),
         Fact("first reply", first_reply(plan, now)),
         Fact("environment", environment(plan)),
@@ -55,6 +67,11 @@ def _calls(plan: ResumePlan) -> str:
     if not plan.in_doubt:
         return "none in doubt"
     return f"{len(plan.in_doubt)} in doubt: " + ", ".join(f"{one.name} ({one.effect})" for one in plan.in_doubt)
+
+
+def call_facts(calls: Sequence[PlannedCall], title: str = "") -> list[Fact]:
+    """Calls that are not simply run, one a line."""
+    return [Fact(title if number == 0 else "", line, "warn") for number, line in enumerate(planned_calls(calls))]
 
 
 def _command(plan: ResumePlan, directory: str | None) -> str:

@@ -6,6 +6,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import click
+import msgspec
 
 from relight.cli.console import shown
 from relight.cli.door import Door, pass_door
@@ -13,12 +14,13 @@ from relight.cli.filelines import FileRow, file_rows, touched
 from relight.cli.lasting_effects import not_undone
 from relight.cli.look import Line, Look, Part, Span
 from relight.cli.plaintext import cells, cut, pad
+from relight.cli.plan import call_facts
 from relight.cli.restore import choice_options, differences_of
 from relight.cli.table import Fact, facts
 from relight.cli.verb import json_flag, ref_argument, verb
-from relight.engine.documents import checkpoint_document
-from relight.errors import Refused, RelightError, ScopeRequired, UsageError
-from relight.model.call import Call
+from relight.engine.documents import call_document, checkpoint_document
+from relight.errors import Corrupt, Refused, RelightError, ScopeRequired, UsageError
+from relight.model.call import Call, PlannedCall
 from relight.model.info import SessionInfo
 from relight.model.snapshot import Choice
 from relight.wording import count
@@ -55,6 +57,8 @@ class Preview(NamedTuple):
     effects: list[Call] | None
     files: FilesPreview | None = None
     """None: the session has no workspace"""
+    calls: list[PlannedCall] | None = []  # noqa: RUF012 a tuple's default is never changed
+    """open there, and what will be done about each; None: the journal is damaged"""
 
 
 @verb(
@@ -66,18 +70,37 @@ class Preview(NamedTuple):
 @click.option("--conversation", "scope", flag_value="conversation", help="The conversation goes back.")
 @click.option("--files", "scope", flag_value="files", help="The files go back.")
 @click.option("--both", "scope", flag_value="both", help="Both go back.")
+@click.option(
+    "--again", multiple=True, metavar="CALL", help="This call, or key of once, may run again there: as KEY/2."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
 @choice_options
 @json_flag
 @pass_door
-def rewind(door: Door, checkpoint: str, scope: Scope | None, choice: Choice | None, as_json: bool) -> int:
-    """Move a session back to CHECKPOINT. Nothing is deleted, and `relight undo` takes it back."""
+def rewind(
+    door: Door,
+    checkpoint: str,
+    scope: Scope | None,
+    again: tuple[str, ...],
+    dry_run: bool,
+    choice: Choice | None,
+    as_json: bool,
+) -> int:
+    """Move a session back to CHECKPOINT. Nothing is deleted, and `relight undo` takes it back.
+
+    A call that is open there and ran since does not run again: its result is carried over, unless --again names it.
+    """
     console = door.console
+    if dry_run:
+        return _tell(door, checkpoint, scope, choice or "stop", again, as_json=as_json)
     if scope is None and not console.can_ask:
         raise ScopeRequired(checkpoint)
+    if scope == "files" and again:
+        raise UsageError("--again is about calls, and --files leaves the conversation alone")
     if scope == "conversation" and choice is not None:
         raise UsageError(f"--{choice} is about files, and --conversation leaves them alone")
     with door.opened() as rl:
-        preview = _preview(rl, checkpoint, scope, choice or "stop")
+        preview = _preview(rl, checkpoint, scope, choice or "stop", again)
         if console.err.terminal:
             console.lines(lines_of(preview, console.err))
         scope = scope or _ask(door)
@@ -88,7 +111,11 @@ def rewind(door: Door, checkpoint: str, scope: Scope | None, choice: Choice | No
             _refuse_without_files(preview, checkpoint)
         began = perf_counter()
         made = rl.rewind(
-            checkpoint, conversation=scope != "files", files=scope != "conversation", choice=choice or "stop"
+            checkpoint,
+            conversation=scope != "files",
+            files=scope != "conversation",
+            choice=choice or "stop",
+            again=again if scope != "files" else (),
         )
         seconds = perf_counter() - began
     if as_json:
@@ -105,7 +132,29 @@ def _record(preview: Preview, scope: Scope, made: Checkpoint) -> tuple[str, int,
     return made.id, made.seq if scope == "files" else preview.target, scope
 
 
-def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice) -> Preview:
+def _tell(
+    door: Door, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...], *, as_json: bool
+) -> int:
+    with door.opened() as rl:
+        preview = _preview(rl, checkpoint, scope, choice, again)
+    if not as_json:
+        door.console.write(lines_of(preview, door.console.out))
+        return 0
+    effects = preview.effects
+    door.console.document(
+        {
+            "session": preview.info.id,
+            "head": preview.info.head,
+            "target": preview.target,
+            "calls": msgspec.to_builtins(preview.calls),
+            "effects_since": [call_document(one) for one in effects] if effects is not None else None,
+            "files": msgspec.to_builtins(preview.files._asdict()) if preview.files is not None else None,
+        }
+    )
+    return 0
+
+
+def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...]) -> Preview:
     if "@" not in checkpoint:
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
     plan = rl.can_resume(checkpoint, disk=False)
@@ -115,7 +164,22 @@ def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice) 
     files = None
     if plan.files is not None:
         files = FilesPreview(stay=True) if scope == "conversation" else _files(rl, checkpoint, info, choice)
-    return Preview(info, target, label, rl.effects_since(info.id, target), files)
+    calls = _calls(rl, checkpoint, again) if scope != "files" else []
+    return Preview(info, target, label, rl.effects_since(info.id, target), files, calls)
+
+
+def _calls(rl: Relight, checkpoint: str, again: tuple[str, ...]) -> list[PlannedCall] | None:
+    """What will be done about calls; those that may run again say so."""
+    try:
+        calls = rl.planned_calls(checkpoint, after="rewind")
+    except Corrupt:
+        return None
+    return [
+        msgspec.structs.replace(one, action="run", text="runs again under a new key", carried_from=None)
+        if one.id in again or one.key in again
+        else one
+        for one in calls
+    ]
 
 
 def _files(rl: Relight, checkpoint: str, info: SessionInfo, choice: Choice) -> FilesPreview:
@@ -149,6 +213,9 @@ def lines_of(preview: Preview, look: Look) -> list[Line]:
     )
     label = f' "{preview.label}"' if preview.label else ""
     entries = [Fact("conversation", kept), *_file_facts(preview.files, look), not_undone(preview.effects)]
+    entries += call_facts(preview.calls or (), "calls")
+    if preview.calls is None:
+        entries.append(Fact("calls", "unknown: a newer step is damaged", "warn"))
     title = shown(f"{info.title}  @{info.head} -> @{target}{label}", look)
     title = cut(title, look.width, ellipsis=look.ellipsis)
     name = shown(info.title, look)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 @ref_argument()
 @click.argument("call")
 @click.option("--result", metavar="TEXT", help="What the tool is taken to have returned.")
-@click.option("--retry", is_flag=True, help="It may run again, under the same key.")
+@click.option("--retry", is_flag=True, help="It may run again, under the next generation of its key (KEY/2).")
 @json_flag
 @pass_door
 def settle(door: Door, ref: str, call: str, result: str | None, retry: bool, as_json: bool) -> int:

@@ -10,19 +10,19 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
 from relight.engine import listing, opening
 from relight.engine.context import Context
 from relight.engine.later import Later
-from relight.engine.reading import Found, chain_of, load, resolve
+from relight.engine.reading import Found, chain_of, load, load_forked, load_returned, resolve
 from relight.errors import Corrupt, NotFound, Unresolved
 from relight.journal.describe import derived_status
 from relight.journal.lineage import stretches
 from relight.journal.resuming import plan_hash, plan_resume, plan_unreadable
-from relight.model.call import Call
+from relight.model.call import Call, PlannedCall
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import FilesState, Reason, ResumePlan, SessionInfo
 from relight.model.policy import NO_ALLOWANCE, Allowance, Policy
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         drilling,
         exporting,
         launching,
+        lives,
         needing,
         operating,
         overseeing,
@@ -54,7 +55,7 @@ else:
     bundling, comparing, exporting, restoring = map(Later, ("bundling", "comparing", "exporting", "restoring"))
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
     unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
-    drilling, needing, retaining = map(Later, ("drilling", "needing", "retaining"))
+    drilling, lives, needing, retaining = map(Later, ("drilling", "lives", "needing", "retaining"))
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -244,13 +245,28 @@ class Reading:
         try:
             loaded, fold = self._loaded(found)
             calls, count = loaded.calls, len(loaded.messages)
+            if found.seq is not None and found.seq != found.whole_head().head:
+                fold = load_forked(self._context.store, found, found.seq)
+                calls = fold.calls(doubtful=True)
         except Corrupt as error:
             cure = f"relight resume {info.title} --from-last-good" if error.offered else None
             damage = Reason(code="corrupt", text=str(error), cure=cure)
         if found.head is None:
             return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
         held = surveying.survey(self._context, found, disk=disk) if found.identity.workspace else None
-        plan = plan_resume(info, found.head, seq=found.seq, message_count=count, calls=calls, damage=damage, files=held)
+        speaks = operating.speaks(self._context, found.identity)
+        planned, told = lives.planned(fold, agent=speaks) if fold is not None else ([], None)
+        plan = plan_resume(
+            info,
+            found.head,
+            seq=found.seq,
+            message_count=count,
+            calls=calls,
+            planned=planned,
+            told=told,
+            damage=damage,
+            files=held,
+        )
         agent = starting.foresee(self._context, found, has_history=count > 0)
         reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
         reply = starting.first_reply(self._context, found.identity, fold) if reads and fold is not None else None
@@ -260,14 +276,22 @@ class Reading:
         variables, against = launching.foresee_start(self._context, found)
         return msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against, ok=not against)
 
+    def planned_calls(self, ref: str, *, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
+        """What would be done about the calls that are open at a checkpoint, once the session was moved back to it, or
+        forked there. For a resume, `can_resume` says it."""
+        found = resolve(self._context.store, ref)
+        seq = found.seq if found.seq is not None else found.whole_head().head
+        load_it = load_returned if after == "rewind" else load_forked
+        fold = load_it(self._context.store, found, seq)
+        return lives.planned(fold, agent=operating.speaks(self._context, found.identity))[0]
+
     def effects_since(self, session: str, seq: int) -> list[Call] | None:
-        """Effects declared `once` that began after a checkpoint, in the head's view: going back does not take them
-        back. None where the head is damaged, and nobody can say."""
+        """Effects declared `once` that began after a checkpoint, on branches that were left too: going back does not
+        take them back. None where the journal is damaged, and nobody can say."""
         try:
-            calls = self.load(session).calls
+            return lives.effects_since(self._context.store, resolve(self._context.store, session), seq)
         except Corrupt:
             return None
-        return [call for call in calls if (call.intent_seq or 0) > seq and call.effect == "once"]
 
     def verify(self, ref: str | None = None, *, files: bool = True) -> verifying.Report:
         """Check the digest chain of one session, or of all of them and the store itself; captured files too."""

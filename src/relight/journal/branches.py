@@ -18,14 +18,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from relight.journal.fold import Effect, Fold, Slot
-from relight.model.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN, Intent, Outcome, Prior
+from relight.model.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN, Action, Intent, Outcome, Prior
 from relight.model.call import Effect as Declared
 from relight.model.step import Changes, Step
 from relight.model.view import Result
-
-Action = Literal["run", "run_again", "probe", "carry", "tell_unknown", "not_run_here"]
-"""run: it never began. run_again: its effect allows it, under the same key. probe: the tool is asked. carry: it has an
-outcome elsewhere. tell_unknown: it is not run, and the model is told. not_run_here: a fork's parent asked for it."""
 
 _AT_MOST_ONCE: Final[frozenset[str | None]] = frozenset({"once", "probe"})
 CARRIES_EFFECTS: Final = frozenset({"intent", "result", "message", "rewind"})

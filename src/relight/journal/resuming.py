@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hashlib import sha256
 
 from relight.journal.approving import as_asked, cure_of
-from relight.model.call import OUTCOME_UNKNOWN, Call
+from relight.model.call import Call, PlannedCall
 from relight.model.checkpoint import at
 from relight.model.info import FilesState, Reason, ResumePlan, SessionInfo
 from relight.model.session import Head
@@ -20,6 +20,8 @@ def plan_resume(
     seq: int | None,
     message_count: int,
     calls: Sequence[Call],
+    planned: Sequence[PlannedCall] = (),
+    told: str | None = None,
     damage: Reason | None = None,
     files: FilesState | None = None,
 ) -> ResumePlan:
@@ -31,7 +33,6 @@ def plan_resume(
     if files is not None and files.missing:
         reasons.append(_missing(info, files))
     doubtful = [call for call in calls if call.in_doubt]
-    told = OUTCOME_UNKNOWN if any(call.effect == "once" for call in doubtful) else None
     return ResumePlan(
         ok=not any(reason.blocks for reason in reasons),
         session=info.id,
@@ -48,6 +49,7 @@ def plan_resume(
         reasons=reasons,
         plan=plan_hash(head, seq),
         files=files,
+        calls=list(planned),
     )
 
 

@@ -111,6 +111,27 @@ class OpenEffect(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
     started_us: int
 
 
+Action = Literal["run", "run_again", "probe", "carry", "tell_unknown", "not_run_here", "settle"]
+"""run: it never began, or somebody let it run again. run_again: its effect allows it, under the same key. probe: the
+tool is asked. carry: it has an outcome elsewhere. tell_unknown: it is not run, and the model is told. not_run_here: a
+fork's parent asked for it. settle: a `once` key in doubt, which somebody has to decide first."""
+
+
+class PlannedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """An open call, or a key of `once`, and what will be done about it when its session goes on."""
+
+    id: str
+    name: str
+    effect: Effect | None
+    """as it was declared where it began; None where it never began"""
+    key: str
+    action: Action
+    text: str
+    """the same for a person"""
+    carried_from: str | None = None
+    """the step that recorded the outcome it gets"""
+
+
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """One tool call as users see it: intent and result folded into one row."""
 

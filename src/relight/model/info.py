@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from relight.model.call import Call
+from relight.model.call import Call, PlannedCall
 from relight.model.status import Asking, Failure, Status
 from relight.model.usage import Usage
 
@@ -201,3 +201,5 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """variables with credentials that its first start had: are they set here?"""
     first_reply: FirstReply | None = None
     """None: there is nothing to read, or the agent does not read it anew"""
+    calls: list[PlannedCall] = []
+    """calls that are open there, and what will be done about each"""

@@ -10,6 +10,7 @@ from typing import Any, Generic, TypeVar
 
 from pydantic import BaseModel, Field
 
+from relight.model.call import Action, Effect
 from relight.model.info import AttentionKind
 from relight.model.status import Status
 from relight.model.step import StepKind
@@ -164,6 +165,18 @@ class ReasonDocument(BaseModel):
     blocks: bool
 
 
+class PlannedCallDocument(BaseModel):
+    """An open call, or a key of `once`, and what will be done about it."""
+
+    id: str
+    name: str
+    effect: Effect | None
+    key: str
+    action: Action
+    text: str
+    carried_from: str | None
+
+
 class PlanDocument(BaseModel):
     """What a resume would do. `plan` goes into `If-Match`."""
 
@@ -194,6 +207,15 @@ class PlanDocument(BaseModel):
         description="`once` calls that ran after it: no rewind undoes them"
     )
     orphans: list[int] = Field(description="processes of a dead attempt, which the next start ends")
+    calls: list[PlannedCallDocument] = Field(
+        description="calls that are open there, and what a resume (below the head: a fork) does about each"
+    )
+    rewind_calls: list[PlannedCallDocument] | None = Field(
+        description="the same after a rewind to it; null where a newer step is damaged"
+    )
+    fork_calls: list[PlannedCallDocument] | None = Field(
+        description="the same in a fork of it; null where a newer step is damaged"
+    )
 
 
 class StartedDocument(BaseModel):

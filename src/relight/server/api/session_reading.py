@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 from fastapi import APIRouter, Query, Request
@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from relight.engine.documents import call_document, checkpoint_document, plan_document, session_document
 from relight.engine.library import Relight
+from relight.errors import Corrupt
 from relight.server.routes import Cursor, Ref, answer, from_cursor, get, page_document, to_cursor
 from relight.server.schemas import (
     BranchDocument,
@@ -42,7 +43,15 @@ def whole_plan(rl: Relight, ref: str, *, disk: bool) -> dict[str, Any]:
     seq = int(plan.checkpoint.rpartition("@")[2]) if "@" in plan.checkpoint else 0
     effects = rl.effects_since(plan.session, seq)
     since = [call_document(one) for one in effects] if effects is not None else None
-    return {**plan_document(plan), "effects_since": since, "orphans": rl.orphans(plan.session)}
+    calls = {f"{after}_calls": _planned(rl, ref, after) for after in ("rewind", "fork")}
+    return {**plan_document(plan), **calls, "effects_since": since, "orphans": rl.orphans(plan.session)}
+
+
+def _planned(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[dict[str, Any]] | None:
+    try:
+        return [msgspec.to_builtins(one) for one in rl.planned_calls(ref, after=after)]
+    except Corrupt:
+        return None
 
 
 @get(router, "/api/sessions/{ref}/checkpoints", model=Page[CheckpointDocument], errors=_NONE)

@@ -67,6 +67,9 @@ class RewindBody(Why):
     scope: Literal["conversation", "files", "both"] | None = None
     choice: Choice = "stop"
     stop: bool = Field(default=False, description="where it runs: stop it first")
+    again: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=1000)] = Field(
+        default=[], description="ids or keys of calls that are open there and may run again, under new keys"
+    )
 
 
 class RestoreBody(Why):
@@ -155,7 +158,9 @@ def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Resp
         files, conversation = body.scope != "conversation", body.scope != "files"
         stopped = body.stop and _stopped(served, ref)
         try:
-            made = (rl.plain if stopped else rl).rewind(ref, conversation=conversation, files=files, choice=body.choice)
+            made = (rl.plain if stopped else rl).rewind(
+                ref, conversation=conversation, files=files, choice=body.choice, again=body.again
+            )
         except RelightError as error:
             error.evidence += ("it was stopped first, and is not rewound",) if stopped else ()
             raise

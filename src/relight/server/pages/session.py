@@ -299,6 +299,7 @@ def plan_lines(plan: ResumePlan, now: datetime) -> list[tuple[str, str, str]]:
     doubtful = [f"{call.name} ({call.effect or 'once'})" for call in plan.in_doubt]
     doubt = f"{len(doubtful)} in doubt: {', '.join(doubtful)}" if doubtful else "none in doubt"
     lines.append(("calls", doubt, "warn" if doubtful else ""))
+    lines += [("", one, "warn") for one in words.planned_calls(plan.calls)]
     if plan.told:
         lines.append(("told", f"the model will be told: {plan.told}", "warn"))
     if reply := words.first_reply(plan, now):

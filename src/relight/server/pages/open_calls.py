@@ -1,0 +1,30 @@
+"""Calls that are open where a rewind or a fork goes, as its dialog shows them, and which of them may run again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal
+
+from relight import wording as words
+from relight.errors import Corrupt
+from relight.model.call import PlannedCall
+
+if TYPE_CHECKING:
+    from relight.engine.library import Relight
+
+
+def open_calls(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
+    """What is open there; nothing where a newer step is damaged, which the page says elsewhere."""
+    try:
+        return rl.planned_calls(ref, after=after)
+    except Corrupt:
+        return []
+
+
+def call_rows(calls: list[PlannedCall]) -> list[tuple[str, str, str]]:
+    """As lines of a dialog: (name, text, role)."""
+    return [("calls" if number == 0 else "", one, "warn") for number, one in enumerate(words.planned_calls(calls))]
+
+
+def may_run_again(calls: list[PlannedCall]) -> list[tuple[str, str, str]]:
+    """Those that would not run, or not for certain: (key, how it is called, what is done about it otherwise)."""
+    return [(one.key, f"{one.name} ({one.id})", one.text) for one in calls if one.action not in ("run", "run_again")]
