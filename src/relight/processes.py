@@ -60,6 +60,9 @@ class LocalProcesses:
             while time.monotonic() < deadline and any(start_of(pid) == known[pid] for pid in left):
                 time.sleep(_LOOK_SECONDS)
 
+    def joining(self, handle: str) -> list[str] | None:
+        return None
+
     def supervisor(self) -> str:
         return f"{os.getpid()}:{start_of(os.getpid())}"
 

@@ -21,6 +21,7 @@ from relight.processes import members_of, start_of
 from relight.runtimes.tmux import TmuxRuntime
 from relight.runtimes.tmux.child import TmuxChild
 from relight.testing.runtime_kit import until
+from tests.cli.shell import Shell
 from tests.figures import Figure
 from tests.runtimes.servers import Sockets
 
@@ -278,3 +279,24 @@ def test_a_missing_tmux_is_told_with_its_cure(desk: Desk, monkeypatch: pytest.Mo
 
 def _children(pid: int) -> list[str]:
     return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+
+
+def test_the_command_that_joins_it_is_printed_with_its_socket_and_works(tmp_path: Path) -> None:
+    store = tmp_path / "r.db"
+    shell = Shell(store, tmp_path)
+    try:
+        done = shell.run("run", "--name", "job", "--runtime", "tmux", "--detach", "--", "sleep", "60")
+        assert done.returncode == 0, done.stderr
+        command = shell.json("show", "job")["attach"]
+        assert command[:2] == ["tmux", "-S"]
+        assert command[-2:] == ["-t", f"={shell.json('show', 'job')['handle']}"]
+        assert " ".join(command) in shell.run("show", "job").stdout
+        there = subprocess.run([*command[:3], "has-session", *command[-2:]], capture_output=True, check=False)
+        assert there.returncode == 0, there.stderr
+        shell.run("stop", "job")
+        assert shell.json("show", "job")["attach"] is None
+    finally:
+        shell.run("stop", "job")
+        for socket in tmp_path.rglob("*"):
+            if socket.is_socket():
+                subprocess.run(["tmux", "-S", str(socket), "kill-server"], capture_output=True, check=False)

@@ -6,7 +6,9 @@ import io
 import json
 import logging
 import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml  # type: ignore[import-untyped]
@@ -16,6 +18,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
+from relight.engine.tailing import Event
 from relight.server import tracing
 from relight.server.logs import LOG, JsonLines, PlainLines
 from relight.server.overview import Overview
@@ -153,6 +156,33 @@ def test_what_a_resume_saved_is_counted_from_the_journal(desk: Desk) -> None:
         pass
     first, second = resumes_of(desk.rl.tail("job"))
     assert (first.tokens_saved, first.verdict, first.rung) == (1050, "progressed", "library")
-    assert (second.tokens_saved, second.verdict) == (1065, "open")
+    assert (second.tokens_saved, second.verdict) == (15, "open"), "what was saved before is not saved again"
     stats = desk.client().get("/api/stats").json()
-    assert stats["resumes"] == 2 and stats["tokens_saved"] == 2115
+    assert stats["resumes"] == 2 and stats["tokens_saved"] == 1065
+
+
+def test_minutes_saved_are_minutes_of_work_and_counted_once() -> None:
+    began = datetime(2026, 11, 15, tzinfo=UTC)
+
+    def event(seq: int, second: float, attempt: int, kind: Any, **more: Any) -> Event:
+        at = began + timedelta(seconds=second)
+        return Event(session="s", seq=seq, kind=kind, at=at, attempt=attempt, label=None, **more)
+
+    def starts(number: int) -> dict[str, Any]:
+        working = {"status": "working"}
+        return {"started": {"number": number, "reason": "died" if number > 1 else None}, "status": working}
+
+    story = resumes_of(
+        [
+            event(1, 0, 1, "attempt", **starts(1)),
+            event(2, 5, 1, "message"),
+            event(3, 6, 1, "mark", note={"turn": "ended"}),
+            event(4, 306, 1, "message"),  # five minutes in which its user thought
+            event(5, 308, 1, "status", status={"status": "completed"}),
+            event(6, 800, 1, "mark"),  # a label, after it was completed
+            event(7, 900, 2, "attempt", **starts(2)),
+            event(8, 903, 2, "message"),
+            event(9, 2000, 3, "attempt", **starts(3)),
+        ]
+    )
+    assert [one.seconds_saved for one in story] == [8.0, 3.0]

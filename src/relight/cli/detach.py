@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from relight.background import start_in_background
@@ -34,5 +35,6 @@ def start_detached(
         door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), f"  runs in the background, pid {pid}"]])
     else:
         door.console.row((info.id, info.name, pid))
-    door.console.next(("watch", f"relight tail {info.title} -f"), ("stop", f"relight stop {info.title}"))
+    joined = [("join its terminal", shlex.join(info.attach))] if info.attach else []
+    door.console.next(*joined, ("watch", f"relight tail {info.title} -f"), ("stop", f"relight stop {info.title}"))
     return 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 from typing import Any, Final
 
 import click
@@ -118,7 +119,7 @@ def run(
         if detach:
             return start_detached(door, rl, info.id, retries=retries)
         if level != "quiet":
-            _announce(door, info)
+            _announce(door, info, rl.joining(info.id))
         supervision = rl.supervise(info.id, retries=retries)
         supervision.watcher = Milestones(door, info, level=level or "normal", resumed=False)
         return run_in_front(door, supervision)
@@ -143,11 +144,13 @@ def roots_of(given: tuple[str, ...]) -> dict[str, str]:
     return roots
 
 
-def _announce(door: Door, info: SessionInfo) -> None:
-    """One line before; nothing is drawn over the program."""
+def _announce(door: Door, info: SessionInfo, joining: list[str] | None) -> None:
+    """One line before, and how to join its terminal where it has one of its own; nothing is drawn over the program."""
     if door.console.err.plain:
         door.console.say(f"plain mode (from {door.console.err.plain})")
     where = place(info.directory)
     door.console.say(
         "relight: session ", Span(info.title, "bold"), f" {short_id(info.id)} in {where}; every step is saved"
     )
+    if joining is not None:
+        door.console.say("join its terminal: ", Span(shlex.join(joining), "bold"))

@@ -184,6 +184,8 @@ def _facts(found: Shown, now: datetime) -> list[Fact]:
         ),
         Fact("attempts", "  ".join([str(info.attempt), " · ".join(found.attempts)]).strip() if info.attempt else ""),
         Fact("parent", info.parent or ""),
+        Fact("begun by", info.spawned_by or ""),
+        Fact("attach", shlex.join(info.attach or [])),
         Fact("labels", ", ".join(f"{key}={value}" for key, value in sorted(info.labels.items()))),
         changed_fact(found.files),
         Fact("cost", _cost(info)),

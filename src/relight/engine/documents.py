@@ -54,6 +54,7 @@ SESSION_KEYS: Final = [
     "worked_seconds",
     "limits",
     "spawned_by",
+    "attach",
     "env",
     "secrets",
 ]

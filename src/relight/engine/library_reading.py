@@ -353,6 +353,12 @@ class Reading:
         """Is it a coding agent's session, whose own transcript is the conversation?"""
         return operating.speaks(self._context, resolve(self._context.store, ref).identity)
 
+    def joining(self, ref: str) -> list[str] | None:
+        """The command that joins a session's terminal while it runs; None: its runtime has none to join."""
+        found = resolve(self._context.store, ref)
+        handle = found.whole_head().handle or found.identity.id[:8]
+        return self._context.runtime(found.identity).joining(handle)
+
     def orphans(self, ref: str) -> list[int]:
         """Processes that a dead attempt left running; the next start ends them."""
         found = resolve(self._context.store, ref)

@@ -20,6 +20,8 @@ from relight.model.status import LIVE
 from relight.ports.store import CheckpointRow, Query, Record, Store
 
 PAGE: Final = 200
+_JOINED: Final = "tmux"
+"""the runtime whose places a person can join"""
 _RHYTHM_STEPS: Final = 200
 _TREE_BOUND: Final = 1000
 
@@ -46,7 +48,10 @@ def info_of(context: Context, found: Found | Record, *, tree: bool = False) -> S
         evidence = msgspec.structs.replace(evidence, gaps_us=_gaps(context, head))
     if tree:
         evidence = msgspec.structs.replace(evidence, cost_tree=_tree_cost(context, found.identity, head))
-    return describe(found.identity, head, evidence)
+    info = describe(found.identity, head, evidence)
+    if info.status in LIVE and head.handle and found.identity.runtime == _JOINED:
+        return msgspec.structs.replace(info, attach=context.runtime(found.identity).joining(head.handle))
+    return info
 
 
 def _gaps(context: Context, head: Head) -> tuple[int, ...]:

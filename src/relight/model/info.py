@@ -87,6 +87,8 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     """budget (US dollars), budget_tokens, time_limit (seconds of work); None: no such limit"""
     spawned_by: str | None = None
     """the session whose program started the program that began this one"""
+    attach: list[str] | None = None
+    """the command that joins the terminal it lives in; None: it has none, or does not run"""
     env: dict[str, str] = {}
     """variables that are part of how it is started"""
     secrets: list[str] = []

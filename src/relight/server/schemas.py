@@ -112,6 +112,9 @@ class SessionDocument(BaseModel):
     worked_seconds: float = Field(description="all attempts together, up to the newest step")
     limits: dict[str, float | None] = Field(description="budget, budget_tokens, time_limit; null: no such limit")
     spawned_by: str | None = Field(description="the session whose program started the program that began this one")
+    attach: list[str] | None = Field(
+        description="the command that joins its terminal on the machine it runs on; null: it has none, or does not run"
+    )
     env: dict[str, str] = Field(description="variables that every start of it sets")
     secrets: list[str] = Field(description="names of the variables with credentials that a start of it needs")
 

@@ -14,6 +14,7 @@ import msgspec
 from relight.engine.library import Relight
 from relight.engine.tailing import Event
 from relight.model.info import SessionInfo
+from relight.model.status import LIVE
 
 _REMEMBERED: Final = 2000
 _LONGEST_GAP_SECONDS: Final = 600.0
@@ -30,13 +31,16 @@ class Resumed(msgspec.Struct, frozen=True, kw_only=True):
     """progressed, stranded, looped; open: nobody can say yet"""
     reason: str
     tokens_saved: int
+    """what the attempt before it had read and written, and need not again"""
     seconds_saved: float
+    """how long that attempt had worked"""
 
 
 def resumes_of(events: Iterable[Event]) -> list[Resumed]:
-    """Pure: from a journal's events, oldest first."""
+    """Pure: from a journal's events, oldest first. Each stretch of work is saved once, by the resume after it; time in
+    which nobody worked (after an end, while a person is asked, between two turns) is not counted."""
     found: list[Resumed] = []
-    tokens, seconds, last = 0, 0.0, None
+    tokens, seconds, last, works = 0, 0.0, None, False
     for event in events:
         if event.started is not None and event.started["number"] > 1 and event.started.get("reason"):
             found.append(
@@ -49,14 +53,27 @@ def resumes_of(events: Iterable[Event]) -> list[Resumed]:
                     seconds_saved=round(seconds, 1),
                 )
             )
-        elif last is not None and event.attempt == last.attempt:
+            tokens, seconds = 0, 0.0
+        elif last is not None and event.attempt == last.attempt and works:
             seconds += min((event.at - last.at).total_seconds(), _LONGEST_GAP_SECONDS)
+        works = _works_after(event, works)
         if found:
             found[-1] = _judged(found[-1], event)
         usage = event.usage or {}
         tokens += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
         last = event
     return found
+
+
+def _works_after(event: Event, works: bool) -> bool:
+    """Does it work from this step on, until the next one?"""
+    if event.status is not None:
+        return event.status["status"] in LIVE
+    if event.started is not None:
+        return True
+    if event.note.get("turn") == "ended":
+        return False
+    return works or event.kind in _PROGRESS
 
 
 def _judged(resumed: Resumed, event: Event) -> Resumed:

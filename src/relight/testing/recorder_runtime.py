@@ -167,6 +167,9 @@ class RecorderRuntime:
         if child is not None:
             child.finish(Exit(signal=signal.SIGKILL))
 
+    def joining(self, handle: str) -> list[str] | None:
+        return self.attach(handle)
+
     def attach(self, handle: str) -> list[str] | None:
         self._note(Call(verb="attach", handle=handle))
         return ["recorder", "attach", handle] if handle in self._places else None

@@ -152,6 +152,9 @@ class SandboxRuntime:
     def destroy(self, handle: str) -> None:
         self._inner.destroy(handle)
 
+    def joining(self, handle: str) -> list[str] | None:
+        return self._inner.joining(handle)
+
     def attach(self, handle: str) -> list[str] | None:
         return self._inner.attach(handle)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
 import sys
 import time
 from collections.abc import Mapping, Sequence
@@ -146,7 +147,10 @@ class TmuxRuntime(LocalProcesses):
         if self._server.pane(handle) is None:
             return None
         outside = ["env", "-u", "TMUX"] if os.environ.get("TMUX") else []  # else tmux refuses to nest
-        return [*outside, "tmux", "-S", str(self._server.socket), "attach-session", "-t", f"={handle}"]
+        return [*outside, *self.joining(handle)]
+
+    def joining(self, handle: str) -> list[str]:
+        return ["tmux", "-S", str(self._server.socket), "attach-session", "-t", f"={handle}"]
 
     def adopt(self, handle: str) -> TmuxChild | None:
         pane = self._server.pane(handle)
@@ -156,7 +160,7 @@ class TmuxRuntime(LocalProcesses):
         return TmuxChild(self._server, handle, pane, session=session, tail=None) if session else None
 
     def _joining(self, handle: str) -> str:
-        return f"tmux -S {self._server.socket} attach-session -t ={handle}"
+        return shlex.join(self.joining(handle))
 
 
 _RESUME: Final = "it goes on with your text: relight resume NAME TEXT"
