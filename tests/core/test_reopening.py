@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
+from relight.engine.joining import Write
 from relight.errors import Conflict, LeaseHeld, UsageError
+from relight.model.step import Changes
 from tests.core.world import World
 
 FIRST: dict[str, Any] = {
@@ -99,3 +101,14 @@ def test_when_files_are_captured_stays_unless_it_is_said_again(tmp_path: Path) -
         assert s._recorder.identity.snapshot == "manual"
     with pytest.raises(UsageError):
         world.restart().session("a", snapshot="sometimes")
+
+
+def test_a_session_that_a_framework_joins_takes_them_too(world: World) -> None:
+    def says(text: str) -> Write:
+        return Write(changes=Changes(messages=[{"role": "user", "content": text}]))
+
+    rl = world.start()
+    rl.join("j", agent="f", key="t1", labels={"a": "1", "b": "1"}).write(lambda _: says("x"))
+    rl.join("j", agent="f", key="t2", labels={"a": "2"}, task="other").write(lambda _: says("y"))
+    info = rl.get("j")
+    assert (info.labels, info.task, info.key) == ({"a": "2", "b": "1"}, "other", "t2")

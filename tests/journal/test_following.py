@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relight.journal.approving import MOST_SHOWN, cure_of, is_about, mark_of, matches, question_of
+from relight.journal.approving import MOST_SHOWN, as_asked, cure_of, is_about, mark_of, matches, question_of
 from relight.journal.brief import brief
 from relight.journal.following import compare
 from relight.journal.formats.anthropic import ANTHROPIC
@@ -55,6 +55,8 @@ def test_a_decision_is_about_one_call() -> None:
     assert is_about("approve Bash: git push [toolu_1]", "toolu_1"), "as 0.1.0 wrote it"
     assert mark_of("toolu_1", {"command": "git push"}) != mark_of("toolu_1", {"command": "git push --force"})
     assert cure_of(question, None, "job") == "relight approve job"
+    assert as_asked(question) == "approve Bash: git push", "ids and digests are for programs"
+    assert as_asked("which of [a, b]") == "which of [a, b]"
     assert cure_of("which port?", None, "job") == "relight send job ANSWER"
 
 

@@ -346,7 +346,8 @@ class Joint:
     def _with_options(self, found: Found) -> Found:
         """What the framework's user says about the session counts from the next step on."""
         said = {what: one for what, one in self._fields.items() if what != "directory"}
-        changed = options_taken(found.identity, said, seq=found.whole_head().seq)
+        # A framework finds sessions by their names: a fork has its parent's key until it is opened as its own.
+        changed = options_taken(found.identity, said, seq=found.whole_head().seq, handed=True)
         record_options(self._context, found.identity.id, changed)
         return Found(identity=with_options(found.identity, changed), head=found.head, seq=found.seq)
 

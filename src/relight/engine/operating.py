@@ -69,8 +69,7 @@ def ending_the_dead(context: Context, head: Head, changes: Changes) -> Changes:
 
 def send(context: Context, found: Found, text: str) -> Checkpoint:
     """Answer a waiting session; for one that has stopped, say something to go on with."""
-    if not check_text(text, "what is sent").strip():
-        raise UsageError("there is nothing to send: the text is empty")
+    check_text(text, "what is sent")
     gate(found)
     recorder = recorder_for(context, found)
     head = recorder.head
@@ -80,6 +79,8 @@ def send(context: Context, found: Found, text: str) -> Checkpoint:
         told = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
         answer = Changes(answer=told, status=StatusChange(status="queued", reason="answered"))
         return write_once(context, recorder, "mark", answer)
+    if not text.strip():
+        raise UsageError("there is nothing to send: a prompt is not empty")
     return add_prompt(context, recorder, text)
 
 

@@ -58,7 +58,7 @@ def record(context: Context, taken: Taken | None) -> None:
 def options_taken(identity: Identity, fields: Mapping[str, Any], *, seq: int, handed: bool = False) -> dict[str, Any]:
     """The fields of the identity that these options change, with their new values; Conflict where one must not.
 
-    `handed`: a supervisor began the session for this program, which knows better what it is.
+    `handed`: a supervisor or a framework found the session for this program, which knows better what it is.
     """
     changed: dict[str, Any] = {}
     for what, given in fields.items():
