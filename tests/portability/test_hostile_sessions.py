@@ -97,6 +97,7 @@ def readers(rl: relight.Relight, session: str, out: Path) -> Iterator[tuple[str,
     yield "verify", rl.verify
     yield "export", lambda: rl.export_bundle(session, out / "again")
     yield "json", lambda: list(rl.export(session))
+    yield "undo", lambda: rl.undo(session)
     yield "rewind", lambda: rl.rewind(f"{session}@2")
     yield "fork", lambda: rl.session(rl.fork(session).id).__enter__().close()
     yield "archive", lambda: rl.archive(session)
@@ -108,7 +109,7 @@ def test_words_of_a_forged_bundle_raise_nothing_foreign(
 ) -> None:
     steps = sum(isinstance(one, StepRow) for one in frames)
     chance, taken, foreign = random.Random(7), Counter[str](), list[str]()
-    for number in range(sample(100, proof=4000)):
+    for number in range(sample(80, proof=4000)):
         at = chance.randrange(steps)
         change = mutation(chance)
         try:

@@ -186,9 +186,12 @@ def _noted(event: Event) -> tuple[int, dict[str, Any]]:
     """A step's note. 0.1.0 did not write how a session stood, but only completed ones did it put back in line."""
     ended = event.note.get("operation_end")
     put_back = event.kind == "rewind" and event.status is not None and event.status["status"] == "queued"
-    if ended is None or "before" in ended or ended["begun"] is not None or not put_back or not ended["heads"]:
+    if not isinstance(ended, dict) or "before" in ended or ended.get("begun") is not None or not put_back:
         return event.seq, event.note
-    before = {"head": ended["heads"][0], "told": {"status": "completed"}}
+    heads = ended.get("heads")
+    if not isinstance(heads, list) or not heads:
+        return event.seq, event.note
+    before = {"head": heads[0], "told": {"status": "completed"}}
     return event.seq, {**event.note, "operation_end": {**ended, "before": before}}
 
 

@@ -11,7 +11,7 @@ stood before the undo, with whatever was done in between.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -109,29 +109,45 @@ def is_operation(note: Mapping[str, Any] | None) -> bool:
     return note is not None and ("operation" in note or "operation_end" in note)
 
 
+class _Begun(Move, frozen=True, kw_only=True):
+    files: dict[str, tuple[str, str]]
+
+
+class _Ended(Move, frozen=True, kw_only=True):
+    begun: int | None = None
+    restores: dict[str, str] = {}
+
+
+_Note = TypeVar("_Note", bound=Move)
+
+
+def _read(note: Mapping[str, Any], name: str, kind: type[_Note]) -> _Note | None:
+    """A note of the undo log; None where it is none. One from an untrusted bundle may hold anything."""
+    try:
+        return msgspec.convert(note[name], kind) if note.get(name) is not None else None
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a character where a verb should be
+        return None
+
+
 def operations(notes: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Operation]:
     """The operations in order, from (seq, note) of all steps."""
     found: dict[int, Operation] = {}
     for seq, note in notes:
-        if (begun := note.get("operation")) is not None:
-            files = {root: (pair[0], pair[1]) for root, pair in begun["files"].items()}
+        if (begun := _read(note, "operation", _Begun)) is not None:
             fresh = Operation(
                 id=seq,
-                verb=begun["verb"],
-                files=files,
-                heads=_read(begun["heads"]),
-                of=begun["of"],
-                before=_standing(begun),
+                verb=begun.verb,
+                files=begun.files,
+                heads=begun.heads,
+                of=begun.of,
+                before=begun.before,
                 done=False,
             )
             found[seq] = _in_place_of(_interrupted(found), fresh, found)
-        if (ended := note.get("operation_end")) is not None:
-            first = ended["begun"]
-            before = found.get(first) if first is not None else None
-            base = before or Operation(
-                id=seq, verb=ended["verb"], heads=_read(ended["heads"]), of=ended["of"], before=_standing(ended)
-            )
-            found[base.id] = msgspec.structs.replace(base, restores=ended["restores"], done=True)
+        if (ended := _read(note, "operation_end", _Ended)) is not None:
+            before = found.get(ended.begun) if ended.begun is not None else None
+            base = before or Operation(id=seq, verb=ended.verb, heads=ended.heads, of=ended.of, before=ended.before)
+            found[base.id] = msgspec.structs.replace(base, restores=ended.restores, done=True)
     return sorted(found.values(), key=lambda one: one.id)
 
 
@@ -164,15 +180,6 @@ def _undone_again(before: Operation, fresh: Operation) -> Operation:
         return fresh
     files = {root: (before.files.get(root, pair)[0], pair[1]) for root, pair in fresh.files.items()}
     return msgspec.structs.replace(fresh, files=files, before=before.before or fresh.before)
-
-
-def _standing(note: Mapping[str, Any]) -> Standing | None:
-    told = note.get("before")
-    return msgspec.convert(told, Standing) if told is not None else None
-
-
-def _read(heads: list[int] | None) -> tuple[int, int] | None:
-    return (heads[0], heads[1]) if heads is not None else None
 
 
 def next_undo(log: Iterable[Operation]) -> Operation | None:
