@@ -507,3 +507,20 @@ def test_a_broken_step_is_named_and_the_one_before_offered(shell: Shell, some: r
     refused = shell.run("send", "fix-login", "yes")
     assert refused.returncode == 5
     assert "--from-last-good" in refused.stderr
+
+
+def test_verbose_shows_what_a_session_was_begun_with_and_what_the_model_thought(shell: Shell) -> None:
+    """M27."""
+    thought = {"role": "assistant", "content": "done", "reasoning_content": "first look at the lock file"}
+    with relight.open(shell.store) as rl:
+        options: dict[str, Any] = {"model": "model-x", "provider": "openai", "key": "job-123", "metadata": {"ticket": 42}}
+        with rl.session("job", labels={"team": "web"}, **options) as s:
+            s.append({"role": "user", "content": "go"})
+            s.append(thought)
+            s.complete("x")
+    told = shell.run("show", "job", "--verbose").stdout
+    for word in ("model-x", "openai", "job-123", "team=web", '"ticket": 42', "first look at the lock file"):
+        assert word in told, word
+    assert "model-x" not in shell.run("show", "job").stdout
+    document = shell.json("show", "job", "--verbose")
+    assert (document["model"], document["key"], document["metadata"]) == ("model-x", "job-123", {"ticket": 42})

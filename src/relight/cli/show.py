@@ -65,7 +65,11 @@ class Shown(NamedTuple):
 
 @verb("show", ("show fix-login", "how it is"), ("show fix-login@206 --json", "one checkpoint, for a program"))
 @ref_argument()
-@click.option("--verbose", is_flag=True, help="Also messages and calls, each cut to 8 lines, and files left out.")
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Also messages, reasoning and calls, each cut to 8 lines; model, provider, key, metadata; files left out.",
+)
 @click.option("--short", is_flag=True, help="One line, for a status bar.")
 @click.option("--watch", is_flag=True, help="Stay and redraw; q ends it.")
 @json_flag
@@ -187,6 +191,7 @@ def _facts(found: Shown, now: datetime) -> list[Fact]:
         Fact("begun by", info.spawned_by or ""),
         Fact("attach", shlex.join(info.attach or [])),
         Fact("labels", ", ".join(f"{key}={value}" for key, value in sorted(info.labels.items()))),
+        *(_identity_facts(info) if found.loaded is not None else ()),
         changed_fact(found.files),
         Fact("cost", _cost(info)),
         Fact("command", shlex.join(info.command or [])),
@@ -197,6 +202,16 @@ def _facts(found: Shown, now: datetime) -> list[Fact]:
         entries.append(Fact("stderr" if entries[-1].name not in ("stderr", "") else "", one_line(line)))
     entries.append(can_resume_fact(plan))
     return entries
+
+
+def _identity_facts(info: SessionInfo) -> list[Fact]:
+    """What it was begun with; `--verbose` shows all of it."""
+    return [
+        Fact("model", one_line(info.model or "")),
+        Fact("provider", one_line(info.provider or "")),
+        Fact("key", one_line(info.key or "")),
+        Fact("metadata", one_line(json.dumps(info.metadata, ensure_ascii=False, default=str)) if info.metadata else ""),
+    ]
 
 
 def _line(info: SessionInfo, now: datetime) -> str:
@@ -290,7 +305,8 @@ def _block_text(part: Any) -> str:
     if isinstance(part, Result):
         return f"result ({part.status}): {part.text}"
     if isinstance(part, Reason):
-        return f"(reasoning, {len(part.text)} characters)"
+        sealed = "sealed by the provider" if part.opaque else "empty"
+        return f"(reasoning) {part.text}" if part.text else f"(reasoning, {sealed})"
     return f"({type(part).__name__.lower()})"
 
 
