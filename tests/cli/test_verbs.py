@@ -513,7 +513,12 @@ def test_verbose_shows_what_a_session_was_begun_with_and_what_the_model_thought(
     """M27."""
     thought = {"role": "assistant", "content": "done", "reasoning_content": "first look at the lock file"}
     with relight.open(shell.store) as rl:
-        options: dict[str, Any] = {"model": "model-x", "provider": "openai", "key": "job-123", "metadata": {"ticket": 42}}
+        options: dict[str, Any] = {
+            "model": "model-x",
+            "provider": "openai",
+            "key": "job-123",
+            "metadata": {"ticket": 42},
+        }
         with rl.session("job", labels={"team": "web"}, **options) as s:
             s.append({"role": "user", "content": "go"})
             s.append(thought)

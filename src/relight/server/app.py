@@ -37,6 +37,7 @@ from relight.server.api import (
     upkeep,
 )
 from relight.server.callbacks import Callbacks
+from relight.server.folds import Folds
 from relight.server.frame import Frame
 from relight.server.guard import Gate, Guard
 from relight.server.housekeeping import Housekeeping
@@ -111,6 +112,7 @@ def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, 
         hub=Hub(rl, settings, metrics),
         callbacks=callbacks,
         metrics=metrics,
+        folds=Folds(rl),
         stories=Stories(rl),
         upkeep=Upkeep(rl, state, settings, clock),
     )

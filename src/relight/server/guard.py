@@ -20,7 +20,8 @@ import re
 import secrets
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from hashlib import sha256
 from typing import Annotated, Final
 from urllib.parse import urlsplit
@@ -46,6 +47,8 @@ _STREAMS: Final = "/events"
 _ONCE: Final = ("authorization", "content-type", "idempotency-key", "if-match", "last-event-id", "origin")
 """headers of which a second one would leave it open which is meant"""
 _MOST_DIGITS: Final = 4300
+_READS_AT_ONCE: Final = 6
+"""of one caller: as many as a browser opens connections"""
 _MOST_BUCKETS: Final = 10_000
 _LABEL: Final = "own_label"
 _LABEL_BYTES: Final = 12
@@ -147,6 +150,7 @@ class Gate:
 
     def __init__(self, app: ASGIApp, guard: Guard) -> None:
         self._app, self._guard = app, guard
+        self._turns = Turns()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """One request."""
@@ -172,7 +176,11 @@ class Gate:
             await answer_problem(request, late)(scope, receive, send)
             return
         scope.setdefault("state", {}).update(principal=principal, asked=asked)
-        await self._app(scope, _replayed(body, receive), send)
+        if principal is None or request.method not in _READING or path_of(request).endswith(_STREAMS):
+            await self._app(scope, _replayed(body, receive), send)
+            return
+        async with self._turns.of(principal.name):
+            await self._app(scope, _replayed(body, receive), send)
 
     async def _body(self, request: Request, receive: Receive) -> bytes | None:
         """All of it, within a bound, before anybody acts on the beginning; None where it broke off."""
@@ -271,6 +279,30 @@ def needs(scope: tokens.Scope) -> Callable[[Request], Principal]:
         return principal
 
     return check
+
+
+class Turns:
+    """So many readings of one caller are at work at once; the others of this caller wait, and nobody else for them.
+
+    Whoever asks forty times at once would else have every thread of the server, and the owner none."""
+
+    def __init__(self) -> None:
+        self._slots: dict[str, tuple[asyncio.Semaphore, int]] = {}
+
+    @asynccontextmanager
+    async def of(self, who: str) -> AsyncIterator[None]:
+        """One reading; forgotten when this caller has none left."""
+        slots, number = self._slots.get(who) or (asyncio.Semaphore(_READS_AT_ONCE), 0)
+        self._slots[who] = slots, number + 1
+        try:
+            async with slots:
+                yield
+        finally:
+            slots, number = self._slots[who]
+            if number == 1:
+                del self._slots[who]
+            else:
+                self._slots[who] = slots, number - 1
 
 
 class Rates:

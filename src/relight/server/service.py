@@ -11,6 +11,7 @@ from relight.engine.library import Relight
 from relight.ports.clock import Clock
 from relight.server.acting import Acting
 from relight.server.callbacks import Callbacks
+from relight.server.folds import Folds
 from relight.server.guard import Guard
 from relight.server.metrics import Metrics
 from relight.server.settings import ServerSettings
@@ -35,6 +36,8 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     hub: Hub
     callbacks: Callbacks
     metrics: Metrics
+    folds: Folds
+    """sessions as folded, shared by who reads them"""
     stories: Stories
     """how resumes went"""
     upkeep: Upkeep

@@ -84,7 +84,7 @@ def list_steps(
 def list_messages(request: Request, served: Served, ref: Ref, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """The conversation as the model sees it, in the provider's own form. `ref@seq`: as it was then."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
-    loaded = served.rl.load(ref)
+    loaded = served.folds.load(ref)
     following = to_cursor(after + limit) if after + limit < len(loaded.messages) else None
     return answer(request, page_document(loaded.messages[max(after, 0) : after + limit], following))
 
@@ -93,7 +93,7 @@ def list_messages(request: Request, served: Served, ref: Ref, limit: Limit = 100
 def list_calls(request: Request, served: Served, ref: Ref, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """Its tool calls with effect and result, oldest first."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
-    calls = served.rl.load(ref).calls
+    calls = served.folds.load(ref).calls
     following = to_cursor(after + limit) if after + limit < len(calls) else None
     return answer(
         request, page_document([call_document(one) for one in calls[max(after, 0) : after + limit]], following)

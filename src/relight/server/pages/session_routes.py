@@ -189,7 +189,7 @@ def _damage(site: Site, info: SessionInfo) -> dict[str, Any] | None:
     if info.status in LIVE:
         return None  # whoever writes it has just read it
     try:
-        site.remembered(("whole", info.id, info.seq), lambda: site.rl.load(info.id).seq)
+        site.remembered(("whole", info.id, info.seq), lambda: site.service.folds.load(info.id).seq)
     except Corrupt as error:
         cure = f"relight resume {words.ref(info)} --from-last-good"
         whole = (error.offered or "").rpartition("@")[2]
@@ -279,7 +279,7 @@ def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, 
 
 
 def _calls(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
-    rows = call_rows(site.rl.load(info.id).calls)
+    rows = call_rows(site.service.folds.load(info.id).calls)
     first = min(max(0, position(request.query_params.get("first")) or 0), max(0, len(rows) - 1))
     part = rows[first : first + _CALLS]
     return {"calls": part, "total": len(rows), "first": first, "last": first + len(part)}
