@@ -240,7 +240,7 @@ def test_a_key_stands_for_everything_the_request_said(some: Desk) -> None:
     assert (first.status_code, again.status_code, other.status_code) == (201, 201, 422)
     assert again.headers["idempotent-replayed"] == "true" and again.json() == first.json()
     ids = [some.rl.get("changelog").id]
-    several = [{"sessions": ids, "plans": {ids[0]: "a" * 8}}, {"sessions": ids, "plans": {}}]
+    several = [{"sessions": ids, "plans": {ids[0]: "a" * 8}}, {"sessions": ids, "plans": {ids[0]: "b" * 8}}]
     answered = [client.post("/api/archive", json=body, headers={"Idempotency-Key": "k2"}) for body in several]
     assert [one.status_code for one in answered] == [200, 422]
     assert some.rl.get("changelog").status == "completed", "the second was not done under the key of the first"

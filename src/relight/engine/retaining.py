@@ -28,6 +28,7 @@ _POLICY: Final = "retention"
 _SWEPT: Final = "retention"
 MOST_TOMBSTONES: Final = 1000
 """removals that are remembered; the oldest are forgotten, and the addresses of what they removed are simply unknown"""
+_LOOK_SECONDS: Final = 3600.0
 MOST_LOOKED: Final = 2000
 _PRUNE_ONE_IN: Final = 16
 """removals after which the oldest are looked for"""
@@ -60,6 +61,9 @@ def set_policy(context: Context, days: float | None, *, by: str) -> Policy:
         raise UsageError(f"a retention is between 0 and 36500 days, not {days:g}")
     made = StoredPolicy(finished_days=days, set_us=context.clock.now_us(), set_by=by)
     context.store.keep("policy", _POLICY, keepable(made))
+    expire_after = getattr(context.store, "expire_after", None)
+    if expire_after is not None:
+        expire_after(days)
     return policy_of(context)
 
 
@@ -85,6 +89,24 @@ def last_sweep_us(context: Context) -> int | None:
 def is_sweep_due(context: Context) -> bool:
     """Is there a policy, and was there no sweep for a day? Reads only."""
     return policy_of(context).finished_days is not None and is_due(last_sweep_us(context), context.clock.now_us())
+
+
+class SweepLook:
+    """How a supervisor takes part: it looks whether a sweep is due, at once and then every hour, and has it begun in a
+    process of its own. So a store with a policy is swept also where no server and no worker runs."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._looked_us: int | None = None
+
+    def look(self) -> None:
+        """Often; it costs nothing but once an hour."""
+        now_us = self._context.clock.instant().us
+        if self._looked_us is not None and now_us - self._looked_us < _LOOK_SECONDS * 1e6:
+            return
+        self._looked_us = now_us
+        if is_sweep_due(self._context):
+            self._context.sweep_apart()
 
 
 def claim_sweep(context: Context) -> Retention | None:

@@ -31,7 +31,7 @@ from relight.engine.opening import (
 from relight.engine.operating import write_once
 from relight.engine.reading import Found, resolve
 from relight.engine.recorder import Recorder
-from relight.engine.retaining import is_sweep_due
+from relight.engine.retaining import SweepLook
 from relight.engine.surveying import survey
 from relight.errors import (
     AgentFailed,
@@ -73,8 +73,6 @@ _ORPHAN_SECONDS: Final = 3.0
 _WRITE_TRIES: Final = 5
 _GRACE_SECONDS: Final = 1.0
 """beyond the pause between two lives, before somebody else may take the session up"""
-_SWEEP_LOOK_SECONDS: Final = 3600.0
-"""between two looks whether a sweep is due"""
 _LIMIT_SECONDS: Final = 1.5
 """between the request to end at a limit and the kill"""
 _OWN_HALT_SECONDS: Final = 10.0
@@ -183,7 +181,7 @@ class Supervision:
         self._known: Head | None = None
         """as it was read last"""
         self._looked_us, self._token = 0, object()
-        self._sweep_looked_us: int | None = None
+        self._sweeps = SweepLook(context)
         self._restarts, self._lost_us = 0, 0
 
     @property
@@ -384,18 +382,9 @@ class Supervision:
         pids = [pid for pid in self._context.runtime().orphans(self._session) if pid == head.lease.owner.pid]
         self._context.runtime().end(pids, seconds=_ORPHAN_SECONDS)
 
-    def _sweep_when_due(self) -> None:
-        """A store with a policy is swept once a day also where no server and no worker runs."""
-        now_us = self._now_us()
-        if self._sweep_looked_us is not None and now_us - self._sweep_looked_us < _SWEEP_LOOK_SECONDS * 1e6:
-            return
-        self._sweep_looked_us = now_us
-        if is_sweep_due(self._context):
-            self._context.sweep_apart()
-
     def _look(self, *, anyway: bool = False) -> None:
         """Tell the watcher what was committed since the last look."""
-        self._sweep_when_due()
+        self._sweeps.look()
         token, now_us = self._context.store.changed(), self._now_us()
         if not anyway and token == self._token and now_us - self._looked_us < _LOOK_SECONDS * 1e6:
             return

@@ -272,6 +272,7 @@ OPTIONAL: Final = {
     "read_only": "it can be read now, and not written",
     "durability_reason": "why it survives no more than it does; empty where that is a power cut",
     "durability_cures": "commands that would make it survive more",
+    "expire_after": "let finished sessions end so many days from now by themselves; where a store can",
     "lent": "connections that another part may use, where it keeps a table of its own beside ours",
 }
 """What a store may offer beyond the port. Nobody asks a store for anything that is neither there nor here."""

@@ -9,6 +9,7 @@ from relight.errors import Corrupt
 from relight.journal.lining import waiting_of
 from relight.ports.store import Damage
 from relight.stores.redis import rows
+from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, bytes_text, member_of, text_bytes
 from relight.stores.redis.lines import Lines
 from relight.stores.redis.server import Server
@@ -71,7 +72,8 @@ class Health:
             yield Damage(what=error.message)
             return
         if record is None:  # deleted since the look, or lost
-            if self._server.ask("ZSCORE", self._keys.ids, text_bytes(session)) is not None:
+            listed = self._server.ask("ZSCORE", self._keys.ids, text_bytes(session)) is not None
+            if listed and not Expiry(self._server, self._keys).is_over(session):
                 yield Damage(what=f"{session}: it is listed, and there is no record of it")
             return
         if record.head is None:

@@ -22,10 +22,12 @@ from relight.journal.lining import waiting_of
 from relight.model.lease import Instant
 from relight.model.session import Head
 from relight.model.snapshot import Snapshot
+from relight.model.status import FINISHED
 from relight.model.step import Committed, Draft, Step
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.stores.redis import rows
+from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, SessionKeys, body_field, text_bytes
 from relight.stores.redis.lines import Lines
 from relight.stores.redis.moments import Moments
@@ -55,6 +57,7 @@ class Journal:
         self._clock = clock
         self._reading = reading
         self.lines = Lines(server, keys)
+        self.expiry = Expiry(server, keys)
         self._locks = [threading.Lock() for _ in range(LOCKS)]
         self._remembered: dict[str, Stored] = {}
         self._told: dict[str, tuple[int, int]] = {}
@@ -93,6 +96,8 @@ class Journal:
                 raise StoreUnavailable(f"{session}: others keep moving its head; nothing was written")
             self._remember(session, Stored(raw, committed.head))
         faults.point("commit.committed")
+        if committed.head.status in FINISHED and stored.head.status not in FINISHED:
+            self.expiry.tidy()
         return committed
 
     def _append(self, stored: Stored, committed: Committed, draft: Draft) -> tuple[Answer, bytes]:
@@ -112,7 +117,11 @@ class Journal:
             checks.append(("field", keys.facts, "m", member or b""))
             commands += self.status_words(member or b"", stored.head, committed.head)
         checks += slot_checks
-        commands.append(("SET", keys.head, raw))  # last: should a key before it be damaged, nothing is committed
+        if {stored.head.status, committed.head.status} & FINISHED:
+            ending_checks, ending = self.expiry.words(keys, stored.head, committed.head)
+            checks, commands = checks + ending_checks, commands + ending
+        # Last: should a key before it be damaged, nothing is committed.
+        commands.append(("SET", keys.head, raw, "KEEPTTL"))
         try:
             return self._server.transact(checks, commands), raw
         except (StoreFull, StoreReadOnly, Corrupt):
@@ -175,7 +184,7 @@ class Journal:
 
     def _put(self, session: str, expected: bytes, raw: bytes, *, is_change: bool) -> Answer:
         key = self._keys.session(session).head
-        commands: list[Words] = [("SET", key, raw)]
+        commands: list[Words] = [("SET", key, raw, "KEEPTTL")]
         if is_change:
             commands.append(("INCR", self._keys.changes))
         try:

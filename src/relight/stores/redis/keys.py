@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from relight.model.session import Identity
-from relight.model.status import STATUSES
+from relight.model.status import FINISHED, STATUSES, Status
 
 _ZERO: Final = 1 << 63
 _TIME_BYTES: Final = 8
@@ -64,7 +64,8 @@ class SessionKeys(msgspec.Struct, frozen=True):
     indexes: bytes
     """set: the indexes it is in, those by status not counted"""
     facts: bytes
-    """hash: m its member, n its name, l the set of the line it stands in, w its member there"""
+    """hash: m its member, n its name, l the set of the line it stands in, w its member there, z the bytes of its steps
+    where it expires"""
 
 
 class Keys:
@@ -79,6 +80,10 @@ class Keys:
         self.names = self._key(b"names")
         self.pools = self._key(b"pools")
         self.all = self._key(b"by:created")
+        self.expiring: dict[Status, bytes] = {
+            status: self._key(b"expires:" + status.encode()) for status in STATUSES if status in FINISHED
+        }
+        """finished sessions by the time they end, in milliseconds of the server's time"""
         self.statuses = {status: self._key(b"by:status:" + status.encode()) for status in STATUSES}
 
     def _key(self, rest: bytes) -> bytes:

@@ -14,6 +14,7 @@ from typing import Final
 from relight.journal.search import searchable
 from relight.model.status import STATUSES, Status
 from relight.ports.store import Query, Record
+from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, member_of, split_member, time_bytes
 from relight.stores.redis.rows import listed_record
 from relight.stores.redis.server import Server
@@ -77,7 +78,9 @@ class Listing:
     def counts(self) -> dict[Status, int]:
         """How many sessions have which status."""
         sizes = self._server.ask_all([("ZCARD", index) for index in self._keys.statuses.values()])
-        return {status: size for status, size in zip(self._keys.statuses, sizes, strict=True) if size}
+        over = Expiry(self._server, self._keys).over()
+        left = {status: size - over.get(status, 0) for status, size in zip(self._keys.statuses, sizes, strict=True)}
+        return {status: size for status, size in left.items() if size > 0}
 
 
 def _fits(record: Record, query: Query) -> bool:

@@ -47,6 +47,8 @@ class Sessions:
             record = self.find(bytes_text(holder))
             if record is not None and record.identity.name == name:
                 return record
+            if record is None and self._journal.expiry.is_over(bytes_text(holder)):
+                return None
             if holder == self._server.ask("HGET", self._keys.names, text_bytes(name)):  # nobody moved it meanwhile
                 raise Corrupt(f"the name {name!a} leads to a session that does not hold it", session=bytes_text(holder))
         raise StoreUnavailable(f"{name}: the name keeps changing hands")
@@ -64,8 +66,19 @@ class Sessions:
 
     def create(self, identity: Identity, head: Head) -> None:
         """Begin a session, or Conflict."""
+        expiry, parent = self._journal.expiry, identity.parent.session if identity.parent is not None else None
+        expiry.tidy()
         checks, commands = self.begin_words(identity, head)
+        own = len(checks)
+        if parent is not None and expiry.deadline_ms(parent) is not None:  # what a fork reads from does not expire
+            checks = [*checks, ("there", self._keys.session(parent).identity)]
+            commands = [*commands, *expiry.keep_words(parent)]
         answer = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
+        if answer.failed == 2 and own == 2 and expiry.is_over(bytes_text(answer.found)):
+            expiry.tidy([bytes_text(answer.found)])  # its name is held by one that has expired
+            answer = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
+        if answer.failed > own:
+            raise NotFound(parent or "")
         if answer.failed:
             raise taken(identity, answer.failed, answer.found)
         self._journal.forget(identity.id)
@@ -133,7 +146,7 @@ class Sessions:
                 return False
             if identity.name is not None:
                 checks.append(("free", self._keys.names, text_bytes(identity.name), id_))
-            commands: list[Words] = [("SET", keys.identity, seal(identity))]
+            commands: list[Words] = [("SET", keys.identity, seal(identity), "KEEPTTL")]
             commands += self._unindex_words(identity.id, facts, indexes)
             commands += self._index_words(identity)
             now = head or rows.read_head(raw, identity.id)
@@ -142,7 +155,7 @@ class Sessions:
             if head is not None:
                 commands += self._journal.lines.leave_words(keys)
                 commands += self._journal.lines.move_words(keys, None, waiting_of(head))
-                commands.append(("SET", keys.head, rows.head_bytes(head)))
+                commands.append(("SET", keys.head, rows.head_bytes(head), "KEEPTTL"))
             answer = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
             if not answer.failed:
                 return True
@@ -185,6 +198,7 @@ class Sessions:
         commands += [("SREM", pool, row) for row, pool in _pairs(snapshots)]
         commands += [
             ("ZREM", self._keys.ids, text_bytes(session)),
+            *(("ZREM", index, text_bytes(session)) for index in self._keys.expiring.values()),
             ("DECRBY", self._keys.size, self._size(session, head)),
         ]
         return checks, commands, head

@@ -233,6 +233,8 @@ class RedisStore:
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
         keys = self._keys.session(session)
         words: list[Words] = [("RPUSH", keys.labels, rows.label_row(session, seq, label)), ("INCR", self._keys.changes)]
+        at_ms = self._journal.expiry.deadline_ms(session)
+        words += [("PEXPIREAT", keys.labels, at_ms)] if at_ms is not None else []  # the key may be new
         if self._server.transact([("there", keys.head)], words).failed:
             raise NotFound(session)
 
@@ -272,6 +274,10 @@ class RedisStore:
 
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
         self._removal.delete(sessions, epochs or {})
+
+    def expire_after(self, days: float | None) -> None:
+        """Finished sessions end so long from now, also those that are there; None: no session does."""
+        self._journal.expiry.apply(days)
 
     def instant(self) -> Instant:
         return self._moments.instant()
