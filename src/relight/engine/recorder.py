@@ -48,8 +48,10 @@ class Recorder:
         self.lock = threading.RLock()
         self._entropy = entropy
         self._reload = reload
-        self._unresolved: tuple[Draft, Changes] | None = None
-        """the commit whose outcome is not known, and what its caller had given"""
+        self._unresolved: tuple[Draft, Changes, int] | None = None
+        """the commit whose outcome is not known, what its caller had given, and the seq it was to follow"""
+        self._is_torn = False
+        """it was committed, and interrupted while the fold took it in: the fold is read anew"""
         self.is_inherited = False
         """held by the process that this one was forked from"""
         begins_anew(self)
@@ -97,8 +99,15 @@ class Recorder:
                 changes = decode_changes(committed.step.body)  # what was written then, its own snapshots included
             else:
                 draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, place)
-                committed = self._write(draft, given or changes)
-                self._apply(committed, draft, changes)
+                before = self.head.seq
+                try:
+                    committed = self._write(draft, given or changes)
+                    self._apply(committed, draft, changes)
+                except RelightError:
+                    raise
+                except BaseException:  # Ctrl-C, on either side of the commit
+                    self._unresolved, self._is_torn = (draft, given or changes, before), True
+                    raise
         faults.point("commit.told")
         return checkpoint_of(committed, self.identity.model, changes.snapshot)
 
@@ -167,38 +176,40 @@ class Recorder:
         try:
             return self.store.commit(self.identity.id, draft)
         except StoreUnavailable:
-            self._unresolved = (draft, given)
+            self._unresolved = (draft, given, self.head.seq)
             found = self._try_to_look()
             if found is None:
                 raise
             return found
-        except RelightError:
-            raise  # a refusal: certainly nothing was written
-        except BaseException:
-            self._unresolved = (draft, given)  # Ctrl-C may arrive on either side of the commit
-            raise
 
     def _try_to_look(self) -> Committed | None:
         try:
-            return self._look()
+            found = self._look()
         except RelightError:
             return None  # it stays unresolved, and the next commit asks again
+        self._unresolved = None
+        return found
 
     def _look(self) -> Committed | None:
         """Did the draft of unknown outcome get through?"""
         assert self._unresolved is not None
-        found = self.store.find_commit(self.identity.id, self._unresolved[0].key, after=self.head.seq)
-        self._unresolved = None
-        return found
+        draft, _, after = self._unresolved
+        return self.store.find_commit(self.identity.id, draft.key, after=after)
 
     def _recall(self, kind: StepKind, given: Changes) -> Committed | None:
         if self._unresolved is None:
             return None
-        draft, before = self._unresolved
+        draft, before, _ = self._unresolved
         found = self._look()
+        if found is not None:
+            try:
+                self._apply(found, draft, decode_changes(draft.body))
+            except BaseException:
+                self._is_torn = True
+                raise
+        self._unresolved, self._is_torn = None, False
         if found is None:
             return None
-        self._apply(found, draft, decode_changes(draft.body))
         return found if draft.kind == kind and encoded(given) == encoded(before) else None
 
     def _apply(self, committed: Committed, draft: Draft, changes: Changes) -> None:
@@ -206,7 +217,7 @@ class Recorder:
         self.head = committed.head
         if draft.claim is not None:
             self.owner, self.epoch = draft.claim.owner.id, draft.claim.expected_epoch + 1
-        if committed.step.kind == "rewind" or not follows:
+        if committed.step.kind == "rewind" or not follows or self._is_torn:
             self.fold = self._reload()
             return
         self.fold.apply(committed.step, changes)

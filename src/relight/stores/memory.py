@@ -128,22 +128,40 @@ class MemoryStore:
             self._check_segments(session, draft.snapshots)
             slots = self._planned_slots(head, draft)
             faults.point("commit.written")
-            if slots is not None:
-                self._kept["slots", slots[0]] = slots[1]
-            self._steps[session].append(committed.step)
-            self._heads[session] = seal(committed.head)
-            if draft.label is not None:
-                self._labels[session].append((committed.step.seq, draft.label, committed.step.at_us))
-            if draft.snapshots:
-                self._snapshots.setdefault(session, {})[committed.step.seq] = draft.snapshots
-            self._commits += 1
+            self._write(session, head, committed, draft, slots)
         faults.point("commit.committed")
         return committed
+
+    def _write(
+        self, session: str, head: Head, committed: Committed, draft: Draft, slots: tuple[str, bytes] | None
+    ) -> None:
+        """The head comes last: before it nothing is committed, and whoever is interrupted takes it all back."""
+        step, sealed = committed.step, seal(committed.head)
+        own, labels, kept = self._steps[session], self._labels[session], dict(self._kept) if slots else None
+        del own[len(own) - sum(1 for one in own[-1:] if one.seq > head.seq) :]  # of one who was interrupted twice
+        counts = len(own), len(labels)
+        try:
+            own.append(step)
+            if draft.label is not None:
+                labels.append((step.seq, draft.label, step.at_us))
+            if draft.snapshots:
+                self._snapshots.setdefault(session, {})[step.seq] = draft.snapshots
+            if slots is not None:
+                self._kept["slots", slots[0]] = slots[1]
+            self._commits += 1
+            self._heads[session] = sealed
+        except BaseException:
+            if self._heads[session] is not sealed:
+                del own[counts[0] :], labels[counts[1] :]
+                self._snapshots.get(session, {}).pop(step.seq, None)
+                if kept is not None:
+                    self._kept = kept
+            raise
 
     def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
         with self._lock:
             head = self._known(session)
-            found = [step for step in self.steps(session, after=after) if step.key == key]
+            found = [step for step in self.steps(session, after=after, upto=head.seq) if step.key == key]
             return Committed(step=found[0], head=head) if found else None
 
     def renew(self, session: str, *, owner: str, epoch: int) -> None:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import logging
 import os
 import select
-import threading
 import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -23,6 +22,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from relight.errors import StoreError, StoreUnavailable
+from relight.permits import Permits
 from relight.stores.postgres.driver import DRIVER_ERRORS, explained, hint_for, place_of
 from relight.stores.postgres.statements import BEGIN, COMMIT, ROLLBACK, SQL
 
@@ -70,23 +70,22 @@ class Connections:
         self.ended: str | None = None
         """why nothing here can be used any more"""
         self._conninfo = psycopg.conninfo.make_conninfo(conninfo, **_settings(conninfo))
-        self._places = threading.Semaphore(MOST)
+        self._places = Permits(MOST)
         self._idle: list[Connection] = []
         forget_in_child(self)
 
     @contextmanager
     def borrowed(self) -> Iterator[Connection]:
         """A connection for a moment. What the driver raises comes through; a connection in doubt is closed."""
-        if not self._places.acquire(timeout=WAIT_SECONDS):
+        permit = self._places.take_within(WAIT_SECONDS)
+        if permit is None:
             raise StoreUnavailable(f"{self.where}: all {MOST} connections are in use")
-        try:
+        with permit:
             connection = self._take()
             try:
                 yield connection
             finally:
                 self._give_back(connection)
-        finally:
-            self._places.release()
 
     @contextmanager
     def reading(self, session: str | None = None) -> Iterator[Cursor]:
@@ -140,7 +139,7 @@ class Connections:
         """In a forked child: the connections are the parent's, and so are the places taken."""
         _inherited.extend(self._idle)
         self._idle = []
-        self._places = threading.Semaphore(MOST)
+        self._places = Permits(MOST)
 
     def _take(self) -> Connection:
         if self.ended is not None:

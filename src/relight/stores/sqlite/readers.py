@@ -6,13 +6,13 @@ one keeps the log from being cleared.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
 import apsw
 
+from relight.permits import Permit, Permits
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.driver import DRIVER_ERRORS, explained
 
@@ -25,15 +25,17 @@ class Readers:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._places = threading.Semaphore(MOST)
+        self._places = Permits(MOST)
         self._idle: list[apsw.Connection] = []
         self._watch: apsw.Connection | None = None
-        self._watch_lock = threading.Lock()
+        self._watching = Permits(1)
+        self._resting: list[Permit] = []
+        """all of them, between `rest` and `wake`"""
 
     @contextmanager
     def reading(self, session: str | None = None) -> Iterator[apsw.Cursor]:
         """A cursor for a moment; what the driver raises meanwhile comes out as ours."""
-        with self._places:
+        with self._places.take():
             self._database.check_usable()
             try:
                 connection = self._idle.pop() if self._idle else self._database.connect_reader()
@@ -53,7 +55,7 @@ class Readers:
     @contextmanager
     def watching(self) -> Iterator[apsw.Connection]:
         """Always the same connection: `data_version` can be compared only with itself."""
-        with self._watch_lock:
+        with self._watching.take():
             self._database.check_usable()
             try:
                 if self._watch is None:
@@ -65,17 +67,15 @@ class Readers:
 
     def rest(self) -> None:
         """Wait until nobody reads, close all connections, and keep others out until `wake`."""
-        self._watch_lock.acquire()
-        for _ in range(MOST):
-            self._places.acquire()
+        self._resting = [self._watching.take(), *(self._places.take() for _ in range(MOST))]
         self._close_watch()
         while self._idle:
             self._idle.pop().close()
 
     def wake(self) -> None:
         """Readers may come again."""
-        self._places.release(MOST)
-        self._watch_lock.release()
+        while self._resting:
+            self._resting.pop().give_back()
 
     def _close_watch(self) -> None:
         if self._watch is not None:

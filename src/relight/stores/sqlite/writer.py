@@ -13,13 +13,13 @@ head, plan, insert the step, move the head; COMMIT; then everybody is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Final, cast
+from typing import Final
 
 import apsw
 
-from relight.errors import StoreError, StoreFull, StoreUnavailable
+from relight.errors import RelightError, StoreError, StoreFull, StoreUnavailable
 from relight.model.step import Committed, Draft
 from relight.ports import faults
 from relight.ports.clock import Clock
@@ -28,7 +28,7 @@ from relight.stores.sqlite.driver import DRIVER_ERRORS, explained
 from relight.stores.sqlite.journal import Journal
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.told import CHANGES
-from relight.stores.sqlite.turns import Place, Turns
+from relight.stores.sqlite.turns import Orphaned, Place, Turns
 
 MOST_TOGETHER: Final = 256
 """steps in one transaction"""
@@ -54,11 +54,21 @@ class _Wanted(Place):
     def refuse(self, error: Exception) -> None:
         self.committed, self.error, self.done = None, error, True
 
-    def answer(self) -> Committed:
+    def answer(self, unknown: Callable[[], StoreError]) -> Committed:
+        """What became of it; what is unknown where its leader was interrupted before that was final."""
+        if not self.done:
+            raise unknown()
         if self.error is not None:
             raise self.error
         assert self.committed is not None
         return self.committed
+
+
+class _Foreign(Exception):
+    """What is neither a refusal nor an error of the driver, while several steps were planned: whose is it?"""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
 
 
 class Writer:
@@ -79,6 +89,8 @@ class Writer:
         self._mistrusted = False
         """COMMIT failed: what the log holds is rewritten before it is used again"""
         self._now_us = 0
+        self._resting: Place | None = None
+        """has the turn between `rest` and `wake`"""
         self.transactions = 0
 
     # -- steps ----------------------------------------------------------------------------------------------------
@@ -87,17 +99,24 @@ class Writer:
         """One durable step, or an error and nothing."""
         faults.point("commit.enter")
         mine = _Wanted(session, draft)
-        if self._turns.enter(mine):
-            group = [mine]
-            try:
-                group += cast(list[_Wanted], self._turns.companions(MOST_TOGETHER - 1))
+        group = [mine]
+        try:
+            if self._turns.enter(mine):
+                self._turns.companions(mine, group, MOST_TOGETHER)
                 self._write(group)
-            except BaseException:
+        except Orphaned:
+            raise self._unknown() from None
+        except BaseException:
+            if self._turns.holds(mine):
                 self._interrupted(group)
+            raise
+        finally:
+            try:
+                self._turns.leave(mine, group[1:])
+            except BaseException:
+                self._turns.leave(mine, group[1:])
                 raise
-            finally:
-                self._turns.leave(group[1:])
-        return mine.answer()
+        return mine.answer(self._unknown)
 
     def _write(self, group: list[_Wanted]) -> None:
         """Write them together; where that does not work, one by one. Afterwards each has its answer."""
@@ -108,9 +127,12 @@ class Writer:
             if len(group) == 1:
                 group[0].refuse(self._undone(error, group[0].session))
                 return
-            self._undo()
-            for wanted in group:
-                self._write([wanted])
+            self._write_each(group)
+            return
+        except _Foreign as foreign:
+            self._write_each(group)
+            if all(type(wanted.error) is not type(foreign.error) for wanted in group):
+                raise foreign.error from None  # it belongs to no step
             return
         except StoreError as error:
             for wanted in group:
@@ -120,6 +142,11 @@ class Writer:
         self._turns.wake()
         self._commit(group)
         faults.point("commit.committed")
+
+    def _write_each(self, group: list[_Wanted]) -> None:
+        self._undo()
+        for wanted in group:
+            self._write([wanted])
 
     def _write_rows(self, group: list[_Wanted]) -> None:
         cursor = self._ready()
@@ -132,9 +159,13 @@ class Writer:
         for wanted in group:
             try:
                 wanted.committed = self._journal.plan(cursor, wanted.session, wanted.draft, at_us, now)
-            except DRIVER_ERRORS:
-                raise
-            except Exception as error:  # a refusal, or a draft that cannot be stored: nothing of it was written
+            except (*DRIVER_ERRORS, RelightError) as error:
+                if not isinstance(error, RelightError):
+                    raise
+                wanted.error = error  # a refusal: nothing of it was written
+            except Exception as error:  # a draft that cannot be stored; or the leader's own, from a signal handler
+                if len(group) > 1:
+                    raise _Foreign(error) from None
                 wanted.error = error
         self._told = self._journal.flush(cursor)
 
@@ -204,12 +235,17 @@ class Writer:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        self._turns.enter(Place(alone=True))
-        self._turns.wake()
+        mine = Place(alone=True)
         try:
+            self._turns.enter(mine)
+            self._turns.wake()
             yield
         finally:
-            self._turns.leave(())
+            try:
+                self._turns.leave(mine)
+            except BaseException:
+                self._turns.leave(mine)
+                raise
 
     @property
     def journal(self) -> Journal:
@@ -220,6 +256,8 @@ class Writer:
 
     def _ready(self) -> apsw.Cursor:
         self._database.check_usable()
+        if self._connection is not None and self._connection.in_transaction:
+            self._undo()  # of a leader that was interrupted while it did so itself
         if self._cursor is None:
             connection = self._database.connect_writer()
             if self._mistrusted:
@@ -254,10 +292,13 @@ class Writer:
         self._mistrusted = True
         if isinstance(ours, StoreFull):
             return ours
+        return self._unknown(evidence=ours.evidence or [ours.message], hints=ours.hints)
+
+    def _unknown(self, evidence: Iterable[str] = (), hints: Iterable[str] = ()) -> StoreUnavailable:
+        """Only `find_commit` can tell."""
+        where = self._database.where
         return StoreUnavailable(
-            f"{self._database.where}: it is not known whether the step was written",
-            evidence=ours.evidence or [ours.message],
-            hints=ours.hints,
+            f"{where}: it is not known whether the step was written", evidence=evidence, hints=hints
         )
 
     def close(self) -> None:
@@ -269,7 +310,8 @@ class Writer:
 
     def rest(self) -> None:
         """Wait for the turn, keep it, and give the connection back."""
-        self._turns.enter(Place(alone=True))
+        self._resting = Place(alone=True)
+        self._turns.enter(self._resting)
         self._turns.wake()
         self.close()
 
@@ -281,7 +323,8 @@ class Writer:
 
     def wake(self) -> None:
         """Let others write again."""
-        self._turns.leave(())
+        if self._resting is not None:
+            self._turns.leave(self._resting)
 
 
 def _rewrite(connection: apsw.Connection) -> None:
