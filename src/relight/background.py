@@ -1,99 +1,162 @@
 """A start in the background: a supervisor process of its own, and the proof that it began before anybody is told so.
 
 The same for `--detach` and for the server. The supervisor is `relight resume` in a session of its own, so that it
-outlives whoever asked for it; what it prints goes to a file beside the store. It begins when it owns the session: until
-then nothing was changed, and where it does not begin, what it said is told.
+outlives whoever asked for it; what it prints goes to a file beside the store. What it is to start stands in a request
+on its standard input; it answers on a pipe once its program runs, or its session stands in line. Until then nothing was
+changed, and where it does not begin, what it said is told.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import select
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import deque
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from relight.errors import AgentFailed, PlanMoved, RelightError
+import msgspec
+
+from relight.errors import AgentFailed, Corrupt
 from relight.machine import open_log
 from relight.model.info import SessionInfo
-from relight.model.policy import NO_ALLOWANCE, Allowance
+from relight.model.outcome import Outcome
+from relight.model.pending import Pending, Wanted
 from relight.ports.runtime import STORE_VARIABLE
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
 
 START_SECONDS: Final = 15.0
-_LOOK_SECONDS: Final = 0.05
+FILES_SECONDS: Final = 900.0
+"""where a directory has to be filled first"""
 _END_SECONDS: Final = 2.0
 _SAID_LINES: Final = 6
 _SAID_BYTES: Final = 8192
+_ANSWER_BYTES: Final = 65_536
 _TOKEN: Final = "RELIGHT_TOKEN"
 
 
+class Request(msgspec.Struct, frozen=True, kw_only=True):
+    """What a supervisor in the background is to start."""
+
+    session: str
+    pending: Pending | None = None
+    """where it does not exist yet"""
+    wanted: Wanted = Wanted()
+    retries: int | None = None
+    now: bool = False
+    shown: str | None = None
+    """the hash of the plan that it was shown under"""
+
+
 class Begun(NamedTuple):
-    """A supervisor that owns the session, or waits with it for its time."""
+    """A supervisor whose program runs, or that waits with its session for its time."""
 
     session: SessionInfo
     pid: int
     child: subprocess.Popen[bytes]
     """to be reaped by whoever outlives it"""
+    outcome: Outcome
+
+
+def encode_request(request: Request) -> bytes:
+    """As the supervisor reads it."""
+    return msgspec.msgpack.encode(request)
+
+
+def decode_request(data: bytes) -> Request:
+    """As it was asked for by a process of this machine and version."""
+    return msgspec.msgpack.decode(data, type=Request)
 
 
 def start_in_background(
     rl: Relight,
-    session: str,
+    ref: str | Pending,
+    wanted: Wanted | None = None,
     *,
-    prompt: str | None = None,
     retries: int | None = None,
-    restore: bool = False,
-    without_secrets: bool = False,
-    from_last_good: bool = False,
     now: bool = False,
-    limits: Allowance = NO_ALLOWANCE,
-    seconds: float = START_SECONDS,
+    seconds: float | None = None,
 ) -> Begun:
-    """Start a supervisor for a session and wait until it owns it. AgentFailed where it does not, with what it said.
+    """Start a supervisor for a session and wait until its program runs. What stands against it is raised before
+    anything is started; AgentFailed where it does not begin, with what it said.
 
     A library that has the session as it was shown (`Relight.as_shown`) hands this on: it begins so, or not at all."""
-    before = rl.get(session)
-    if not from_last_good:
-        rl.load(before.id)  # damage is told by its own name, before anything is started
+    wanted = wanted or Wanted()
+    request = _requested(rl, ref, wanted, retries=retries, now=now)
+    fills = wanted.restore or (request.pending is not None and bool(request.pending.files))
     checked, rl = rl, rl.plain
-    flags = {"--restore": restore, "--without-secrets": without_secrets, "--from-last-good": from_last_good}
-    command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--yes", "--quiet"]
-    command += [flag for flag, wanted in {**flags, "--now": now}.items() if wanted]
-    command += ["--retries", str(retries)] if retries is not None else []
-    command += limits.flags()
-    command += ["--plan", checked.plan_hash(before.id)] if checked is not rl else []
-    command += ["--", before.id, *([prompt] if prompt is not None else [])]
+    log = rl.run_directory_of(request.session) / "supervisor.log"
+    child, answers, said_from = _started(rl, request, log)
+    try:
+        answer = _answer(child, answers, seconds or (FILES_SECONDS if fills else START_SECONDS))
+    finally:
+        os.close(answers)
+    if answer is None:
+        _end(child)
+        if request.pending is not None:
+            rl.clear_away(request.pending)
+        _say_why(checked, request, _said(log, said_from))
+    assert answer is not None
+    return Begun(rl.get(answer.session), child.pid, child, answer)
+
+
+def _requested(rl: Relight, ref: str | Pending, wanted: Wanted, *, retries: int | None, now: bool) -> Request:
+    """Refused before anything is touched, or what the supervisor is told."""
+    if isinstance(ref, Pending):
+        return Request(session=ref.identity.id, pending=ref, wanted=wanted, retries=retries, now=now)
+    before = rl.get(ref)
+    shown = rl.plan_hash(before.id) if rl is not rl.plain and (before.wake_at is None or now) else None
+    if wanted.from_last_good:  # the supervisor mends it, and looks then
+        with contextlib.suppress(Corrupt):  # the damage is what it was asked for
+            rl.check_start(
+                ref,
+                prompt=wanted.prompt,
+                restore=wanted.restore,
+                without_secrets=wanted.without_secrets,
+                limits=wanted.limits,
+            )
+        return Request(session=ref, wanted=wanted, retries=retries, now=now, shown=shown)
+    planned = rl.plan_start(ref, wanted)
+    rl.load(ref)  # damage is told by its own name
+    if planned is None:
+        return Request(session=before.id, wanted=wanted, retries=retries, now=now, shown=shown)
+    return Request(session=planned.identity.id, pending=planned, wanted=wanted, retries=retries, now=now)
+
+
+def _started(rl: Relight, request: Request, log: Path) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The supervisor, the pipe it answers on, and from where on the log is its own."""
     environment = {**os.environ, STORE_VARIABLE: rl.store.url}  # not an argument: an address may hold a password
     environment.pop(_TOKEN, None)  # an agent does not get the key to the server that started it
-    log = rl.run_directory(before.id) / "supervisor.log"
+    near, far = os.pipe()
+    command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--quiet", "--request", str(far)]
     try:
-        with open(open_log(log), "ab") as kept:
+        with open(open_log(log), "ab") as kept, tempfile.TemporaryFile() as asked:
             said_from = kept.tell()
+            asked.write(encode_request(request))
+            asked.seek(0)
             child = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=kept, stderr=kept, start_new_session=True, env=environment
+                command,
+                stdin=asked,
+                stdout=kept,
+                stderr=kept,
+                start_new_session=True,
+                env=environment,
+                pass_fds=(far,),
             )
     except OSError as error:
+        os.close(near)
         hints = ["make room for another process and its file, then ask again"]
-        raise AgentFailed(f"{before.title}: no process could be started for it: {error}", hints=hints) from None
-    try:
-        info = _wait(rl, before, child, seconds)
-    except RelightError:
-        _end(child)
-        raise
-    if info.attempt == before.attempt and not _waits(info, child):
-        _end(child)
-        evidence = _said(log, said_from)
-        if PlanMoved.code in "".join(evidence):
-            checked.get(before.id)  # says so itself
-        hints = [f"see what stands against it: relight resume {info.title} --dry-run"]
-        raise AgentFailed(f"{info.title}: it did not start in the background", evidence=evidence, hints=hints)
-    return Begun(info, child.pid, child)
+        raise AgentFailed(f"{request.session[:8]}: no process could be started for it: {error}", hints=hints) from None
+    finally:
+        os.close(far)
+    return child, near, said_from
 
 
 def sweep_in_background(store: str, *, by: str) -> None:
@@ -111,21 +174,30 @@ def sweep_in_background(store: str, *, by: str) -> None:
     threading.Thread(target=child.wait, name="relight-sweep-reaper", daemon=True).start()
 
 
-def _wait(rl: Relight, before: SessionInfo, child: subprocess.Popen[bytes], seconds: float) -> SessionInfo:
-    """Until it began, ended, or its time is over."""
-    deadline = time.monotonic() + seconds
-    while time.monotonic() < deadline:
-        ended = child.poll() is not None  # looked at first: what it wrote before it ended is seen below
-        info = rl.get(before.id)
-        if info.attempt != before.attempt or ended:
-            return info
-        time.sleep(_LOOK_SECONDS)
-    return rl.get(before.id)
+def _answer(child: subprocess.Popen[bytes], answers: int, seconds: float) -> Outcome | None:
+    """What came of it; None where it ended without an answer, or its time is over."""
+    deadline, data = time.monotonic() + seconds, b""
+    while (left := deadline - time.monotonic()) > 0:
+        ready, _, _ = select.select([answers], [], [], left)
+        if not ready:
+            return None
+        more = os.read(answers, _ANSWER_BYTES)
+        if not more:
+            return msgspec.msgpack.decode(data, type=Outcome) if data else None
+        data += more
+    return None
 
 
-def _waits(info: SessionInfo, child: subprocess.Popen[bytes]) -> bool:
-    """In line until a usage limit ends: the supervisor sits there and wakes it."""
-    return child.poll() is None and info.status == "queued" and info.wake_at is not None
+def _say_why(checked: Relight, request: Request, evidence: list[str]) -> None:
+    """By its own name, where looking again tells it; else what the supervisor said."""
+    if request.pending is None:
+        checked.get(request.session)  # moved since it was shown?
+        checked.plain.check_start(request.session, prompt=request.wanted.prompt, restore=request.wanted.restore)
+        title = checked.plain.get(request.session).title
+    else:
+        title = request.pending.identity.name or (request.pending.asked or request.session)[:8]
+    hints = ["nothing was changed; above is what its supervisor said: mend that, then ask again"]
+    raise AgentFailed(f"{title}: it did not start in the background", evidence=evidence, hints=hints)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -150,37 +222,10 @@ def _said(log: Path, since: int) -> list[str]:
     return list(deque((line for line in text.splitlines() if line.strip()), maxlen=_SAID_LINES))
 
 
-def resume_in_background(
-    rl: Relight,
-    ref: str,
-    *,
-    prompt: str | None = None,
-    retries: int | None = None,
-    restore: bool = False,
-    without_secrets: bool = False,
-    from_last_good: bool = False,
-    now: bool = False,
-    limits: Allowance = NO_ALLOWANCE,
-) -> Begun:
-    """A resume: refused before anything is touched, or begun. Below the head a fork is made, and goes if it cannot."""
-    if not from_last_good:  # a damaged session is mended by the supervisor, which then looks
-        rl.check_start(ref, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits)
-    plan = rl.can_resume(ref, disk=False)
-    fork = rl.fork(ref) if plan.forks else None
-    session = fork.id if fork is not None else plan.session
+def answered(descriptor: int, outcome: Outcome) -> None:
+    """In the supervisor: say what came of it, once. Whoever asked may be gone by now, and it goes on all the same."""
     try:
-        return start_in_background(
-            rl,
-            session,
-            prompt=prompt,
-            retries=retries,
-            restore=restore,
-            without_secrets=without_secrets,
-            from_last_good=from_last_good and fork is None,
-            now=now,
-            limits=limits,
-        )
-    except RelightError:
-        if fork is not None:
-            rl.drop(fork.id)
-        raise
+        with open(descriptor, "wb") as pipe:
+            pipe.write(msgspec.msgpack.encode(outcome))
+    except OSError:
+        return

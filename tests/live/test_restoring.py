@@ -179,7 +179,7 @@ def test_crashed_working(world: World) -> None:
     child.wait()
     started = world.resume("job", None)
     assert started.rung == "native"
-    assert "terminated" in str([step for step in s.steps() if step.kind == "status"])
+    assert "terminated" in str([step.started for step in s.steps() if step.kind == "attempt"])
     world.s.assert_whole("do the task", "first")
 
 

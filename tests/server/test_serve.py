@@ -67,8 +67,8 @@ def test_of_several_who_resume_at_once_one_does_and_the_others_are_told_who(shar
     assert len(refused) == 2 and {one["status"] for one in refused} == {409}, answers
     (pid,) = [begun["pid"] for status, begun in answers if status == 201]
     with relight.open(place.shell.store) as rl:
-        (attempt,) = [one.started for one in rl.steps("wanted") if one.started and one.started["number"] == 2]
-        assert attempt["owner"].startswith(f"pid {pid} ")
+        attempts = [one.started for one in rl.steps("wanted") if one.started and one.started["number"] == 2]
+        assert attempts[0]["owner"].startswith(f"pid {pid} "), "then its program takes over, within the same attempt"
     place.may_end("wanted")
     assert reaches(server, "wanted", "completed")["attempt"] == 2
 
@@ -86,8 +86,10 @@ def test_a_run_is_resumed_as_other_systems_ask_for_it(shared: tuple[Place, Serve
     place.begin(server, "run")
     reaches(server, "run", "completed")
     status, made = server.call("POST", path, {"checkpointId": "run@2", "prompt": "another way"})
-    assert status == 201 and made["parent"].endswith("@2") and made["checkpointId"] == "run@2", made
-    place.may_end(made["id"])
+    assert status == 201 and made["session"]["parent"].endswith("@2") and made["checkpointId"] == "run@2", made
+    assert made["resumed_from"] == 2 and made["checkpoint"] == made["session"]["parent"] and made["prompt_sent"], made
+    assert made["attempt"] == 1 and made["command"][-1] == "agent.py" and made["in_doubt"] == [], made
+    place.may_end(made["session"]["id"])
 
 
 def test_a_failed_start_leaves_everything_as_it_was_and_says_why(place: Place) -> None:

@@ -6,9 +6,11 @@ import shlex
 from typing import TYPE_CHECKING
 
 from relight.background import start_in_background
+from relight.cli.began import tell_in_line
 from relight.cli.door import Door
 from relight.cli.look import Span
-from relight.model.policy import NO_ALLOWANCE, Allowance
+from relight.engine.documents import outcome_document
+from relight.model.pending import Pending, Wanted
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -17,24 +19,28 @@ if TYPE_CHECKING:
 def start_detached(
     door: Door,
     rl: Relight,
-    session: str,
+    session: str | Pending,
+    wanted: Wanted | None = None,
     *,
-    retries: int | None,
-    prompt: str | None = None,
-    without_secrets: bool = False,
+    retries: int | None = None,
     now: bool = False,
-    limits: Allowance = NO_ALLOWANCE,
+    as_json: bool = False,
 ) -> int:
-    """Leave when the supervisor owns the session. A prompt that is in the journal already is not said again."""
-    said = prompt if prompt is not None and rl.speaks(session) else None
-    info, pid, child = start_in_background(
-        rl, session, prompt=said, retries=retries, without_secrets=without_secrets, now=now, limits=limits
-    )
+    """Leave when its program runs, or it stands in line."""
+    info, pid, child, outcome = start_in_background(rl, session, wanted, retries=retries, now=now)
     child.returncode = child.returncode or 0  # it lives on without us
-    if door.console.out.terminal:
-        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), f"  runs in the background, pid {pid}"]])
+    console = door.console
+    if as_json:
+        console.document({**outcome_document(outcome), "supervisor": pid})
+        return 0
+    if not console.out.terminal:
+        console.row((info.id, info.name, pid))
+    elif outcome.wake_at is not None:
+        tell_in_line(door, outcome)
     else:
-        door.console.row((info.id, info.name, pid))
+        console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), f"  runs in the background, pid {pid}"]])
+    if outcome.put_back is not None:
+        console.say(Span("✓", "ok"), f" workspace put back as at @{outcome.put_back}")
     joined = [("join its terminal", shlex.join(info.attach))] if info.attach else []
-    door.console.next(*joined, ("watch", f"relight tail {info.title} -f"), ("stop", f"relight stop {info.title}"))
+    console.next(*joined, ("watch", f"relight tail {info.title} -f"), ("stop", f"relight stop {info.title}"))
     return 0

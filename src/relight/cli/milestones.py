@@ -31,7 +31,7 @@ _STAMP: Final = 12
 
 
 class Milestones:
-    """Keeps `engine.supervise.Watcher`; prints to stderr."""
+    """Keeps `engine.watching.Watcher`; prints to stderr."""
 
     def __init__(self, door: Door, info: SessionInfo, *, level: Level, resumed: bool) -> None:
         self._door, self._level = door, level

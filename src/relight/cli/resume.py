@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
+import msgspec
 
+from relight.background import answered, decode_request
 from relight.cli.asking import confirm
+from relight.cli.began import tell_files, tell_in_line
 from relight.cli.detach import start_detached
 from relight.cli.door import Door, pass_door
 from relight.cli.limits import for_one, limit_options
@@ -22,6 +28,8 @@ from relight.errors import UsageError
 from relight.inert import one_line
 from relight.journal.gathering import comes_back
 from relight.model.info import ResumePlan
+from relight.model.outcome import Outcome
+from relight.model.pending import Wanted
 from relight.model.policy import Allowance
 from relight.model.status import Status, headline
 from relight.wording import count
@@ -29,6 +37,7 @@ from relight.wording import count
 if TYPE_CHECKING:
     from relight.engine.library import Relight
 
+_STDIN: Final = 0
 _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 
 
@@ -41,6 +50,9 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 @click.argument("prompt", required=False)
 @click.option("--dry-run", is_flag=True, help="Only show the plan.")
 @click.option("--restore", is_flag=True, help="Make a missing workspace anew; put back the files that it lacks.")
+@click.option("--workspace", metavar="DIR", help="From a checkpoint: the new session's directory, with its files.")
+@click.option("--in-place", is_flag=True, help="From a checkpoint: put the original directory back and work there.")
+@click.option("--name", metavar="N", help="From a checkpoint: what the new session is called.")
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
 @click.option("--all", "everything", is_flag=True, help="All that died and can be started again, in the background.")
@@ -55,6 +67,7 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 @click.option(
     "--plan", "shown", metavar="HASH", help="Only if the plan is still this one, as `can-resume --json` has it."
 )
+@click.option("--request", type=int, hidden=True, help="A request on stdin; the answer goes to this descriptor.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
 @json_flag
@@ -66,6 +79,9 @@ def resume(
     prompt: str | None,
     dry_run: bool,
     restore: bool,
+    workspace: str | None,
+    in_place: bool,
+    name: str | None,
     yes: bool,
     detach: bool,
     everything: bool,
@@ -78,16 +94,19 @@ def resume(
     priority: int,
     not_before: str | None,
     shown: str | None,
+    request: int | None,
     level: Level | None,
     as_json: bool,
 ) -> int:
-    """Continue session REF at its head, in front, like `run`. REF@SEQ below the head forks."""
+    """Continue session REF at its head, in front, like `run`. REF@SEQ below the head forks, with the checkpoint's files
+    in a directory of its own."""
+    if request is not None:
+        return _supervise_request(door, request)
     if everything == (ref is not None):
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
-    if as_json and not dry_run:
-        raise UsageError("--json shows the plan: add --dry-run", hints=["follow the steps: relight tail REF -f --json"])
     here = {"--restore": restore, "--from-last-good": from_last_good, "--without-secrets": without_secrets}
-    here |= {"--now": now, "--retries": retries is not None}
+    here |= {"--now": now, "--retries": retries is not None, "--workspace": workspace is not None}
+    here |= {"--in-place": in_place, "--name": name is not None, "--json": as_json and not dry_run}
     in_line = {"--priority": bool(priority), "--not-before": not_before is not None}
     _check_together({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
     for_one(limits, everything=everything)
@@ -108,23 +127,37 @@ def resume(
             _tell_plan(door, rl, plan)
         if may_go_on and plan.in_doubt and door.console.can_ask and not confirm(door, "go on?", yes=yes):
             return 0
-        supervision = rl.supervise(
-            ref,
-            prompt=prompt,
-            from_last_good=from_last_good,
-            retries=retries,
-            restore=restore,
-            without_secrets=without_secrets,
-            now=now,
-            limits=limits,
-        )
-        if restore and plan.files is not None and level != "quiet":
-            door.console.say(Span("✓", "ok"), f" workspace put back as at @{plan.files.captured_at}")
+        how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
+        where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
+        wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
         if detach:
-            flags: dict[str, Any] = {"without_secrets": without_secrets, "now": now, "limits": limits}
-            return start_detached(door, rl, supervision.session, retries=retries, prompt=prompt, **flags)
-        info = rl.get(supervision.session)
-        supervision.watcher = Milestones(door, info, level=level or "normal", resumed=level != "quiet")
+            return start_detached(door, rl, ref, wanted, retries=retries, now=now, as_json=as_json)
+        supervision = rl.supervise(ref, retries=retries, now=now, **msgspec.structs.asdict(wanted))
+        supervision.watcher = Milestones(door, supervision.info(), level=level or "normal", resumed=level != "quiet")
+        if level != "quiet":
+            supervision.on_begun = partial(_tell_begun, door)
+        return run_in_front(door, supervision, as_json=as_json)
+
+
+def _tell_begun(door: Door, outcome: Outcome) -> None:
+    tell_files(door, outcome)
+    tell_in_line(door, outcome)
+
+
+def _supervise_request(door: Door, descriptor: int) -> int:
+    """In the background: what was asked for on stdin, which the program does not get; the answer on a pipe."""
+    os.set_inheritable(descriptor, False)
+    request = decode_request(sys.stdin.buffer.read())
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _STDIN)
+    os.close(nothing)
+    with door.opened() as opened:
+        rl = opened if request.shown is None else opened.as_shown(request.session, request.shown)
+        asked = request.pending or request.session
+        wanted = msgspec.structs.asdict(request.wanted)
+        supervision = rl.supervise(asked, retries=request.retries, now=request.now, **wanted)
+        supervision.watcher = Milestones(door, supervision.info(), level="quiet", resumed=False)
+        supervision.on_begun = partial(answered, descriptor)
         return run_in_front(door, supervision)
 
 
@@ -177,5 +210,5 @@ def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     if not confirm(door, f"resume {count(len(stopped), 'session')} in the background?", yes=yes):
         return 0
     for info in stopped:
-        start_detached(door, rl, info.id, retries=None)
+        start_detached(door, rl, info.id)
     return 0

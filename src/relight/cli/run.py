@@ -16,7 +16,7 @@ from relight.cli.look import Span
 from relight.cli.milestones import Level, Milestones
 from relight.cli.queued import labels_of, moment_of, tell_queued
 from relight.cli.supervising import run_in_front
-from relight.cli.verb import verb
+from relight.cli.verb import json_flag, verb
 from relight.engine.files import DEFAULT_ROOT
 from relight.errors import UsageError
 from relight.model.execution import agent_of
@@ -73,6 +73,7 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 @click.option("--detach", is_flag=True, help="In the background; its output is kept in a file.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
+@json_flag
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 @pass_door
 def run(
@@ -93,6 +94,7 @@ def run(
     wants: str,
     detach: bool,
     level: Level | None,
+    as_json: bool,
     command: tuple[str, ...],
 ) -> int:
     """Run COMMAND as a session. A program that uses relight resumes by itself when it dies.
@@ -108,21 +110,23 @@ def run(
         shape |= {"runtime": runtime, "workspace": roots_of(workspaces), "policy": policy}
         shape |= {"env": variables_of(env), "secrets": secrets}
         if queue is not None:
-            if detach:
-                raise UsageError("a worker runs it, so there is nothing to detach", hints=["leave out --detach"])
+            if detach or as_json:
+                flag = "--detach" if detach else "--json"
+                raise UsageError(f"a worker runs it, so that {flag} tells nothing", hints=[f"leave out {flag}"])
             when = moment_of(not_before, door.now())
             shape |= {"queue": queue, "priority": priority, "not_before": when, "wants": labels_of(wants)}
             return tell_queued(door, rl.submit(command, **shape))
         if priority or not_before or wants:
             raise UsageError("--priority, --not-before and --wants belong to a queue", hints=["add --queue default"])
-        info = rl.launch(command, **shape)
+        pending = rl.plan_launch(command, **shape)
         if detach:
-            return start_detached(door, rl, info.id, retries=retries)
+            return start_detached(door, rl, pending, retries=retries, as_json=as_json)
+        supervision = rl.supervise(pending, retries=retries)
+        info = supervision.info()
         if level != "quiet":
-            _announce(door, info, rl.joining(info.id))
-        supervision = rl.supervise(info.id, retries=retries)
+            _announce(door, info, supervision.joining())
         supervision.watcher = Milestones(door, info, level=level or "normal", resumed=False)
-        return run_in_front(door, supervision)
+        return run_in_front(door, supervision, as_json=as_json)
 
 
 def variables_of(given: tuple[str, ...]) -> dict[str, str | None]:

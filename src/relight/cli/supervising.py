@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Final
 
 from relight.cli.door import Door
 from relight.cli.ending import tell_end
 from relight.cli.limits import exit_code
+from relight.engine.documents import outcome_document, session_document
 from relight.engine.supervise import Supervision
 
+_STDOUT: Final = 1
+_STDERR: Final = 2
 _ASKS_TO_STOP: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_in_front(door: Door, supervision: Supervision) -> int:
-    """Run to the end. The exit code is the program's, as a shell would report it; 6 where a limit halted it."""
+def run_in_front(door: Door, supervision: Supervision, *, as_json: bool = False) -> int:
+    """Run to the end. The exit code is the program's, as a shell would report it; 6 where a limit halted it.
+
+    `as_json`: what came of the start and how it ended is one document on stdout; what the program prints is on stderr.
+    """
     began = door.now()
-    with _forwarding(door, supervision):
+    with _forwarding(door, supervision), _stdout_kept() if as_json else nullcontext():
         try:
             ended = supervision.run()
         finally:
             door.console.status("")
     tell_end(door.console, ended, seconds=(door.now() - began).total_seconds())
+    if as_json:
+        started = outcome_document(supervision.outcome) if supervision.outcome is not None else {}
+        how = {"session": session_document(ended.session), "exit_code": ended.exit.shell_code}
+        door.console.document({**started, "ended": how})
     return exit_code(ended.session, ended.exit.shell_code)
+
+
+@contextmanager
+def _stdout_kept() -> Iterator[None]:
+    """Whatever is started meanwhile prints to stderr: stdout is for the document."""
+    kept = os.dup(_STDOUT)
+    os.dup2(_STDERR, _STDOUT)
+    try:
+        yield
+    finally:
+        os.dup2(kept, _STDOUT)
+        os.close(kept)
 
 
 @contextmanager

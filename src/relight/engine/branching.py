@@ -41,18 +41,28 @@ def fork(
     prompt: str | None = None,
     workspace: dict[str, str] | None = None,
 ) -> Identity:
-    """A new session from a checkpoint, or from the head. The parent stays as it was."""
+    """A new session from a checkpoint, or from the head, in these directories. The parent stays as it was."""
+    identity, head = planned_fork(context, found, name=name, workspace=workspace)
+    take(context, name)
+    context.store.create(identity, head)
+    if prompt is not None:
+        add_prompt(context, Found(identity=identity, head=head, seq=None), prompt)
+    return identity
+
+
+def planned_fork(
+    context: Context, found: Found, *, name: str | None = None, workspace: dict[str, str] | None = None
+) -> tuple[Identity, Head]:
+    """What a fork would be, and the head it begins with; nothing is written."""
     check_free(context, name)
     seq = found.seq if found.seq is not None else found.whole_head().head
-    head = _inherited_head(context, found, seq)
     identity = msgspec.structs.replace(
         found.identity,
         id=context.entropy.session_id(),
         name=name,
+        former_name=None,
         parent=Parent(session=found.identity.id, seq=seq, known=found.whole_head().seq) if seq else None,
         created_us=context.clock.now_us(),
-        workspace=workspace if workspace is not None else found.identity.workspace,
-        directory=moved_directory(found.identity, workspace or {}),
         model=found.identity.model_at(seq),
         models=[one for one in found.identity.models if one[0] < seq],
         place=None,  # it stands in no line unless it is put there
@@ -61,12 +71,15 @@ def fork(
         # whoever forks a session from a bundle has decided to go on with it; its parent's calls are not run here
         labels={key: value for key, value in found.identity.labels.items() if key != IMPORTED},
     )
-    take(context, name)
-    context.store.create(identity, msgspec.structs.replace(head, session=identity.id))
-    if prompt is not None:
-        made = Found(identity=identity, head=msgspec.structs.replace(head, session=identity.id), seq=None)
-        add_prompt(context, made, prompt)
-    return identity
+    if workspace is not None:
+        identity = moved(identity, workspace)
+    return identity, msgspec.structs.replace(_inherited_head(context, found, seq), session=identity.id)
+
+
+def moved(identity: Identity, workspace: dict[str, str]) -> Identity:
+    """The same session with its files in other directories."""
+    directory = moved_directory(identity, workspace)
+    return msgspec.structs.replace(identity, workspace=workspace, directory=directory)
 
 
 def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | None:

@@ -15,6 +15,7 @@ from relight.journal.retention import days_text
 from relight.model.call import Call
 from relight.model.checkpoint import Checkpoint, at
 from relight.model.info import ResumePlan, SessionInfo
+from relight.model.outcome import Outcome
 from relight.model.policy import Policy
 from relight.model.snapshot import RestorePlan
 
@@ -100,6 +101,12 @@ def plan_document(plan: ResumePlan) -> dict[str, Any]:
     """A resume plan, its calls in doubt as calls are shown elsewhere."""
     built: dict[str, Any] = msgspec.to_builtins(plan)
     built["in_doubt"] = [call_document(call) for call in plan.in_doubt]
+    return built
+
+
+def outcome_document(outcome: Outcome) -> dict[str, Any]:
+    """What came of a start."""
+    built: dict[str, Any] = msgspec.to_builtins(outcome)
     return built
 
 

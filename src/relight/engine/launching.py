@@ -27,7 +27,13 @@ from relight.ports.agent import AgentAdapter, Surroundings
 _NAMES: Final = 1000
 
 
-def launch(
+def launch(context: Context, command: Sequence[str], **shape: Any) -> Identity:
+    """A session that knows how it is started, in the store; nothing runs yet. What it takes: `planned`."""
+    in_line, wake_us = shape.pop("in_line", True), shape.pop("wake_us", None)
+    return create(context, planned(context, command, **shape), wake_us=wake_us, in_line=in_line).identity
+
+
+def planned(
     context: Context,
     command: Sequence[str],
     *,
@@ -41,10 +47,9 @@ def launch(
     env: Mapping[str, str | None] | None = None,
     secrets: Sequence[str] | None = None,
     place: Place | None = None,
-    wake_us: int | None = None,
-    in_line: bool = True,
 ) -> Identity:
-    """A session that knows how it is started; nothing runs yet. Without a name it gets one that can be typed.
+    """What a session would be that knows how it is started; nothing is written. Without a name it gets one that can be
+    typed.
 
     With a `place` it stands in line for a worker from the commit that makes it; not yet `in_line`: until a step puts it
     there. The worker may be on another machine: whether its program is there is looked at by whoever starts it.
@@ -83,7 +88,7 @@ def launch(
         close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
     elif adapter.capabilities.transcript:
         identity = _housed_where_it_runs(context, identity, directory)
-    return create(context, identity, wake_us=wake_us, in_line=in_line).identity
+    return identity
 
 
 def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:
@@ -151,15 +156,16 @@ def check_startable(
     if found.whole_head().status == "completed" and prompt is None and not below_head:
         raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
     refuse_unshared(context)
-    if not below_head:  # a fork counts from its own beginning
+    if not below_head:  # a fork counts from its own beginning, and gets files of its own
         limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
-    resuming.check_workspace(context, found, restore=restore)
+        resuming.check_workspace(context, found, restore=restore)
     missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
     if missing:
         hints = ["set them, then: relight resume " + name, "or go on without them: relight resume --without-secrets"]
         if not without_secrets:
             raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
-    if not missing_roots(found.identity):  # else once it is there: its directory may be one of them
+    if not missing_roots(found.identity) and not (below_head and found.identity.workspace):
+        # else once it is there: its directory may be one of them
         adapter = context.agent(found.identity)
         runtime = found.identity.runtime or "process"
         _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
@@ -186,7 +192,12 @@ def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list
 def bring_back(context: Context, found: Found) -> None:
     """Put the workspace back, then look again whether the program can be started in it."""
     resuming.bring_back(context, found)
-    context.runtime(found.identity).check(found.identity.command or [], found.identity.directory or ".")
+    check_there(context, found.identity)
+
+
+def check_there(context: Context, identity: Identity) -> None:
+    """UsageError where the program cannot be started in the place it runs in."""
+    context.runtime(identity).check(identity.command or [], identity.directory or ".")
 
 
 def refuse_unshared(context: Context) -> None:

@@ -24,8 +24,10 @@ from relight.journal.describe import derived_status
 from relight.journal.jsonable import check_text
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import SessionInfo
+from relight.model.pending import Pending, Wanted
 from relight.model.policy import NO_ALLOWANCE, Allowance, Policy, Retention, RunPolicy
 from relight.model.ref import check_label
+from relight.model.session import Head
 from relight.model.snapshot import Choice
 from relight.model.status import LIVE, headline
 
@@ -33,15 +35,18 @@ if TYPE_CHECKING:
     from relight.engine import (
         adopting,
         approving,
-        branching,
+        beginning,
         bundling,
         files,
+        forking,
         joining,
         launching,
         operating,
+        pending,
         recovering,
         reopening,
         restoring,
+        resuming,
         retaining,
         session,
         shown,
@@ -52,14 +57,18 @@ if TYPE_CHECKING:
         sweeping,
         unbundling,
     )
+    from relight.engine.context import Context
+    from relight.engine.recorder import Recorder
     from relight.engine.session import Session
     from relight.engine.undoable import FilesReport
 else:
-    adopting, approving, branching, bundling = map(Later, ("adopting", "approving", "branching", "bundling"))
+    adopting, approving, beginning, bundling = map(Later, ("adopting", "approving", "beginning", "bundling"))
     files, operating, recovering, restoring = map(Later, ("files", "operating", "recovering", "restoring"))
+    pending, resuming = map(Later, ("pending", "resuming"))
     session, starting, stopping, supervise = map(Later, ("session", "starting", "stopping", "supervise"))
     supervise_agent, sweeping, unbundling = map(Later, ("supervise_agent", "sweeping", "unbundling"))
-    joining, launching, retaining, shown = map(Later, ("joining", "launching", "retaining", "shown"))
+    forking, joining, launching = map(Later, ("forking", "joining", "launching"))
+    retaining, shown = map(Later, ("retaining", "shown"))
     reopening = Later("reopening")
 
 
@@ -109,7 +118,7 @@ class Relight(Queueing):
         found, owner = opening.take_handed(context, name)
         handed = found is not None
         if found is None:
-            found = self._existing(name)
+            found, context = self._existing(name)
         if found is None or (not resume and not handed):
             identity = opening.new_identity(context, name, fields | _here() | {"policy": limits.on(RunPolicy())})
             identity = files.fitted(context, identity, workspace, snapshot)
@@ -123,32 +132,49 @@ class Relight(Queueing):
             asked = fields | {"policy": limits.on(found.identity.policy)}
             taken = reopening.take(context, found, asked, workspace, snapshot, handed=bool(handed))
             found = taken.found
-        return self._begun(found, seconds=seconds, owner=owner, taken=taken)
+        return self._begun(context, found, seconds=seconds, owner=owner, taken=taken)
 
-    def _begun(self, found: Found, *, seconds: float, owner: str | None, taken: reopening.Taken | None) -> Session:
+    def _begun(
+        self, context: Context, found: Found, *, seconds: float, owner: str | None, taken: reopening.Taken | None
+    ) -> Session:
         """Claim a session and begin an attempt; a completed one is opened to read, and may go on with a new prompt."""
-        context = self._context
         recorder = opening.recorder_for(context, found)
         later = partial(self._files, found)
         if recorder.head.status == "completed":
             reopening.record(context, taken)
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
-        opened = self._files(found)
-        made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
-        self._tell_continuation(made)
         try:
-            made._reopen(handed_over_by=owner, note=taken.note if taken is not None else None)
-        except BaseException as error:
-            if opened is not None:
-                opened.close()
-            if not isinstance(error, Finished):
-                raise
+            with resuming.first_directories(context, found):
+                note = taken.note if taken is not None else None
+                made = self._opened(context, found, recorder, seconds, owner, note)
+        except Finished:
             reopening.record(context, taken)  # its owner woke up and completed it
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
         try:
             reopening.record(context, taken)
         except BaseException as error:
             made.__exit__(type(error), error, None)  # it is ours by now: the lease is given back with the reason
+            raise
+        return made
+
+    def _opened(
+        self,
+        context: Context,
+        found: Found,
+        recorder: Recorder,
+        seconds: float,
+        owner: str | None,
+        note: dict[str, Any] | None,
+    ) -> Session:
+        """With its attempt begun, and its files watched."""
+        opened = self._files(found)
+        try:
+            made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
+            self._tell_continuation(made)
+            made._reopen(handed_over_by=owner, note=note)
+        except BaseException:
+            if opened is not None:
+                opened.close()
             raise
         return made
 
@@ -191,15 +217,18 @@ class Relight(Queueing):
         last = restoring.snapshots_at(rows, found.whole_head().head)
         return files.Files(self._context, found.identity, last)
 
-    def _existing(self, name: str) -> Found | None:
-        """By exact id or name; `name@seq` below the head is forked, so that the session stays as it was."""
+    def _existing(self, name: str) -> tuple[Found | None, Context]:
+        """By id or name; `name@seq` below the head is a fork, which begins with its first attempt: the session stays as
+        it was."""
+        context = self._context
         if "@" not in name:
-            return opening.find_existing(self._context, name)
-        found = resolve(self._context.store, name)
+            return opening.find_existing(context, name), context
+        found = resolve(context.store, name)
         if found.seq is None or found.seq == found.whole_head().head:
-            return found
+            return found, context
         opening.refuse_untrusted(found)
-        return resolve(self._context.store, branching.fork(self._context, found).id)
+        fork = forking.plan_fork(context, found)
+        return Found(identity=fork.identity, head=fork.head, seq=None), pending.with_pending(context, fork)
 
     def _tell_continuation(self, session: Session) -> None:
         if not session.is_new:
@@ -231,12 +260,10 @@ class Relight(Queueing):
         prompt: str | None = None,
         workspace: str | Mapping[str, str] | None = None,
     ) -> SessionInfo:
-        """A new session from a checkpoint; O(1), and the parent stays as it was. `workspace`: its own new directory."""
+        """A new session from a checkpoint; O(1), and the parent stays as it was. Its files are its own: the
+        checkpoint's, in `workspace`, filled now, or in a directory beside the original that its first start makes."""
         found = resolve(self._context.store, ref)
-        if workspace is None:
-            return self.get(branching.fork(self._context, found, name=name, prompt=prompt).id)
-        made = restoring.fork_into(self._context, found, workspace, name=name, prompt=prompt)
-        return self.get(made.id)
+        return self.get(forking.fork(self._context, found, name=name, prompt=prompt, workspace=workspace).id)
 
     def import_bundle(
         self,
@@ -295,7 +322,7 @@ class Relight(Queueing):
         if found.seq is not None and found.seq != found.whole_head().head:
             return self.fork(ref, prompt=prompt)
         if prompt is not None:
-            branching.add_prompt(self._context, found, prompt)
+            operating.add_prompt(self._context, opening.recorder_for(self._context, found), prompt)
         return self.get(found.identity.id)
 
     def launch(
@@ -331,9 +358,40 @@ class Relight(Queueing):
         )
         return self.get(made.id)
 
-    def supervise(
+    def plan_launch(self, command: Sequence[str], *, name: str | None = None, **shape: Any) -> Pending:
+        """As `launch`, without a session: `supervise` on what comes back begins it with its first attempt."""
+        identity = launching.planned(self._context, command, name=name, **shape)
+        return Pending(identity=identity, head=Head(session=identity.id))
+
+    def plan_fork(
         self,
         ref: str,
+        *,
+        name: str | None = None,
+        workspace: str | Mapping[str, str] | None = None,
+        in_place: bool = False,
+    ) -> Pending:
+        """As `fork`, without a session: `supervise` on what comes back begins it with its first attempt."""
+        found = resolve(self._context.store, ref)
+        return forking.plan_fork(self._context, found, name=name, workspace=workspace, in_place=in_place)
+
+    def plan_start(self, ref: str, wanted: Wanted) -> Pending | None:
+        """Refuse what could not be started in the end, and what somebody owns; else the session that a start would
+        begin, or None where it goes on with the one that is there. Nothing is touched."""
+        planned = beginning.plan(self._context, ref, wanted)
+        if planned.pending is None:
+            found = resolve(self._context.store, planned.session)
+            evidence = opening.evidence_of(self._context, found.whole_head())
+            opening.refuse_if_held(self._context, found.identity, found.whole_head(), evidence)
+        return planned.pending
+
+    def clear_away(self, pending: Pending) -> None:
+        """What a start that was killed has left of a session that never began."""
+        beginning.clear_away(self._context, pending)
+
+    def supervise(
+        self,
+        ref: str | Pending,
         *,
         prompt: str | None = None,
         from_last_good: bool = False,
@@ -342,35 +400,58 @@ class Relight(Queueing):
         without_secrets: bool = False,
         now: bool = False,
         limits: Allowance = NO_ALLOWANCE,
+        workspace: str | dict[str, str] | None = None,
+        in_place: bool = False,
+        name: str | None = None,
     ) -> supervise.Supervision:
-        """Prepare a resume, or a first start; `run` on what comes back starts the program and keeps it running.
+        """Plan a resume, or a first start; `run` on what comes back starts the program and keeps it running.
 
-        `restore` makes a missing workspace anew and puts back what it lacks; what is there stays. `limits` take the
-        place of those it had."""
-        if from_last_good:  # first, so that it also repairs what relight did not start itself
-            recovering.go_back_to_whole(self._context, resolve(self._context.store, ref))
-        context, found = self._context, resolve(self._context.store, ref)
-        launching.check_startable(
-            context, found, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits
-        )
-        adapter = context.agent(found.identity)
-        speaks = adapter.capabilities.transcript  # then a prompt is told to the agent, which writes it down itself
-        info = self.prepare_resume(ref, prompt=None if speaks else prompt, from_last_good=from_last_good)
-        if restore:
-            launching.bring_back(context, resolve(context.store, info.id))
-        if speaks:
-            return supervise_agent.AgentSupervision(
-                context, info.id, prompt=prompt, retries=retries, now=now, limits=limits
+        Nothing is touched before `run`, and a start that fails leaves everything as it was. `restore` makes a missing
+        workspace anew and puts back what it lacks; what is there stays. Below the head a fork is begun, with the
+        checkpoint's files in a directory of its own (`workspace`), or `in_place`, where the original's were. `limits`
+        take the place of those it had."""
+        context = self._context
+        if isinstance(ref, Pending):
+            made = beginning.Beginning(context, ref.identity.id, pending=ref, prompt=prompt)
+        else:
+            wanted = Wanted(
+                prompt=prompt,
+                restore=restore,
+                from_last_good=from_last_good,
+                without_secrets=without_secrets,
+                workspace=workspace,
+                in_place=in_place,
+                name=name,
+                limits=limits,
             )
-        return supervise.Supervision(context, info.id, retries=retries, limits=limits)
+            made = beginning.plan(context, ref, wanted)
+        identity = resolve(made.context.store, made.session).identity
+        if context.agent(identity).capabilities.transcript:  # then the agent is told the prompt, and writes it down
+            return supervise_agent.AgentSupervision(
+                context, made.session, prompt=prompt, retries=retries, now=now, limits=limits, beginning=made
+            )
+        return supervise.Supervision(context, made.session, retries=retries, limits=limits, beginning=made)
 
-    def resume(self, ref: str, *, prompt: str | None = None, restore: bool = False) -> SessionInfo:
+    def resume(
+        self,
+        ref: str,
+        *,
+        prompt: str | None = None,
+        restore: bool = False,
+        workspace: str | dict[str, str] | None = None,
+        in_place: bool = False,
+    ) -> SessionInfo:
         """Continue a session that `relight run` began, in front, to its end; the session as it is then."""
-        return self.supervise(ref, prompt=prompt, restore=restore).run().session
+        made = self.supervise(ref, prompt=prompt, restore=restore, workspace=workspace, in_place=in_place)
+        return made.run().session
 
     def stop(self, ref: str) -> stopping.Stopped:
         """End the process that runs a session on this machine: asked first, killed if it does not listen."""
         return stopping.stop(self._context, resolve(self._context.store, ref))
+
+    def run_directory_of(self, session: str) -> Path:
+        """The same for a session by its id, which need not exist yet."""
+        return self._context.run_directory(session)
 
     def run_directory(self, ref: str) -> Path:
         """Where the logs of a supervised session lie."""

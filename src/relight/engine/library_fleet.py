@@ -20,10 +20,10 @@ from relight.model.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.model.queueing import DEFAULT_QUEUE, Queue
 
 if TYPE_CHECKING:
-    from relight.engine import branching, launching, queueing, supervise, supervise_agent
+    from relight.engine import forking, launching, queueing, supervise, supervise_agent, watching
 else:
-    branching, launching, queueing = map(Later, ("branching", "launching", "queueing"))
-    supervise, supervise_agent = map(Later, ("supervise", "supervise_agent"))
+    forking, launching, queueing = map(Later, ("forking", "launching", "queueing"))
+    supervise, supervise_agent, watching = map(Later, ("supervise", "supervise_agent", "watching"))
 
 
 class Queueing(Reading):
@@ -89,7 +89,7 @@ class Queueing(Reading):
         place = queueing.place_for(context, queue, priority=priority, wants=wants)
         queueing.refuse_unstartable(found.identity)
         if found.seq is not None and found.seq != found.whole_head().head:
-            made = branching.fork(context, found)
+            made = forking.fork(context, found)
             found = resolve(context.store, made.id)
         limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
         wake_us = queueing.not_before_us(context, not_before)
@@ -100,7 +100,7 @@ class Queueing(Reading):
         """For a worker's own process: a supervision that takes over the lease held under `owner`, or, without one,
         brings the session's workspace to this machine first."""
         context, found = self._context, resolve(self._context.store, session)
-        attended = supervise.Attended(worker=worker, owner=owner)
+        attended = watching.Attended(worker=worker, owner=owner)
         made: supervise.Supervision
         if context.agent(found.identity).capabilities.transcript:
             made = supervise_agent.AgentSupervision(context, found.identity.id, retries=retries, attended=attended)

@@ -8,7 +8,7 @@ did. Nothing is repaired here: open calls stay open until the program, or its mo
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -173,9 +173,10 @@ def begin_attempt(
     handed_over_by: str | None = None,
     handle: str | None = None,
     note: dict[str, Any] | None = None,
+    beside: Callable[[Recorder], Changes] | None = None,
 ) -> None:
-    """Claim the lease and commit the attempt. LeaseHeld where somebody else has it, QueueFull where its queue lets no
-    further session work now.
+    """Claim the lease and commit the attempt, with what is said `beside` it. LeaseHeld where somebody else has it,
+    QueueFull where its queue lets no further session work now.
 
     Finished where an owner that was thought dead completed the session before our claim.
     """
@@ -204,7 +205,10 @@ def begin_attempt(
         )
         faults.point("resume.planned")
         try:
-            changes = Changes(attempt=attempt, status=StatusChange(status=status), note=note)
+            more = beside(recorder) if beside is not None else Changes()
+            changes = msgspec.structs.replace(
+                more, attempt=attempt, status=StatusChange(status=status), note=note or more.note
+            )
             recorder.commit("attempt", changes, claim=claim)
         except Conflict:
             refresh(context, recorder)

@@ -128,11 +128,15 @@ def add_prompt(
     head = recorder.head
     change = StatusChange(status="queued", reason="new prompt", wake_us=wake_us or head.wake_us)
     status = None if head.status in LIVE else change
+    changes = msgspec.structs.replace(said_next(context, recorder, text), status=status)
+    return write_once(context, recorder, "message" if changes.messages else "mark", changes, place=place)
+
+
+def said_next(context: Context, recorder: Recorder, text: str) -> Changes:
+    """What the user says next, as it is recorded: a message, or for a coding agent what it is told when it starts."""
     if speaks(context, recorder.identity):
-        told = Changes(answer=[NEXT_PROMPT, isolated(text)], status=status)
-        return write_once(context, recorder, "mark", told, place=place)
-    said = [isolated(recorder.fold.format.user(text))]
-    return write_once(context, recorder, "message", Changes(messages=said, status=status), place=place)
+        return Changes(answer=[NEXT_PROMPT, isolated(text)])
+    return Changes(messages=[isolated(recorder.fold.format.user(text))])
 
 
 def speaks(context: Context, identity: Identity) -> bool:

@@ -10,12 +10,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
-
-from relight.engine.branching import fork
 from relight.engine.context import Context
-from relight.engine.files import close_all, open_roots
-from relight.engine.naming import check_free
 from relight.engine.opening import gate
 from relight.engine.reading import Found, chain_of, step_at
 from relight.engine.tailing import Event, history
@@ -24,7 +19,6 @@ from relight.errors import Conflict, Corrupt, NotFound, UsageError
 from relight.journal.codec import decode_changes
 from relight.journal.lineage import named_by, stretches, visible
 from relight.journal.undoing import Operation, next_redo, next_undo, operations
-from relight.model.session import Identity
 from relight.model.snapshot import Choice
 from relight.ports.store import CheckpointRow
 
@@ -195,39 +189,7 @@ def _noted(event: Event) -> tuple[int, dict[str, Any]]:
     return event.seq, {**event.note, "operation_end": {**ended, "before": before}}
 
 
-# -- a fork's own directory --------------------------------------------------------------------------------------------
-
-
-def fork_into(
-    context: Context,
-    found: Found,
-    workspace: str | Mapping[str, str],
-    *,
-    name: str | None = None,
-    prompt: str | None = None,
-) -> Identity:
-    """A fork with its own, new directories, filled with the checkpoint's files before the fork exists."""
-    check_free(context, name)
-    roots = new_roots(workspace, found.identity.workspace)
-    targets = files_at(context, found, rows_of(context, found))
-    if not targets:
-        raise NotFound(f"{found.identity.name or found.identity.id}@{position_of(found)}", what="snapshot of the files")
-    moved = msgspec.structs.replace(found.identity, workspace=roots)
-    fill(context, Found(identity=moved, head=found.head, seq=found.seq), targets)
-    return fork(context, found, name=name, prompt=prompt, workspace=roots)
-
-
-def fill(context: Context, found: Found, targets: Mapping[str, str]) -> None:
-    """Put a checkpoint's files into a session's own, new directories."""
-    for name, path in found.identity.workspace.items():
-        context.workspaces().prepare(path, name=name)
-    roots = open_roots(context.workspaces(), found.identity, watch=False, adopt=True)
-    try:
-        for name, target in targets.items():
-            if name in roots:
-                roots[name].restore(roots[name].plan_restore(target, choice="force"))
-    finally:
-        close_all(roots)
+# -- where files go --------------------------------------------------------------------------------------------------
 
 
 def new_roots(given: str | Mapping[str, str], roots: Mapping[str, str]) -> dict[str, str]:

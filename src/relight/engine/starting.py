@@ -150,6 +150,8 @@ class Start:
         self.surroundings = surroundings_of(context, recorder.identity)
         self.part: Part = "runtime"
         self.started: Started | None = None
+        self.is_taken_up = False
+        """did it live already?"""
 
     def begin(self, rung: Rung | None) -> Life:
         """All of it. `rung`: not above this one."""
@@ -334,6 +336,7 @@ class Start:
 
     def _taken_up(self, child: Child, observer: Observer) -> Life:
         """Go on observing it; its hooks find the new socket where the old one was."""
+        self.is_taken_up = True
         execution = self._execution
         life = Life(observer, "native", Launch(command=execution.command, headless=False))
         life.begin(child, self._context.clock.instant().us)
@@ -361,7 +364,8 @@ class Start:
         note = {how: {"rung": life.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
         if self._execution.prompt is not None:
             life.prompt = str(self._context.redactor().value(self._execution.prompt))
-        told = [NEXT_PROMPT, life.prompt] if life.prompt is not None else []
+        known = self._recorder.fold.answers.get(NEXT_PROMPT) == life.prompt  # by the claim
+        told = [NEXT_PROMPT, life.prompt] if life.prompt is not None and not known else []
         working = StatusChange(status="working")
         self._recorder.commit("status", Changes(status=working, native=life.native, note=note, answer=told))
 

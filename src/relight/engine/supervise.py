@@ -12,12 +12,13 @@ again unless asked to: nobody knows what it would do twice.
 from __future__ import annotations
 
 import signal
-from collections.abc import Mapping, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from relight.engine import tailing, waiting
+from relight.engine.beginning import Beginning
 from relight.engine.context import Context
 from relight.engine.listing import info_of
 from relight.engine.opening import (
@@ -33,6 +34,7 @@ from relight.engine.reading import Found, resolve
 from relight.engine.recorder import Recorder
 from relight.engine.retaining import SweepLook
 from relight.engine.surveying import survey
+from relight.engine.watching import Attended, Unwatched, Watcher
 from relight.errors import (
     AgentFailed,
     Conflict,
@@ -47,6 +49,7 @@ from relight.journal.describe import derived_status
 from relight.journal.limiting import Reached, overtime, spent, uncounted
 from relight.journal.taking_over import BY_A_PERSON
 from relight.model.info import FilesState, SessionInfo
+from relight.model.outcome import Outcome
 from relight.model.policy import NO_ALLOWANCE, Allowance, Retry
 from relight.model.session import Head, Identity
 from relight.model.status import LIVE, Failure, StatusChange
@@ -82,50 +85,6 @@ _OPENS_SECONDS: Final = 120.0
 _NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 
-class Watcher(Protocol):
-    """Who is told what happens, while it happens."""
-
-    def started(self, pid: int, orphans: Sequence[int]) -> None:
-        """A process of the session runs; what the attempt before had left running was ended."""
-        ...
-
-    def step(self, event: tailing.Event) -> None:
-        """A step was committed, by the program or by us."""
-        ...
-
-    def died(self, exit: Exit, again_in_seconds: float | None) -> None:
-        """It ended without a verdict; None: it is not started again."""
-        ...
-
-    def tick(self, child: Child) -> None:
-        """Many times a second."""
-        ...
-
-
-class Unwatched:
-    """Nobody looks."""
-
-    def started(self, pid: int, orphans: Sequence[int]) -> None:
-        """Not told."""
-
-    def step(self, event: tailing.Event) -> None:
-        """Not told."""
-
-    def died(self, exit: Exit, again_in_seconds: float | None) -> None:
-        """Not told."""
-
-    def tick(self, child: Child) -> None:
-        """Not told."""
-
-
-class Attended(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker claimed the session and left it to this supervisor."""
-
-    worker: str
-    owner: str | None
-    """under which the worker holds the lease until it is taken over; None: it is claimed here"""
-
-
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """How a supervised run went."""
 
@@ -149,11 +108,14 @@ class Supervision:
         retries: int | None = None,
         attended: Attended | None = None,
         limits: Allowance = NO_ALLOWANCE,
+        beginning: Beginning | None = None,
     ) -> None:
         """`attended`: on behalf of a worker, which holds the lease until this takes it over. `limits`: in the place of
-        those it had, from the claim on."""
+        those it had, from the claim on. `beginning`: what its first claim brings along; it is taken back where the
+        start fails."""
         self._limits = limits
-        self._context = context
+        self.beginning = beginning or Beginning(context, session)
+        self._context = self.beginning.context
         self._session = session
         self._retries = retries
         self._attended = attended
@@ -167,6 +129,9 @@ class Supervision:
         self._was_away = False
         """was the store away while the program ran?"""
         self.watcher: Watcher = Unwatched()
+        self.outcome: Outcome | None = None
+        """what came of the start, once its program runs or it stands in line"""
+        self.on_begun: Callable[[Outcome], None] = _nobody
         self._recorder: Recorder | None = None
         self._child: Child | None = None
         self._asked: list[int] = []
@@ -188,6 +153,16 @@ class Supervision:
     def session(self) -> str:
         """Its id."""
         return self._session
+
+    def info(self) -> SessionInfo:
+        """The session as it stands; also one that begins with the first claim."""
+        return info_of(self._context, resolve(self._context.store, self._session), tree=True)
+
+    def joining(self) -> list[str] | None:
+        """The command that will join its terminal; None: its runtime has none to join."""
+        found = resolve(self._context.store, self._session)
+        handle = found.whole_head().handle or found.identity.id[:8]
+        return self._context.runtime(found.identity).joining(handle)
 
     def interrupt(self, number: int) -> None:
         """First ask the program to stop, then kill it."""
@@ -216,7 +191,7 @@ class Supervision:
 
     def run(self) -> Ended:
         """Until there is a verdict, or too many deaths without progress, or somebody asked to stop."""
-        failures, before = 0, self._claim()
+        failures, before = 0, self._begin()
         while True:
             exit, plain, stderr = self._live()
             if self._has_verdict(exit, plain, stderr):
@@ -245,16 +220,21 @@ class Supervision:
 
     # -- one life ---------------------------------------------------------------------------------------------
 
+    def _begin(self) -> int:
+        """The first claim, with all that belongs to it, or nothing."""
+        self.beginning.prepare()
+        try:
+            return self._claim()
+        except BaseException:
+            self.beginning.take_back(self._recorder)
+            raise
+
     def _claim(self) -> int:
         """Own the session as `spawning`; the seq from which on steps are the program's."""
         context = self._context
         found = resolve(context.store, self._session)
         gate(found)
         recorder = recorder_for(context, found)
-        status, reason = derived_status(recorder.head, evidence_of(context, recorder.head))
-        if recorder.head.status == "working" and status not in LIVE:
-            change = StatusChange(status=status, reason=reason)
-            write_once(context, recorder, "status", Changes(status=change))
         handle = recorder.head.handle or recorder.identity.id[:8]
         places = context.runtime(recorder.identity).places
         handed, self._handed = self._handed, None
@@ -265,7 +245,9 @@ class Supervision:
             status="spawning",
             handed_over_by=handed,
             handle=handle if places else None,
+            beside=self.beginning.changes,
         )
+        self.beginning.begun()
         set_policy(context, recorder, self._limits.on(recorder.identity.policy))
         context.declare_secrets(recorder.identity.secrets)
         context.heartbeat.keep(recorder)
@@ -275,15 +257,18 @@ class Supervision:
     def _live(self) -> tuple[Exit, bool, list[str]]:
         """Spawn and watch to the end: how it ended, whether it never used the library, its last words."""
         recorder = self._owned()
-        runtime = self._context.runtime(recorder.identity)
+        identity = recorder.identity
+        runtime = self._context.runtime(identity)
         orphans = runtime.orphans(self._session)
         runtime.end(orphans, seconds=_ORPHAN_SECONDS)
         try:
             child = self._child = self._spawn(recorder)
         except AgentFailed as error:
-            self._write(StatusChange(status="failed", reason=error.message, failure=Failure(kind="start")))
+            if not self.beginning.take_back(recorder):
+                self._write(StatusChange(status="failed", reason=error.message, failure=Failure(kind="start")))
             raise
         try:
+            self._tell_begun(child, orphans, command=identity.command or [], prompt_sent=self.beginning.had_prompt)
             self.watcher.started(child.pid, orphans)
             exit = self._watch(child)
         finally:
@@ -295,6 +280,12 @@ class Supervision:
             self._context.heartbeat.forget(recorder)
             self._end_group(child)
         return exit, plain, child.last_lines()
+
+    def _tell_begun(self, child: Child | None, orphans: Sequence[int], **how: Any) -> None:
+        """The first life runs, or it stands in line: from here on nothing is taken back, and whoever asked is told."""
+        if self.outcome is None:
+            self.outcome = self.beginning.ended_well(child, orphans, **how)
+            self.on_begun(self.outcome)
 
     def _spawn(self, recorder: Recorder) -> Child:
         identity = recorder.identity
@@ -573,6 +564,10 @@ class Supervision:
 
     def _now_us(self) -> int:
         return self._context.clock.instant().us
+
+
+def _nobody(outcome: Outcome) -> None:
+    """Nobody asked to be told."""
 
 
 def _failed(exit: Exit, stderr: list[str], *, deaths: int) -> StatusChange:

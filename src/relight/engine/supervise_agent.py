@@ -15,12 +15,16 @@ from typing import Final
 
 import msgspec
 
+from relight.engine.beginning import Beginning
 from relight.engine.context import Context
 from relight.engine.limiting import limit_of
+from relight.engine.opening import recorder_for
+from relight.engine.operating import write_once
 from relight.engine.reading import resolve
 from relight.engine.starting import Life, Start
-from relight.engine.supervise import Attended, Ended, Supervision
+from relight.engine.supervise import Ended, Supervision
 from relight.engine.waiting import limited_until, wait
+from relight.engine.watching import Attended
 from relight.errors import LeaseLost, StoreUnavailable
 from relight.journal.dialogue import NEXT_PROMPT
 from relight.journal.limiting import Reached, overtime
@@ -56,9 +60,10 @@ class AgentSupervision(Supervision):
         now: bool = False,
         attended: Attended | None = None,
         limits: Allowance = NO_ALLOWANCE,
+        beginning: Beginning | None = None,
     ) -> None:
         """`now`: do not wait for a limit that was met."""
-        super().__init__(context, session, retries=retries, attended=attended, limits=limits)
+        super().__init__(context, session, retries=retries, attended=attended, limits=limits, beginning=beginning)
         self._prompt = prompt
         self._now = now
         self._lowest: Rung | None = None
@@ -71,6 +76,7 @@ class AgentSupervision(Supervision):
     def run(self) -> Ended:
         """Until there is a verdict, a person is needed, or somebody asked to stop."""
         history, prompt = History(), self._prompt
+        self.beginning.prepare()
         if not self._cooled_down():
             return self._ended(Exit(code=0))
         while True:
@@ -109,22 +115,35 @@ class AgentSupervision(Supervision):
         wake_us = limited_until(self._context, found, provider, self._account())
         if wake_us is None or self._now:
             return True
-        if found.whole_head().wake_us != wake_us or self._attended is not None:
-            failure = Failure(
-                kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True}
-            )
-            self._claim()
-            reason = f"usage limit of {provider}"
-            self._write(StatusChange(status="queued", reason=reason, failure=failure, wake_us=wake_us))
+        if found.whole_head().wake_us != wake_us or self._attended is not None or self.beginning.has_prompt:
+            self._put_in_line(provider, wake_us)
         if self._attended is not None:
             return False  # it stands in line until then
         self._context.tell(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
         return self._wait(wake_us)
 
+    def _put_in_line(self, provider: str | None, wake_us: int) -> None:
+        """With what it is told next, in one commit; it is no attempt."""
+        failure = Failure(kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True})
+        change = StatusChange(status="queued", reason=f"usage limit of {provider}", failure=failure, wake_us=wake_us)
+        if self._attended is not None:
+            self._claim()
+            self._write(change)
+            return
+        try:
+            recorder = recorder_for(self._context, resolve(self._context.store, self._session))
+            changes = msgspec.structs.replace(self.beginning.changes(recorder), status=change)
+            write_once(self._context, recorder, "status", changes)
+        except BaseException:
+            self.beginning.take_back(None)
+            raise
+        self.beginning.begun()
+        self._tell_begun(None, (), command=None, prompt_sent=False)
+
     def _live_once(self, prompt: str | None) -> tuple[Life, Exit]:
         """Claim, start, observe to the end."""
         before = self._head()
-        self._claim()
+        self._begin()
         self._question = None  # what an attempt that died was asking, the next one asks again
         recorder = self._owned()
         waiting = recorder.fold.answers.get(NEXT_PROMPT)
@@ -134,11 +153,21 @@ class AgentSupervision(Supervision):
             life = start.begin(self._lowest)
         except BaseException as error:
             start.abandon()
-            self._roll_back(before, start.part, error)
+            if not self.beginning.take_back(recorder):
+                self._roll_back(before, start.part, error)
             raise
         self.started, self._child = start.started, life.child
-        self.watcher.started(life.child.pid, start.started.orphans if start.started is not None else ())
+        orphans = start.started.orphans if start.started is not None else ()
         try:
+            self._tell_begun(
+                life.child,
+                orphans,
+                command=life.launch.command,
+                prompt_sent=life.prompt is not None or bool(start.started and start.started.prompt_sent),
+                rung=life.rung,
+                lives=start.is_taken_up,
+            )
+            self.watcher.started(life.child.pid, orphans)
             exit = self._observe(life, execution, start.surroundings)
         except BaseException:
             life.end()  # an agent that nobody records must not go on

@@ -16,7 +16,7 @@ from relight.journal.chain import digest_of
 from relight.model.call import OpenEffect
 from relight.model.lease import Instant
 from relight.model.session import Head
-from relight.model.status import ENDED, StatusChange, allowed
+from relight.model.status import ENDED, LIVE, allowed
 from relight.model.step import Committed, Draft, Step, View
 
 
@@ -49,7 +49,7 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         updated_us=at_us,
         lease=None if draft.release else leasing.renewed(owned.lease, now),
         place=head.place if draft.place is None else draft.place if draft.place.queue else None,
-        **_status_after(head, draft.status, at_us, goes_back=draft.kind == "rewind"),
+        **_status_after(head, draft, at_us),
         **_whereabouts_after(draft),
     )
     return Committed(step=step, head=after)
@@ -149,14 +149,18 @@ def _step_after(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> S
     )
 
 
-def _status_after(head: Head, change: StatusChange | None, at_us: int, *, goes_back: bool) -> dict[str, Any]:
+def _status_after(head: Head, draft: Draft, at_us: int) -> dict[str, Any]:
     """The fields of a head that stand beside its status, where it changes.
 
     Who goes back, by a rewind or its undo, has the status of then again: that is no transition.
     """
+    change = draft.status
     if change is None:
         return {}
-    if not goes_back and change.status != head.status and not allowed(head.status, change.status):
+    # a claim with a new attempt ends one whose owner is gone, in the same step: `terminated` lies between the two
+    ends = draft.attempt is not None and draft.claim is not None and head.status in LIVE
+    before = "terminated" if ends else head.status
+    if draft.kind != "rewind" and change.status != head.status and not allowed(before, change.status):
         raise Conflict(f"{head.session}: cannot go from {head.status} to {change.status}")
     return {
         "status": change.status,

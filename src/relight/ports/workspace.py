@@ -125,6 +125,17 @@ class Content(Protocol):
         """Let go of descriptors."""
 
 
+class MadeDirectory(Protocol):
+    """A new directory that is made for a session. One of the two ends it; a death before is cleared away by the next
+    who makes one beside it."""
+
+    def keep(self) -> None:
+        """A session works in it now."""
+
+    def discard(self) -> None:
+        """Remove it with all that was put into it, and the directories that were made above it."""
+
+
 class Workspaces(Protocol):
     """Opens workspaces whose content lies beside one store, and keeps that content in order."""
 
@@ -165,6 +176,17 @@ class Workspaces(Protocol):
 
     def prepare(self, path: str, *, name: str) -> None:
         """Make the directory where it is missing. Conflict where something is in it."""
+
+    def make(
+        self, path: str, *, name: str, session: str, attempt: int, begun: Callable[[str, int], bool]
+    ) -> MadeDirectory:
+        """The same for the next attempt of a session, so that it goes again where that attempt does not begin.
+
+        `begun(session, attempt)` tells whether a session has begun an attempt after that one: what was made for it is
+        its own then, whatever became of who made it."""
+
+    def is_unfinished(self, path: str, begun: Callable[[str, int], bool]) -> bool:
+        """Was the directory being made when its maker was killed? Then it is perhaps half filled, and no workspace."""
 
     def sweep(
         self,

@@ -221,11 +221,39 @@ class PlanDocument(BaseModel):
     )
 
 
+class DoubtDocument(BaseModel):
+    """A call in doubt, and what the start did about it."""
+
+    id: str
+    name: str
+    effect: str
+    done: str = Field(examples=["told_unknown"])
+    text: str
+
+
 class StartedDocument(BaseModel):
-    """A start: the session as it is now, and who supervises it."""
+    """What came of a start: it runs, or stands in line. The session as it is now, and who supervises it."""
 
     session: SessionDocument
-    resumed_from: int | None
+    name: str | None
+    status: Status
+    reason: str | None
+    attempt: int
+    resumed_from: int | None = Field(description="the seq of the checkpoint that was asked for; null for a first run")
+    checkpoint: str | None = Field(description="the same with its session: the one it comes from, where this is a fork")
+    rung: str | None = Field(description="how a coding agent goes on: native, bootstrap or fresh", examples=["native"])
+    command: list[str] | None = Field(description="as it was launched; null while it stands in line")
+    directory: str | None
+    workspace: dict[str, str]
+    put_back: int | None = Field(
+        description="the step whose capture the files were put back to; null: left as they are"
+    )
+    prompt_sent: bool
+    in_doubt: list[DoubtDocument]
+    handle: str | None
+    orphans: list[int] = Field(description="processes of a dead attempt that were ended first")
+    wake_at: datetime | None = Field(description="in line until then")
+    program: int | None = Field(description="the pid of the program")
     pid: int | None = Field(description="of the supervisor; null where a worker will take it")
 
 

@@ -14,11 +14,13 @@ from typing import Any
 
 import msgspec
 
-from relight.background import Begun, resume_in_background, start_in_background
+from relight.background import Begun, start_in_background
 from relight.engine.library import Relight
-from relight.errors import Conflict, Corrupt, RelightError, UsageError
+from relight.errors import UsageError
 from relight.model.info import SessionInfo
-from relight.model.policy import NO_ALLOWANCE, Allowance, RunPolicy
+from relight.model.outcome import Outcome
+from relight.model.pending import Wanted
+from relight.model.policy import RunPolicy
 from relight.server.callbacks import Callbacks
 
 
@@ -28,6 +30,8 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionInfo
     pid: int | None
     """of the supervisor; None: a worker will take it"""
+    outcome: Outcome | None = None
+    """None: it stands in a queue"""
 
 
 class Starter:
@@ -42,45 +46,29 @@ class Starter:
         self,
         rl: Relight,
         ref: str,
+        wanted: Wanted | None = None,
         *,
-        prompt: str | None = None,
         callback: str | None = None,
         queue: str | None = None,
-        restore: bool = False,
-        without_secrets: bool = False,
-        from_last_good: bool = False,
         now: bool = False,
         retries: int | None = None,
-        limits: Allowance = NO_ALLOWANCE,
     ) -> Started:
         """Go on with a session, or with a fork of the checkpoint. `rl`: the library, or as it was shown to who asks."""
+        wanted = wanted or Wanted()
         if callback is not None:
             self._callbacks.check(callback)
         before = rl.get(ref)
-        if queue is not None and (restore or without_secrets or from_last_good or now or retries is not None):
-            wrong = "restore, without_secrets, from_last_good, now and retries are not kept in a queue"
+        if queue is not None and (
+            wanted != Wanted(prompt=wanted.prompt, limits=wanted.limits) or now or retries is not None
+        ):
+            wrong = "only a prompt and limits are kept in a queue: no other option of a start"
             raise UsageError(wrong, hints=["leave them out, or leave out the queue"])
-        if from_last_good:
-            _check_before_mending(
-                rl, ref, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits
-            )
         if queue is not None:
-            started = Started(session=rl.enqueue(ref, queue=queue, prompt=prompt, limits=limits), pid=None)
-        else:
-            begun = resume_in_background(
-                rl,
-                ref,
-                prompt=prompt,
-                restore=restore,
-                without_secrets=without_secrets,
-                from_last_good=from_last_good,
-                now=now,
-                retries=retries,
-                limits=limits,
+            started = Started(
+                session=rl.enqueue(ref, queue=queue, prompt=wanted.prompt, limits=wanted.limits), pid=None
             )
-            started = self._kept(begun)
-            if begun.session.id == before.id:
-                self._check_ours(begun, before)
+        else:
+            started = self._kept(start_in_background(rl, ref, wanted, now=now, retries=retries))
         if callback is not None:
             forked = started.session.id != before.id
             after = int((started.session.parent or "@0").rpartition("@")[2]) if forked else before.seq
@@ -119,15 +107,10 @@ class Starter:
             if callback is not None:
                 self._callbacks.add(info.id, callback, after_seq=0)
             return Started(session=info, pid=None)
-        info = self._rl.launch(list(command), directory=where, agent=agent, labels=dict(labels), **fields)
-        try:
-            started = self._kept(start_in_background(self._rl, info.id, prompt=prompt))
-        except RelightError:
-            if self._rl.get(info.id).attempt == 0:
-                self._rl.drop(info.id)
-            raise
+        pending = self._rl.plan_launch(list(command), directory=where, agent=agent, labels=dict(labels), **fields)
+        started = self._kept(start_in_background(self._rl, pending, Wanted(prompt=prompt)))
         if callback is not None:
-            self._callbacks.add(info.id, callback, after_seq=0)
+            self._callbacks.add(started.session.id, callback, after_seq=0)
         return started
 
     def reap(self) -> None:
@@ -142,26 +125,7 @@ class Starter:
                 child.returncode = child.poll() or 0
             self._children.clear()
 
-    def _check_ours(self, begun: Begun, before: SessionInfo) -> None:
-        """Of two that ask at once one has it; the other is told who, and its supervisor does not begin later."""
-        started = [event.started for event in self._rl.steps(before.id, after=before.seq) if event.started is not None]
-        if not started or any(str(one.get("owner")).startswith(f"pid {begun.pid} ") for one in started):
-            return
-        begun.child.terminate()  # reaped in the next round
-        self._rl.check_start(before.id)  # says who owns it
-        raise Conflict(
-            f"{before.title}: somebody else resumed it at the same moment", hints=[f"relight show {before.title}"]
-        )
-
     def _kept(self, begun: Begun) -> Started:
         with self._lock:
             self._children.append(begun.child)
-        return Started(session=self._rl.get(begun.session.id), pid=begun.pid)
-
-
-def _check_before_mending(rl: Relight, ref: str, **wanted: Any) -> None:
-    """What could not be started in the end is refused before the supervisor takes the damaged steps away."""
-    try:
-        rl.check_start(ref, **wanted)
-    except Corrupt:
-        return  # the damage is what it was asked for
+        return Started(session=begun.session, pid=begun.pid, outcome=begun.outcome)

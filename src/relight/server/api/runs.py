@@ -8,12 +8,12 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.documents import session_document
 from relight.engine.library import Relight
+from relight.model.pending import Wanted
 from relight.server.acting import Done
-from relight.server.api.sessions import check_prompt
+from relight.server.api.sessions import check_prompt, started_document
 from relight.server.routes import Body, post
-from relight.server.schemas import SessionDocument
+from relight.server.schemas import StartedDocument
 from relight.server.service import Served
 
 router = APIRouter()
@@ -26,8 +26,8 @@ class RunResume(Body):
     prompt: Annotated[str, Field(min_length=1, max_length=100_000, examples=["try argon2 instead"])]
 
 
-class RunStarted(SessionDocument):
-    """The session that runs now; `resumed_from` is the checkpoint it goes on from."""
+class RunStarted(StartedDocument):
+    """As any other start; `resumed_from` is the checkpoint it goes on from."""
 
     checkpointId: str
 
@@ -38,8 +38,8 @@ def resume_run(request: Request, served: Served, body: RunResume) -> Response:
 
     def do(rl: Relight) -> Done:
         check_prompt(served, body.prompt)
-        started = served.starter.resume(rl, body.checkpointId, prompt=body.prompt)
-        document: dict[str, Any] = {**session_document(started.session), "checkpointId": body.checkpointId}
+        started = served.starter.resume(rl, body.checkpointId, Wanted(prompt=body.prompt))
+        document: dict[str, Any] = {**started_document(started), "checkpointId": body.checkpointId}
         return Done(document=document, status=201, session=started.session.id)
 
     return served.acting.answer(request, "resume", body.checkpointId, do, asked=body.model_dump())

@@ -13,6 +13,7 @@ from relight.engine.documents import checkpoint_document, restore_document, sess
 from relight.engine.library import Relight
 from relight.errors import RelightError, ScopeRequired
 from relight.model.checkpoint import Checkpoint
+from relight.model.pending import Wanted
 from relight.model.snapshot import Choice
 from relight.model.status import LIVE
 from relight.server.acting import Done
@@ -45,6 +46,15 @@ class ResumeBody(Why, Limited):
     restore: bool = Field(default=False, description="make a missing workspace anew and put its files back")
     from_last_good: bool = Field(default=False, description="where the newest step is damaged: from the one before")
     without_secrets: bool = False
+    workspace: Annotated[str, Field(max_length=4000)] | dict[Short, Short] | None = Field(
+        default=None, description="from a checkpoint: the new session's directory, which gets the checkpoint's files"
+    )
+    in_place: bool = Field(
+        default=False, description="from a checkpoint: put the original directory back and work there"
+    )
+    name: Annotated[str, Field(max_length=100)] | None = Field(
+        default=None, description="from a checkpoint: what the new session is called"
+    )
     now: bool = Field(default=False, description="do not wait for a usage limit to end")
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
     queue: Annotated[str, Field(max_length=100)] | None = None
@@ -122,10 +132,11 @@ def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Re
         started = served.starter.resume(
             rl,
             ref,
-            prompt=body.prompt,
+            Wanted(**body.model_dump(include=set(Wanted.__struct_fields__)), limits=body.limits()),
             callback=body.callback.url if body.callback else None,
-            limits=body.limits(),
-            **body.model_dump(include={"queue", "restore", "from_last_good", "without_secrets", "now", "retries"}),
+            queue=body.queue,
+            now=body.now,
+            retries=body.retries,
         )
         title = started.session.title
         return Done(

@@ -11,13 +11,14 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.documents import session_document
+from relight.engine.documents import outcome_document, session_document
 from relight.engine.library import Relight
 from relight.engine.limiting import allowance
 from relight.engine.queueing import headless
 from relight.errors import UsageError
 from relight.model.execution import agent_of
 from relight.model.info import SessionInfo
+from relight.model.outcome import Outcome
 from relight.model.policy import Allowance, RunPolicy
 from relight.model.status import Status
 from relight.server.acting import Done
@@ -211,9 +212,12 @@ def remove_session(
 
 
 def started_document(started: Started) -> dict[str, Any]:
-    """A start, for programs."""
-    return {
-        "session": session_document(started.session),
-        "resumed_from": started.session.resumed_from,
-        "pid": started.pid,
-    }
+    """A start, for programs: what came of it, the session as it is, and who supervises it."""
+    info = started.session
+    if started.outcome is not None:
+        came = outcome_document(started.outcome)
+    else:
+        came = {**dict.fromkeys(Outcome.__struct_fields__), "in_doubt": [], "orphans": [], "prompt_sent": False}
+        came |= {"status": info.status, "reason": info.reason, "attempt": info.attempt, "name": info.name}
+        came |= {"workspace": info.workspace, "wake_at": info.wake_at, "resumed_from": info.resumed_from}
+    return {**came, "session": session_document(info), "program": came["pid"], "pid": started.pid}

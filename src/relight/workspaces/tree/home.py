@@ -23,6 +23,7 @@ from relight.workspaces.tree import sweep
 from relight.workspaces.tree.far.cache import PartCache
 from relight.workspaces.tree.far.space import NO_POOL, Space, check_told
 from relight.workspaces.tree.looker import LookOnly, TreeContent
+from relight.workspaces.tree.making import Making, is_unfinished
 from relight.workspaces.tree.manifest import Manifests
 from relight.workspaces.tree.policy import TreePolicy
 from relight.workspaces.tree.pool import Pool
@@ -129,6 +130,12 @@ class TreeWorkspaces:
             raise WorkspaceUnusable(name, path, error.strerror or str(error)) from error
         if occupied is not None:
             raise Conflict(f"{path}: not empty; choose a new directory")
+
+    def make(self, path: str, *, name: str, session: str, attempt: int, begun: Callable[[str, int], bool]) -> Making:
+        return Making(path, name=name, session=session, attempt=attempt, begun=begun)
+
+    def is_unfinished(self, path: str, begun: Callable[[str, int], bool]) -> bool:
+        return is_unfinished(path, begun)
 
     def sweep(
         self,
