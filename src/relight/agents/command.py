@@ -51,6 +51,9 @@ class Command:
     def own_cost(self, line: Line) -> OwnCost | None:
         return None
 
+    def helpers(self, path: Path) -> None:
+        return None
+
     def new_id(self) -> str | None:
         return None
 

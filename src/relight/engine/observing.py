@@ -26,7 +26,7 @@ from relight.model.checkpoint import Checkpoint
 from relight.model.snapshot import Snapshot
 from relight.model.step import Changes, StepKind, View
 from relight.model.usage import Usage
-from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Transcript
+from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
 
 Redact = Callable[[Any], Any]
 Pricing = Callable[[str | None], Price | None]
@@ -49,6 +49,7 @@ class Observer:
         self._redact = redact
         self._lock = threading.RLock()
         self._follower: Follower | None = None
+        self._helpers: Spending | None = None
         self._read: tuple[Entry, ...] = ()
         self._keys: list[str] = []
         self._known = [adapter.key(line) for line in recorder.fold.messages]
@@ -74,6 +75,7 @@ class Observer:
         """Read this transcript from here on."""
         with self._lock:
             self._follower = self.adapter.follow(path)
+            self._helpers = self.adapter.helpers(path)
 
     def standing(self) -> Standing:
         """Read the transcript: how does it stand to the journal? Records nothing."""
@@ -87,6 +89,7 @@ class Observer:
         Without `replace` a transcript that went another way is left alone.
         """
         with self._lock:
+            self._count_helpers()
             standing = self.standing()
             if standing.relation == "ahead":
                 self._append(standing.common)
@@ -95,6 +98,15 @@ class Observer:
             else:
                 return False
             return True
+
+    def _count_helpers(self) -> None:
+        """Sub-agents write transcripts of their own; what they use is paid for by this session."""
+        entries = self._helpers.read() if self._helpers is not None else []
+        usage = self._usage_of(entries)
+        if usage is not None:
+            note = {"subagents": {"replies": len(entries)}}
+            self.recorder.commit("mark", Changes(usage=usage, note=note))
+            self.progress += 1
 
     def _look(self) -> None:
         if self._follower is None:

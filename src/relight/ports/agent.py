@@ -191,6 +191,14 @@ class Follower(Protocol):
         ...
 
 
+class Spending(Protocol):
+    """Tokens that are used beside a transcript."""
+
+    def read(self) -> list[Entry]:
+        """Those that were told since the last call; of each entry the usage and the model count."""
+        ...
+
+
 class AgentAdapter(Protocol):
     """One kind of agent."""
 
@@ -241,6 +249,10 @@ class AgentAdapter(Protocol):
 
     def own_cost(self, line: Line) -> OwnCost | None:
         """What a line that the agent printed says its work has cost; None where it says nothing."""
+        ...
+
+    def helpers(self, path: Path) -> Spending | None:
+        """What the sub-agents of this transcript use from now on; None where nobody can tell."""
         ...
 
     def new_id(self) -> str | None:

@@ -9,6 +9,7 @@ from typing import Any, Final
 from relight.agents.claude_code import hooks, launching, places, tree
 from relight.agents.claude_code import lines as making
 from relight.agents.claude_code.growing import Growing
+from relight.agents.claude_code.helpers import Helpers
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
@@ -70,6 +71,9 @@ class ClaudeCode:
 
     def own_cost(self, line: Line) -> OwnCost | None:
         return tree.own_cost(line)
+
+    def helpers(self, path: Path) -> Helpers:
+        return Helpers(path)
 
     def new_id(self) -> str | None:
         return random_id()

@@ -68,6 +68,9 @@ class Codex:
     def own_cost(self, line: Line) -> OwnCost | None:
         return None
 
+    def helpers(self, path: Path) -> None:
+        return None
+
     def new_id(self) -> str | None:
         """For a thread that we write; `launch` cannot begin one under it."""
         return timed_id()
@@ -132,9 +135,10 @@ class Codex:
         if told.get("hook_event_name") != gate.EVENT:
             return None
         named = told.get("session_id")
-        native = named if isinstance(named, str) and is_id(named) else None
-        transcript = self.locate(native, surroundings) if native is not None else None
-        return Heard(kind="model_begins", native_id=native, transcript=transcript)
+        path = self.locate(named, surroundings) if isinstance(named, str) and is_id(named) else None
+        if path is None or rollout.is_helper(jsonl.first(path) or {}):
+            return Heard(kind="model_begins", sidechain=True)  # a sub-agent's thread is not the session's
+        return Heard(kind="model_begins", native_id=named, transcript=path)
 
     def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
         return None

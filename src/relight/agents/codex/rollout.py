@@ -133,6 +133,13 @@ def payload_of(line: Line) -> dict[str, Any]:
     return payload if isinstance(payload, dict) else {}
 
 
+def is_helper(meta: Line) -> bool:
+    """Is it the thread of a sub-agent, which another thread began?"""
+    payload = payload_of(meta)
+    source = payload.get("source")
+    return bool(payload.get("parent_thread_id")) or (isinstance(source, dict) and "subagent" in source)
+
+
 def history_base(lines: Sequence[Line]) -> tuple[str, int] | None:
     """The thread that this one was forked from, and the ordinal below which it is shared."""
     base = payload_of(lines[0]).get("history_base") if lines and lines[0].get("type") == META else None

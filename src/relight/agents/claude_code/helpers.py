@@ -1,0 +1,46 @@
+"""What the sub-agents of a session use: each writes a transcript of its own, beside that of the session.
+
+Their words are no part of the conversation; their tokens are paid for all the same, and count against its limits. What
+was there before this attempt began was counted by the one that saw it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from relight.agents.claude_code import tree
+from relight.agents.native import jsonl
+from relight.model.usage import Usage
+from relight.ports.agent import Entry
+
+_MOST: Final = 1000
+"""transcripts that are looked at"""
+
+
+class Helpers:
+    """The sub-agents of one transcript, from now on."""
+
+    def __init__(self, transcript: Path) -> None:
+        self._place = transcript.with_suffix("") / "subagents"
+        self._told: dict[str, Usage] = {}
+        self._read = {path: path.stat().st_size for path in self._transcripts()}
+
+    def read(self) -> list[Entry]:
+        """Lines that tell of tokens nobody has counted yet."""
+        found: list[Entry] = []
+        for path in self._transcripts():
+            fresh = jsonl.read(path, after=self._read.get(path, 0))
+            self._read[path] = self._read.get(path, 0) + fresh.offset
+            for line in fresh.lines:
+                usage = tree.news(line, tree.reply_of(line), self._told)
+                if usage is not None:
+                    found.append(tree.entry_of(line, usage=usage, ends_turn=False))
+        return found
+
+    def _transcripts(self) -> list[Path]:
+        try:
+            paths = sorted(self._place.glob("agent-*.jsonl"))[:_MOST]
+        except OSError:
+            return []
+        return [path for path in paths if path.is_file() and not path.is_symlink()]
