@@ -39,6 +39,7 @@ _MEMBERS: Final = {
     "time-limit": '"time_limit"',
     "env": '"env"',
     "secret": '"secrets"',
+    "library": '"library": true',
 }
 """flags that are members of a body, or of a query, here"""
 _POSTS: Final = ("resume", "fork", "rewind", "restore", "undo", "stop", "send", "approve", "deny", "archive", "clear")
