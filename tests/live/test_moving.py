@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import relight
 from relight.testing.fake_model import texts
 from tests.live.conftest import Open
 from tests.live.stage import Stage
@@ -75,6 +76,26 @@ def test_rewound_it_knows_nothing_of_what_came_later_and_its_files_are_as_they_w
     resumed(s, "job", "differently, please")
     s.assert_whole("do the task", "first", "differently, please")
     assert "second" not in told(s)
+
+
+@pytest.mark.parametrize("verb", ["rewind", "fork"])
+def test_a_command_that_ran_on_another_branch_gets_its_result_there_and_is_not_run_again(
+    stage: Open, verb: str
+) -> None:
+    paid = {"text": "paying", "calls": [{"shell": "echo ran >> paid.txt; echo receipt-77"}]}
+    s = stage([paid, {"text": "fin"}, {"text": "so be it"}])
+    assert s.run().returncode == 0
+    with relight.open(str(s.store)) as rl:
+        [pays] = rl.load("job").calls
+        planned = rl.planned_calls(f"job@{pays.asked_seq}", after="rewind" if verb == "rewind" else "fork")
+    assert [(one.id, one.action) for one in planned] == [(pays.id, "carry")]
+    words = ["--conversation"] if verb == "rewind" else ["--name", "job2"]
+    done = s.relight(verb, f"job@{pays.asked_seq}", *words)
+    assert done.returncode == 0, done.stderr
+    resumed(s, "job" if verb == "rewind" else "job2", "and now?")
+    assert (s.work / "paid.txt").read_text() == "ran\n"
+    assert "receipt-77" in told(s) and "outcome unknown" not in told(s)
+    assert "fin" not in told(s).split("and now?")[0].split("receipt-77")[1]
 
 
 def test_a_transcript_that_is_gone_is_written_again_from_the_journal(stage: Open) -> None:

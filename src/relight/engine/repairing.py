@@ -5,8 +5,8 @@
     else a new native session, written from the journal: after a fork or a rewind, in a blank home, in another directory
 
 The file is added to first and the journal learns of it by reading it, as of everything else the agent's session says:
-a kill between the two leaves nothing to be done twice. Before a file with an unreadable tail is touched it is copied
-aside, whole.
+a kill between the two leaves nothing to be done twice. A call that ran on a branch that was left, or in a fork's
+parent, gets the result it has there. Before a file with an unreadable tail is touched it is copied aside, whole.
 """
 
 from __future__ import annotations
@@ -21,10 +21,14 @@ import msgspec
 from relight.engine.approving import ASKED
 from relight.engine.observing import SIDECHAIN, Observer
 from relight.journal.approving import is_about
-from relight.model.call import OUTCOME_UNKNOWN
+from relight.journal.branches import action_for
+from relight.journal.fold import Slot
+from relight.model.call import NOT_RUN_HERE, OUTCOME_UNKNOWN, Effect
 from relight.ports.agent import Line, NativeCall, NativeResult, Surroundings
 
 _FILES_NAMED: Final = 12
+LEFT_BEHIND: Final = "its result was left behind by going back; ask for it again if you need it"
+MAY_RUN_AGAIN: Final = "not run: it may run again; ask for it again"
 NOT_ALLOWED: Final = "not run: it was waiting for a person to allow it when the process died; ask for it again"
 _TEXT: Final = 100_000
 
@@ -75,13 +79,16 @@ def make_ready(
     if path is not None and native is not None and not missing and _is_decided(observer, lines):
         return Ready(native=native, path=path, written=False, deferred=True)
     begun = [adapter.prompted(task, at_us=now_us)] if not lines and task is not None else []
-    added, told = _repair(observer, [*lines, *begun], changed, now_us)
+    added, told, carried = _repair(observer, [*lines, *begun], changed, now_us)
     added = [*begun, *added]
+    note = {"carried_over": carried} if carried else {}
     if path is not None and native is not None:
         _keep_torn(observer, aside)
         offset = observer.transcript.offset if observer.transcript is not None else 0
         adapter.append(path, [*missing, *added], offset=offset)  # without any, it ends an unfinished line
         observer.look()
+        if note:
+            observer.mark(note)
         return Ready(native=native, path=path, written=False, told=told)
     fresh = adapter.new_id()
     if fresh is None:
@@ -89,7 +96,7 @@ def make_ready(
     path = adapter.write([*lines, *added], fresh, surroundings)
     observer.follow(path)
     observer.look()
-    observer.mark({"native": "written from the journal"}, native=fresh)
+    observer.mark({"native": "written from the journal", **note}, native=fresh)
     return Ready(native=fresh, path=path, written=True, told=told)
 
 
@@ -110,8 +117,9 @@ def _has_waited(observer: Observer, call: NativeCall) -> bool:
 
 def _repair(
     observer: Observer, lines: list[Line], changed: Callable[[], Sequence[str] | None], now_us: int
-) -> tuple[list[Line], tuple[NativeCall, ...]]:
-    """Lines that give every call exactly one result, and which of them say that it is unknown."""
+) -> tuple[list[Line], tuple[NativeCall, ...], dict[str, str]]:
+    """Lines that give every call exactly one result, which of them say that it is unknown, and which were carried over
+    from which step."""
     adapter, fold = observer.adapter, observer.recorder.fold
     added: list[Line] = []
     for effect in list(fold.hooked.values()):  # told by a hook, and lost before the agent wrote it down
@@ -122,12 +130,17 @@ def _repair(
     known = {slot.site.id: slot for slot in fold.slots()}
     outcomes = {key: effect.outcome for key, effect in fold.hooked.items()}
     results: dict[str, NativeResult] = {}
+    carried: dict[str, str] = {}
     told = []
     for call in adapter.pending([*lines, *added]):
         slot = known.get(call.id)
         outcome = slot.outcome if slot is not None else outcomes.get(call.id)
         if outcome is not None and outcome.status in ("ok", "error"):
             results[call.id] = NativeResult(text=_as_text(outcome.content), failed=outcome.status == "error")
+        elif slot is not None and (elsewhere := _known_elsewhere(slot, adapter.effect_of(call.name, call.arguments))):
+            results[call.id] = elsewhere
+            if slot.prior is not None and slot.prior.outcome is not None and elsewhere.text != LEFT_BEHIND:
+                carried[call.id] = slot.prior.at
         elif _has_waited(observer, call):
             results[call.id] = NativeResult(text=NOT_ALLOWED)
         else:
@@ -137,7 +150,19 @@ def _repair(
         results[call.id] = NativeResult(text=unknown_text(adapter.effect_of(call.name, call.arguments), evidence))
     if results:
         added += adapter.answered(results, [*lines, *added], at_us=now_us)
-    return added, tuple(told)
+    return added, tuple(told), carried
+
+
+def _known_elsewhere(slot: Slot, effect: Effect) -> NativeResult | None:
+    """What the model is told of a call by what is known outside of its conversation; None where nothing is."""
+    prior, action = slot.prior, action_for(slot, effect)
+    if prior is not None and prior.outcome is not None:
+        if action == "carry":
+            return NativeResult(text=_as_text(prior.outcome.content), failed=prior.outcome.status == "error")
+        return NativeResult(text=LEFT_BEHIND)
+    if prior is not None and prior.belongs_to:
+        return NativeResult(text=f"{NOT_RUN_HERE}{prior.belongs_to}")
+    return NativeResult(text=MAY_RUN_AGAIN) if slot.generation > 1 and not slot.in_doubt else None
 
 
 def unknown_text(effect: str, changed: Sequence[str] | None) -> str:
