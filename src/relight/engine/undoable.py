@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from relight.engine.branching import rewind_view, standing, status_after_rewind
+from relight.engine.branching import head_at, rewind_view, standing, status_after_rewind
 from relight.engine.context import Context
 from relight.engine.files import close_all, hints_naming, open_roots, refuse_unfinished
 from relight.engine.opening import evidence_of, recorder_for, refuse_if_held
@@ -306,8 +306,10 @@ class Undoable:
         if of is not None:
             heads = (head.head, of.heads[0]) if of.heads is not None else None
             return Move(verb=verb, heads=heads, of=of.id, before=before), of.before if heads is not None else None
-        heads = (head.head, self._found.seq or head.head) if moves else None
-        return Move(verb=verb, heads=heads, before=before), None
+        if not moves or self._found.seq is None:
+            return Move(verb=verb, before=before), None
+        target = head_at(self._context, self._found, self._found.seq).head  # a rewind's own step stands on its base
+        return Move(verb=verb, heads=(head.head, target), before=before), None
 
     def _recorder(self) -> Recorder:
         record = self._context.store.find(self._found.identity.id)

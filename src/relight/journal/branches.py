@@ -153,7 +153,7 @@ class Ledger:
         for place, slot in self._open.items():
             self._attach_call(slot, self._calls.get(place), owner, names)
         for key, prior in self._once.items():
-            self._attach_once(key, prior)
+            self._attach_once(key, prior, owner)
         for key, prior in self._hooked.items():
             if prior.outcome is not None:
                 self._fold.hooked[key] = msgspec.structs.replace(self._fold.hooked[key], outcome=prior.outcome)
@@ -165,20 +165,24 @@ class Ledger:
             slot.generation, slot.session = prior.generation, prior.session or slot.session
             if not prior.begun and slot.intent is None and not _is_decided(prior.outcome):
                 prior = None  # it was refused before it began, or may run again
-            elif not prior.begun and prior.outcome is None and slot.intent is not None:
-                slot.intent = slot.intent_seq = slot.started_us = prior = None  # taken back on another branch
+            elif not prior.begun and prior.outcome is None:
+                if _is_newer(prior, slot.intent_seq, owner):  # taken back on another branch
+                    slot.intent = slot.intent_seq = slot.started_us = None
+                prior = None
         if slot.session != owner:
             belongs_to = names.get(slot.session, slot.session)
             prior = msgspec.structs.replace(prior or Prior(generation=slot.generation), belongs_to=belongs_to)
         slot.prior = prior
 
-    def _attach_once(self, key: str, prior: Prior) -> None:
+    def _attach_once(self, key: str, prior: Prior, owner: str) -> None:
         fold = self._fold
         here, generation = fold.once.get(key), fold.generations.get(key, 1)
-        if prior.generation < generation or (
-            prior.generation == generation and here is not None and here.outcome is not None
-        ):
+        if prior.generation < generation:
             return
+        if prior.generation == generation and here is not None:
+            told_more = prior.outcome is not None or _is_newer(prior, here.intent_seq, owner)
+            if here.outcome is not None or not told_more:
+                return
         if prior.generation > 1:
             fold.generations[key] = prior.generation
         if not prior.begun and prior.outcome is None:
@@ -192,6 +196,12 @@ class Ledger:
             outcome=prior.outcome,
             carried_from=prior.at,
         )
+
+
+def _is_newer(prior: Prior, intent_seq: int | None, owner: str) -> bool:
+    """Was it told after the intent that is in view? What an ancestor told was told before anything of a fork's own."""
+    session, _, seq = prior.at.rpartition("@")
+    return intent_seq is None or (session == owner and seq != "" and int(seq) > intent_seq)
 
 
 def _lets_run_again(outcome: Outcome) -> bool:

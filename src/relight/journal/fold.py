@@ -402,6 +402,8 @@ class Fold(Dialogue):
                 slot.intent, slot.intent_seq, slot.started_us = intent, step.seq, step.at_us
             return
         if not intent.is_call:
+            if intent.generation > 1:
+                self.generations[intent.id] = intent.generation
             self.once[intent.id] = Effect(intent=intent, intent_seq=step.seq)
             return
         slot = self._slots.get((intent.asked_seq, intent.id))
