@@ -282,7 +282,7 @@ def _plainly(console: Console, listing: Listing, now: datetime) -> None:
         return
     lines: list[Line] = [[f"plain mode (from {console.out.plain})"]]
     for info in listing.needing[:STRIP]:
-        lines.append([f"needs you: {info.title}: {info.attention.text if info.attention else ''}"])
+        lines.append([f"needs you: {info.title}: {one_line(info.attention.text if info.attention else '')}"])
     for info in listing.shown:
         lines += [[], [f"name: {info.title}"], [f"status: {info.status}"], [f"now: {now_text(info, now)}"]]
         lines += [[f"directory: {place(where(info)) or '-'}"], [f"cost: {money(info.cost)}"]]

@@ -13,6 +13,7 @@ from relight.cli.table import Fact, facts
 from relight.inert import one_line
 from relight.model.call import PlannedCall
 from relight.model.info import ResumePlan
+from relight.model.status import headline
 from relight.wording import (
     conversation,
     count,
@@ -55,7 +56,7 @@ def _title(plan: ResumePlan, now: datetime) -> Line:
     if plan.stopped_at is None:
         return [Span(f"{name} @{seq}", "bold"), f"  {plan.status}"]
     ago = lasting(seconds_between(plan.stopped_at, now) or 0)
-    why = f": {one_line(plan.why_stopped)}" if plan.why_stopped else ""
+    why = f": {one_line(headline(plan.why_stopped))}" if plan.why_stopped else ""
     return [Span(f"{name} @{seq}", "bold"), f"  {plan.status} {moment(plan.stopped_at, now)}, {ago} ago{why}"]
 
 

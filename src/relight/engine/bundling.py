@@ -42,7 +42,7 @@ from relight.model.session import GENESIS, Head, Identity
 from relight.model.step import Changes, Step
 
 _OUT_OF_IDENTITY: Final = ("key", "task", "labels", "metadata", "command", "env")
-_OUT_OF_HEAD: Final = ("reason", "failure", "question", "said")
+_OUT_OF_HEAD: Final = ("reason", "failure", "question", "asking", "said")
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from relight.journal.answering import answered_by
 from relight.journal.approving import as_asked, asks_approval
 from relight.model.call import Call
 from relight.model.info import ResumePlan, SessionInfo
-from relight.model.status import LIVE, allowed
+from relight.model.status import LIVE, allowed, headline
 from relight.ports.store import Query
 from relight.server.pages.conversation import as_text
 from relight.server.pages.inert import preview
@@ -143,7 +143,7 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         now=shortened(words.now_text(info, now), 400),
         asks=shortened(as_asked(info.question), 2000) if info.status == "waiting" else "",
         approves=info.status == "waiting" and asks_approval(info.question, info.asking),
-        why=one_line(info.reason or "") if stopped else "",
+        why=one_line(headline(info.reason)) if stopped else "",
         stderr=[shortened(line, 300) for line in (info.failure.text if info.failure else "").splitlines()[-20:]],
         cure=attention.cure if attention is not None else "",
         agent=info.agent or "",
