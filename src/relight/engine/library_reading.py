@@ -48,6 +48,7 @@ if TYPE_CHECKING:
         tailing,
         unbundling,
         verifying,
+        waiting,
     )
     from relight.journal.fold import Fold
     from relight.journal.undoing import Operation
@@ -56,6 +57,7 @@ else:
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
     unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
     drilling, lives, needing, retaining = map(Later, ("drilling", "lives", "needing", "retaining"))
+    waiting = Later("waiting")
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,7 +272,9 @@ class Reading:
         agent = starting.foresee(self._context, found, has_history=count > 0)
         reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
         reply = starting.first_reply(self._context, found.identity, fold) if reads and fold is not None else None
-        plan = msgspec.structs.replace(plan, agent=agent, first_reply=reply)
+        limit = waiting.limit_of(self._context, found) if agent is not None else None
+        reasons = [*plan.reasons, limit] if limit is not None else plan.reasons
+        plan = msgspec.structs.replace(plan, agent=agent, first_reply=reply, reasons=reasons)
         if not plan.ok or info.queue is not None:  # a worker looks where it is
             return plan
         variables, against = launching.foresee_start(self._context, found)

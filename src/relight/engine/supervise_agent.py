@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 import signal
 from collections.abc import Mapping
-from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -23,7 +22,7 @@ from relight.engine.operating import write_once
 from relight.engine.reading import resolve
 from relight.engine.starting import Life, Start
 from relight.engine.supervise import Ended, Supervision
-from relight.engine.waiting import limited_until, wait
+from relight.engine.waiting import account_of, limited_until, wait
 from relight.engine.watching import Attended
 from relight.errors import LeaseLost, StoreUnavailable
 from relight.journal.dialogue import NEXT_PROMPT
@@ -411,11 +410,7 @@ class AgentSupervision(Supervision):
 
     def _account(self) -> str | None:
         """A name for the credential in use, from which nobody learns it: limits are of an account."""
-        identity = resolve(self._context.store, self._session).identity
-        for name in self._context.agent(identity).secrets:
-            if value := self._context.environment.get(name):
-                return f"{name}:{sha256(value.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
-        return None
+        return account_of(self._context, resolve(self._context.store, self._session).identity)
 
     def _wall_us(self) -> int:
         return self._context.clock.now_us()

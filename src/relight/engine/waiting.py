@@ -7,13 +7,16 @@ belongs to a provider and a model, so a session waits for what another one has m
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import sha256
 from itertools import islice
 from typing import Final, Literal
 
 from relight.engine import listing
 from relight.engine.context import Context
 from relight.engine.reading import Found, resolve
-from relight.model.session import Head
+from relight.model.checkpoint import at
+from relight.model.info import Reason
+from relight.model.session import Head, Identity
 from relight.ports.store import Query
 
 Woken = Literal["now", "taken", "stopped"]
@@ -70,3 +73,23 @@ def limited_until(context: Context, found: Found, provider: str | None, account:
         if model is None or found.identity.model is None or str(model) in found.identity.model:
             latest = max(latest or 0, head.wake_us)
     return latest
+
+
+def account_of(context: Context, identity: Identity) -> str | None:
+    """A name for the credential in use, from which nobody learns it: limits are of an account."""
+    for name in context.agent(identity).secrets:
+        if value := context.environment.get(name):
+            return f"{name}:{sha256(value.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+    return None
+
+
+def limit_of(context: Context, found: Found) -> Reason | None:
+    """For a plan: a resume would not run yet, because a usage limit was met that holds for this session too."""
+    provider = context.agent(found.identity).provider
+    wake_us = limited_until(context, found, provider, account_of(context, found.identity))
+    if wake_us is None:
+        return None
+    name = found.identity.name or found.identity.id[:8]
+    until = f"{at(wake_us).astimezone():%Y-%m-%d %H:%M}"
+    text = f"the usage limit of {provider} was met: it does not run yet, but waits in line until {until}"
+    return Reason(code="usage_limit", text=text, cure=f"relight resume {name} --now", blocks=False)

@@ -60,6 +60,7 @@ def _resume(asked: Asked) -> Dialog:
         start = f"Make a new session from {asked.ref} and start it{rung}; {asked.name} stays as it is."
     flags = [*(["--from-last-good"] if good else []), *(["--restore"] if missing else [])]
     flags += ["--without-secrets"] if unset else []
+    limited = any(reason.code == "usage_limit" for reason in plan.reasons)
     no_command = "" if plan.command else "relight does not know how to start it: run your program again"
     return Dialog(
         title=f"Resume {asked.ref}",
@@ -74,6 +75,7 @@ def _resume(asked: Asked) -> Dialog:
         fields=[
             Field(kind="text", name="prompt", label="A prompt to go on with (optional)"),
             *([Field(kind="box", name="without_secrets", label="start it although they are not set")] if unset else []),
+            *([Field(kind="box", name="now", label="start it now, without waiting for the limit")] if limited else []),
         ],
         lines=lines,
         why_not=blocking[0].text if blocking else no_command,
