@@ -61,6 +61,11 @@ os.register_at_fork(after_in_child=_threads.begin)
 atexit.register(_threads.wait_at_exit)
 
 
+def store_threads() -> ThreadPoolExecutor:
+    """The pool, for a door that hands its own work over. Bounded work only, and nothing of the user's."""
+    return _threads.stores
+
+
 # -- store calls ----------------------------------------------------------------------------------------------
 
 

@@ -28,6 +28,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
 from relight.engine.heartbeat import BEATS_A_LEASE
 from relight.engine.recorder import Recorder
+from relight.eventloop import store_threads
 from relight.model.session import Head
 from relight.model.status import Status, StatusChange, kept_text
 
@@ -93,7 +94,8 @@ _calling: ContextVar[_Handed | None] = ContextVar("relight_langgraph_caller", de
 
 
 async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
-    """Call it in a thread of the loop's pool, for the task that awaits it.
+    """Call it in a thread for store calls, for the task that awaits it: nodes that hang in the loop's own pool keep no
+    checkpoint waiting.
 
     The pool keeps its work item, and with it all arguments and the whole context, for a moment after the result is
     there. So the arguments are handed over in a list that is emptied, and the context is not copied: a finished call
@@ -111,7 +113,7 @@ async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
         finally:
             _calling.reset(token)
 
-    return await asyncio.get_running_loop().run_in_executor(None, call)
+    return await asyncio.get_running_loop().run_in_executor(store_threads(), call)
 
 
 class Run:

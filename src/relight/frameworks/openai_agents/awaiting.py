@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
 from relight.engine.joining import Decide, Joint
+from relight.eventloop import stored
 from relight.journal.fold import Fold
 from relight.model.checkpoint import Checkpoint
 from relight.model.session import Head
@@ -17,17 +17,7 @@ _T = TypeVar("_T")
 
 async def in_thread(function: Callable[[], _T]) -> _T:
     """Done to its end, also where the caller is cancelled meanwhile: who writes must know what was written."""
-    task = asyncio.ensure_future(asyncio.to_thread(function))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError as error:
-            cancelled = error
-    if cancelled is not None:
-        task.exception()  # nobody will ask for it
-        raise cancelled
-    return task.result()
+    return await stored(function, always=True)
 
 
 async def look(joint: Joint, reader: Callable[[Fold, Head], _T]) -> _T | None:
