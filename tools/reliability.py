@@ -45,7 +45,8 @@ GUARANTEES = {
     "G23": "Transcripts are inert, in the page and in the terminal.",
     "G24": "Callbacks reach only outside.",
     "G25": "A prompt is never typed into a shell.",
-    "G26": "Secrets do not rest in clear.",
+    "G26": "Secrets do not rest in clear: not in what is recorded about a program, not in a coding agent's"
+    " conversation, and not in a program's own data where it asks for that.",
     "G27": "Resources are bounded.",
     "G28": "The journal cannot be rewritten unnoticed.",
 }

@@ -9,6 +9,7 @@ changed, and where it does not begin, what it said is told.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import select
 import subprocess
@@ -27,7 +28,7 @@ from relight.machine import open_log
 from relight.model.info import SessionInfo
 from relight.model.outcome import Outcome
 from relight.model.pending import Pending, Wanted
-from relight.ports.runtime import STORE_VARIABLE
+from relight.ports.runtime import COMMAND_VARIABLE, LOG_VARIABLE, STORE_VARIABLE
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -133,6 +134,10 @@ def _requested(rl: Relight, ref: str | Pending, wanted: Wanted, *, retries: int 
 def _started(rl: Relight, request: Request, log: Path) -> tuple[subprocess.Popen[bytes], int, int]:
     """The supervisor, the pipe it answers on, and from where on the log is its own."""
     environment = {**os.environ, STORE_VARIABLE: rl.store.url}  # not an argument: an address may hold a password
+    given = rl.take_command(request.session)
+    if given is not None:  # nor an argument: its record holds no secrets, and these are for nobody else to see
+        environment[COMMAND_VARIABLE] = json.dumps([request.session, *given])
+    environment[LOG_VARIABLE] = "1"
     environment.pop(_TOKEN, None)  # an agent does not get the key to the server that started it
     near, far = os.pipe()
     command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--quiet", "--request", str(far)]

@@ -8,9 +8,22 @@ import stat
 import time
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from relight import owned
 from relight.model.lease import Instant, Owner
+
+if TYPE_CHECKING:
+    from relight.journal.redaction import Redactor
+
+
+@cache
+def redactor() -> Redactor:
+    """Knows the secrets of this process's environment. Made when it is first asked for."""
+    from relight.journal.redaction import Redactor, secret_names
+
+    declared = [name for name in os.environ.get("RELIGHT_SECRETS", "").split(",") if name in os.environ]
+    return Redactor({name: os.environ[name] for name in (*secret_names(os.environ), *declared)})
 
 
 class SystemClock:

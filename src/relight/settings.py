@@ -216,6 +216,12 @@ SETTINGS: Final = (
         meaning="How long a lease lasts without a sign of life; after that another worker takes the session over.",
     ),
     Setting(
+        name="RELIGHT_REDACT",
+        default="what relight records about a program is redacted, and the conversations of coding agents",
+        meaning="`all`: the data of programs too (messages, arguments, results, state), as `redact=True` does for one"
+        " session.",
+    ),
+    Setting(
         name="RELIGHT_SWEEP_SECONDS",
         default="`5`",
         meaning="How often a worker looks for sessions whose owner is lost; as `relight worker --sweep`.",
@@ -265,6 +271,19 @@ SETTINGS: Final = (
         name="RELIGHT_OWNER",
         default="none",
         meaning="The owner id under which the supervisor holds that session's lease, so that its program may take it.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_COMMAND",
+        default="none",
+        meaning="The command line of the session that a supervisor in the background starts: its record holds no"
+        " secrets. Taken out of the environment at once.",
+        for_people=False,
+    ),
+    Setting(
+        name="RELIGHT_LOGGED",
+        default="none",
+        meaning="Set for a supervisor in the background: what it prints is redacted on its way into its log.",
         for_people=False,
     ),
     Setting(

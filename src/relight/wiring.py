@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import sys
@@ -19,14 +20,15 @@ from relight import configuration, inheritance, owned, programs
 from relight.engine.context import Context
 from relight.engine.heartbeat import Heartbeat
 from relight.engine.library import Relight
+from relight.engine.recording import recorded_store
 from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
 from relight.inert import shown_address
-from relight.machine import SystemClock, SystemEntropy, SystemHost, write_private
+from relight.machine import SystemClock, SystemEntropy, SystemHost, redactor, write_private
 from relight.ports.agent import AgentAdapter
 from relight.ports.blobs import Blobs
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.hooks import Answer, Listening
-from relight.ports.runtime import SECRETS_VARIABLE, Runtime
+from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime
 from relight.ports.schema import Standing
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
@@ -34,7 +36,6 @@ from relight.ports.workspace import Workspaces
 if TYPE_CHECKING:
     from relight.engine.working import Log, WorkerOptions, WorkLoop
     from relight.journal.pricing import Price
-    from relight.journal.redaction import Redactor
     from relight.ports.engine import WorkEngine
 
 KNOWN: Final = (
@@ -103,7 +104,7 @@ def _context(
     clock = clock or SystemClock()
     store = open_store(url, clock, create=create, durability=durability)
     return Context(
-        store=store,
+        store=recorded_store(store, redactor),
         clock=clock,
         entropy=entropy or SystemEntropy(),
         host=host or SystemHost(),
@@ -111,7 +112,7 @@ def _context(
         runtimes=lambda name, session, network: _runtime(store, name, session, network),
         agents=_Agents(),
         hooks=_Hooks(),
-        redactor=_redactor,
+        redactor=redactor,
         declare_secrets=_declare_secrets,
         run_directory=lambda session: _run_directory(store, session),
         run_directories=lambda: _run_directories(store),
@@ -125,6 +126,7 @@ def _context(
         sweep_apart=lambda: _sweep_apart(store),
         handed=inheritance.handed(os.environ),
         took=lambda session: inheritance.took(session, os.environ),
+        commands=_handed_command(),
     )
 
 
@@ -360,7 +362,7 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
         return TmuxRuntime(_run_root(store) / "tmux")
     from relight.runtimes.process.runtime import ProcessRuntime
 
-    plain = ProcessRuntime(clean=lambda text: _redactor().text(text))
+    plain = ProcessRuntime(clean=lambda text: redactor().text(text))
     if name == "process":
         return plain
     if name == "sandbox":
@@ -433,20 +435,12 @@ def server_directory(store: Store) -> Path:
     return _run_root(store) / "server"
 
 
-@cache
-def _redactor() -> Redactor:
-    from relight.journal.redaction import Redactor, secret_names
-
-    declared = [name for name in os.environ.get(SECRETS_VARIABLE, "").split(",") if name in os.environ]
-    return Redactor({name: os.environ[name] for name in (*secret_names(os.environ), *declared)})
-
-
 def _declare_secrets(names: Sequence[str]) -> None:
     """Values of these variables are secrets from here on, in this process and in those that it starts."""
     known = [name for name in os.environ.get(SECRETS_VARIABLE, "").split(",") if name]
     if set(names) - set(known):
         os.environ[SECRETS_VARIABLE] = ",".join(dict.fromkeys((*known, *names)))
-        _redactor.cache_clear()
+        redactor.cache_clear()
 
 
 def own_prices() -> Mapping[str, Price]:
@@ -465,6 +459,8 @@ def own_prices() -> Mapping[str, Price]:
 
 class _Agents:
     """Adapters by name and by command; imported when asked for."""
+
+    names = frozenset({"claude", "codex"})
 
     def named(self, name: str) -> AgentAdapter:
         """As the session records it."""
@@ -509,6 +505,15 @@ def _sweep_apart(store: Store) -> None:
     from relight.background import sweep_in_background
 
     sweep_in_background(store.url, by="a supervisor")
+
+
+def _handed_command() -> dict[str, tuple[str, ...]]:
+    """The command line that whoever started this supervisor was given; what it starts does not inherit the variable."""
+    told = os.environ.pop(COMMAND_VARIABLE, None)
+    if not told:
+        return {}
+    session, *words = json.loads(told)
+    return {session: tuple(words)}
 
 
 def _tell(line: str) -> None:

@@ -129,22 +129,39 @@ def test_the_mark_says_what_it_was() -> None:
 
 def test_what_the_provider_must_get_back_unchanged_is_never_touched() -> None:
     token = "ghp_" + "a1B2" * 9
+    odd = "Ab3" + "Xy7Kp2Qz" * 5  # random enough to be taken for a secret anywhere else
     message = {
-        "id": token,
-        "uuid": token,
-        "parentUuid": token,
-        "sessionId": token,
+        "id": odd,
+        "uuid": odd,
+        "parentUuid": odd,
+        "sessionId": odd,
         "content": [
-            {"type": "thinking", "thinking": f"I saw {token}", "signature": token},
+            {"type": "thinking", "thinking": "I saw nothing", "signature": token},
             {"type": "redacted_thinking", "data": token},
-            {"type": "reasoning", "encrypted_content": token, "id": token},
+            {"type": "reasoning", "encrypted_content": token, "id": odd},
             {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": token}},
-            {"type": "tool_result", "tool_use_id": token, "content": "ok"},
-            {"type": "function_call", "call_id": token, "thoughtSignature": token},
+            {"type": "tool_result", "tool_use_id": odd, "content": "ok"},
+            {"type": "function_call", "call_id": odd, "thoughtSignature": token},
         ],
     }
     assert REDACTOR.value(message) is message
     assert REDACTOR.value({"data": token}) == {"data": "[redacted:github-token]"}
+    text = {"type": "text", "media_type": "text/plain", "data": token}
+    assert REDACTOR.value(text) == {**text, "data": "[redacted:github-token]"}
+
+
+@pytest.mark.parametrize("member", ["id", "request_id", "containerId", "commit", "hash", "cursor", "image_url"])
+def test_an_identifier_that_is_surely_a_secret_is_redacted(member: str) -> None:
+    assert REDACTOR.value({member: "ghp_" + "a1B2" * 9}) == {member: "[redacted:github-token]"}
+    assert REDACTOR.value({member: ENVIRONMENT["ACME_API_KEY"]}) == {member: "[redacted:ACME_API_KEY]"}
+
+
+def test_signed_thinking_that_holds_a_secret_goes_with_its_signature() -> None:
+    thinking = {"type": "thinking", "thinking": "the key is ghp_" + "a1B2" * 9, "signature": "abc"}
+    line = {"role": "assistant", "content": [thinking, {"type": "text", "text": "done"}]}
+    after = REDACTOR.value(line)
+    assert after["content"] == [{"type": "text", "text": "[redacted:thinking]"}, {"type": "text", "text": "done"}]
+    assert REDACTOR.value(after) is after
 
 
 def test_keys_are_redacted_too_and_stay_apart() -> None:

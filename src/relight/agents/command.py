@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -110,7 +110,7 @@ class Command:
     def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
         _has_none()
 
-    def keep(self, path: Path, copy: Path) -> None:
+    def keep(self, path: Path, copy: Path, clean: Callable[[str], str]) -> None:
         return
 
     def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:

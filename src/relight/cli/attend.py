@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, QueueFull, RelightError, StoreError
 from relight.fleet.attending import NURSERY, OWNER_VARIABLE, WORKER_VARIABLE
+from relight.logged import cleaned_output
 
 if TYPE_CHECKING:
     from relight.engine.supervise import Supervision
@@ -31,9 +32,7 @@ _STDIN: Final = 0
 
 
 def main(words: list[str]) -> int:
-    """Attend to one session, to the end of its attempts."""
-    import relight
-
+    """Attend to one session, to the end of its attempts. What it prints goes to a log, and is redacted on the way."""
     if words == [NURSERY]:
         from relight.cli.attend_nursery import fork_for_each
 
@@ -41,6 +40,13 @@ def main(words: list[str]) -> int:
     session, retries = words[0], int(words[1]) if len(words) > 1 else None
     owner, worker = os.environ.pop(OWNER_VARIABLE, ""), os.environ.get(WORKER_VARIABLE, "?")
     pipe = _taken_stdin()
+    with cleaned_output():
+        return _attended(session, worker, owner, retries, pipe)
+
+
+def _attended(session: str, worker: str, owner: str, retries: int | None, pipe: int) -> int:
+    import relight
+
     try:
         with relight.open() as rl:
             supervision = rl.attend(session, worker=worker, owner=owner or None, retries=retries)

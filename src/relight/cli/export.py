@@ -43,9 +43,9 @@ def export(
 ) -> int:
     """Write a session to FILE, a bundle for `relight import`; with --json to a DIRECTORY, which must be empty."""
     if as_json:
-        if sign_key is not None or attach or not redact:
-            raise UsageError("--sign-key, --attach and --no-redact are for bundles", hints=["leave --json away"])
-        return _readable(door, ref, target)
+        if sign_key is not None or attach:
+            raise UsageError("--sign-key and --attach are for bundles", hints=["leave --json away"])
+        return _readable(door, ref, target, redact=redact)
     if target.is_dir():
         hints = [f"readable files: relight export {ref} {target} --json"]
         raise UsageError(f"{target}: a bundle is one file, and this is a directory", hints=hints)
@@ -97,11 +97,11 @@ def _write_all(directory: Path, documents: Iterable[tuple[str, object]]) -> int:
     return written
 
 
-def _readable(door: Door, ref: str, directory: Path) -> int:
+def _readable(door: Door, ref: str, directory: Path, *, redact: bool) -> int:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Refused(f"{directory}: there is something already", hints=["choose another directory"])
     with door.opened() as rl:
-        documents = rl.export(ref)
+        documents = rl.export(ref, redact=redact)
         first = next(documents)  # an unknown ref is told before anything is made
         written = _write_all(directory, chain([first], documents))
     if door.console.out.terminal:

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from relight.engine.hooked import record_hook
+from relight.machine import redactor
 from relight.ports.hooks import EPOCH_VARIABLE
 from relight.ports.runtime import AGENT_VARIABLE, OWNER_VARIABLE, SESSION_VARIABLE
 from relight.wiring import open_context
@@ -21,6 +22,14 @@ from relight.wiring import open_context
 
 def main() -> int:
     """From stdin to stdout, as the client does it through the supervisor."""
+    try:
+        return _recorded()
+    except Exception as error:  # whatever it is goes into a log of ours, where no secret may stand
+        print(redactor().text(f"{type(error).__name__}: {error}"), file=sys.stderr)
+        return 1
+
+
+def _recorded() -> int:
     told = json.load(sys.stdin)
     if not isinstance(told, dict):
         return 0

@@ -18,7 +18,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return 0
     from relight.cli.group import run
 
-    return run(sys.argv[1:] if arguments is None else arguments)
+    words = sys.argv[1:] if arguments is None else arguments
+    if os.environ.pop("RELIGHT_LOGGED", None) is None:
+        return run(words)
+    from relight.logged import cleaned_output
+
+    with cleaned_output():
+        return run(words)
 
 
 def _start_lightly() -> None:

@@ -47,14 +47,13 @@ def adopt(
         raise NotFound(found, what=f"session of {adapter.name} that it could go on with here")
     transcript = adapter.read(path)
     made = launching.launch(context, command or [adapter.name], directory=directory, name=name, agent=adapter.name)
-    redact = context.redactor().value
     total = Usage()
     for entry in transcript.entries:
         total = total + entry.usage if entry.usage is not None else total
     identity = msgspec.structs.replace(made, model=transcript.model)
     context.store.update(identity)
     changes = Changes(
-        messages=[redact(entry.line) for entry in transcript.entries],
+        messages=[entry.line for entry in transcript.entries],
         usage=total,
         native=found,
         status=StatusChange(status="terminated", reason=f"adopted from {adapter.name}"),

@@ -29,7 +29,8 @@ def decision_of(recorder: Recorder, heard: Heard) -> tuple[Decision, str] | None
     """What was decided about a call that is about to begin, and why; None where nobody wants to be asked about it."""
     if heard.kind != "tool_begins" or not matches(recorder.identity.policy.approve, heard.tool, heard.arguments):
         return None
-    question, mark = question_of(heard.call, heard.tool, heard.arguments), mark_of(heard.call, heard.arguments)
+    shown = question_of(heard.call, heard.tool, heard.arguments)
+    question, mark = recorder.recording.about(shown), mark_of(heard.call, heard.arguments)
     with recorder.lock:
         # by its mark, not by its text: what is stored of a question may have been redacted
         given = (one for one in reversed(recorder.fold.answers) if one.startswith(QUESTION) and one.endswith(mark))

@@ -10,7 +10,11 @@ import msgspec
 
 from relight.engine.executions import Underway
 from relight.engine.heartbeat import Heartbeat
+from relight.engine.recording import ALL, REDACT_VARIABLE, Recording
+from relight.journal.commanded import expanded
+from relight.journal.recorded import redacted
 from relight.model.session import Identity
+from relight.model.step import Changes
 from relight.ports.agent import AgentAdapter, Agents
 from relight.ports.clock import Clock, Entropy, Host
 from relight.ports.hooks import HookChannel
@@ -68,6 +72,8 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """this process is the program of that session from here on"""
     underway: Underway = msgspec.field(default_factory=Underway)
     """the effects that run in this process: `close` waits for their end, and nobody waits for `close`"""
+    commands: dict[str, tuple[str, ...]]
+    """by session: command lines as they were given to this process, where their record holds less than they do"""
 
     def line_us(self) -> int:
         """Now, as lines count: the time of the store's server where there is one, so that machines whose clocks differ
@@ -82,6 +88,25 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         from relight.journal.pricing import price_of  # who only looks at sessions does not wait for it
 
         return price_of(model, self.prices())
+
+    def recording(self, identity: Identity) -> Recording:
+        """What of a session is redacted before it is written: what is said about it; its data where that was asked for,
+        and the conversation of a coding agent."""
+        everything = identity.redact or self.environment.get(REDACT_VARIABLE) == ALL
+        return Recording(self.redactor, data=everything or self.converses(identity))
+
+    def cleaned(self, changes: Changes) -> Changes:
+        """Changes that hold nothing of the program's own, as they may be written."""
+        return redacted(changes, self.redactor)
+
+    def converses(self, identity: Identity) -> bool:
+        """Is it a coding agent that relight starts? Known by its name: nobody waits for its adapter."""
+        return identity.command is not None and identity.agent in self.agents.names
+
+    def command_of(self, identity: Identity) -> tuple[str, ...]:
+        """What starts a session: as it was given here, else its record with the values of its variables."""
+        given = self.commands.get(identity.id)
+        return given or tuple(expanded(identity.command or (), identity.secrets, self.environment))
 
     def agent(self, identity: Identity) -> AgentAdapter:
         """Who translates for a session: by the command it was begun with, whatever its agent is called."""

@@ -1,6 +1,7 @@
 """Exporting: a session as documents that can be read without relight, one a step, and one about the session.
 
-What comes out holds everything the digest chain was computed over, so that somebody else can check it.
+What comes out holds everything the digest chain was computed over, so that somebody else can check it; a step that lost
+a secret on the way says so (`redacted`), and its digest is that of the whole step.
 """
 
 from __future__ import annotations
@@ -24,8 +25,14 @@ Document = tuple[str, dict[str, Any]]
 _DIGITS: Final = 8
 
 
-def export(context: Context, found: Found) -> Iterator[Document]:
+def export(context: Context, found: Found, *, redact: bool = True) -> Iterator[Document]:
     """`session.json`, then `step-00000001.json` and on, a fork's inherited steps included."""
+    for name, document in _documents(context, found):
+        after = context.redactor().value(document) if redact else document
+        yield name, after if after is document else {**after, "redacted": True}
+
+
+def _documents(context: Context, found: Found) -> Iterator[Document]:
     yield "session.json", msgspec.to_builtins(info_of(context, found, tree=True))
     upto = found.seq if found.seq is not None else found.whole_head().seq
     for stretch in stretches(chain_of(context.store, found.identity), after=0, upto=upto):

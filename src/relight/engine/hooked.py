@@ -33,7 +33,7 @@ def record_hook(
         return None
     recorder = recorder_for(context, resolve(context.store, session))
     recorder.owner, recorder.epoch = owner, epoch
-    observer = Observer(recorder, adapter, None, context.redactor().value, context.price)
+    observer = Observer(recorder, adapter, None, context.price)
     decision = decision_of(recorder, heard)
     if decision is None or decision[0] == "allow":
         observer.hear(heard)

@@ -17,6 +17,7 @@ from relight.engine.reading import Found
 from relight.engine.surveying import missing_roots
 from relight.engine.variables import checked_env, checked_secrets
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
+from relight.journal.commanded import recordable
 from relight.model.execution import execution_of
 from relight.model.info import Reason
 from relight.model.policy import NO_ALLOWANCE, Allowance, RunPolicy
@@ -69,15 +70,19 @@ def planned(
     if policy.approve and not adapter.capabilities.approvals:
         raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
     naming.check_free(context, name, f"go on with it: relight resume {name}")
+    task = adapter.task_of(command)
+    recorded = recordable(command, context.redactor(), context.environment, prompt=task)
+    _tell_lost(context, recorded.lost, in_line=place is not None)
     fields: dict[str, Any] = {
         "agent": agent if adapter.name == "command" else adapter.name,
         "provider": adapter.provider,
-        "task": adapter.task_of(command),
-        "command": list(command),
+        "task": task,
+        "command": recorded.words,
         "directory": directory,
         "runtime": runtime,
         "policy": policy,
-        "secrets": list(dict.fromkeys((*named, *_credentials(adapter, where)))),
+        "secrets": list(dict.fromkeys((*named, *_credentials(adapter, where), *recorded.variables))),
+        "unrecorded": recorded.lost,
         "env": kept,
         **checked_fields(labels=labels, metadata=None),
         "place": place,
@@ -88,6 +93,8 @@ def planned(
         close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
     elif adapter.capabilities.transcript:
         identity = _housed_where_it_runs(context, identity, directory)
+    if recorded.words != list(command):
+        context.commands[identity.id] = tuple(command)  # for the first start, which is this process's
     return identity
 
 
@@ -95,6 +102,24 @@ def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:
     """The variables that the agent takes its credentials from here, by name."""
     names = (*adapter.secrets, *adapter.configured_secrets(where))
     return [name for name in names if where.environment.get(name)]
+
+
+def _tell_lost(context: Context, lost: Sequence[str], *, in_line: bool) -> None:
+    """A secret in a command line is not recorded. UsageError where only the record could start it."""
+    if not lost:
+        return
+    kinds = ", ".join(lost)
+    if in_line:
+        hints = ["put it into a variable that the worker has too, and let the program read that"]
+        raise UsageError(
+            f"the command line holds a secret ({kinds}); secrets are not recorded, and a worker starts a session from "
+            "its record; nothing was put in line",
+            hints=hints,
+        )
+    context.tell(
+        f"the command line holds a secret ({kinds}), which is not recorded: once this supervisor has ended, the session"
+        " cannot be started again; give it as a variable instead: relight run --secret NAME -- COMMAND"
+    )
 
 
 def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
@@ -159,6 +184,9 @@ def check_startable(
     if not below_head:  # a fork counts from its own beginning, and gets files of its own
         limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
         resuming.check_workspace(context, found, restore=restore)
+    if reason := _incomplete(context, found.identity):
+        hints = ["start it anew, with the secret in a variable: relight run --secret NAME -- COMMAND"]
+        raise NotResumable(name, reason, hints=hints)
     missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
     if missing:
         hints = ["set them, then: relight resume " + name, "or go on without them: relight resume --without-secrets"]
@@ -171,6 +199,14 @@ def check_startable(
         _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
 
 
+def _incomplete(context: Context, identity: Identity) -> str | None:
+    """Why its record is not enough to start it; None where it is, or this process has the rest."""
+    if not identity.unrecorded or identity.id in context.commands:
+        return None
+    kinds = ", ".join(identity.unrecorded)
+    return f"its command line held a secret ({kinds}), which was not recorded; everything it did is kept"
+
+
 def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list[Reason]]:
     """What a start would find here: the variables it was begun with, set or not, and what it would be refused for."""
     identity = found.identity
@@ -181,6 +217,8 @@ def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list
     if unset := [one for one, is_set in variables.items() if not is_set]:
         cure = f"relight resume {name} --without-secrets"
         reasons.append(Reason(code="secrets_missing", text=f"not set here: {', '.join(unset)}", cure=cure))
+    if reason := _incomplete(context, identity):
+        reasons.append(Reason(code="command_incomplete", text=reason, cure="relight run --secret NAME -- COMMAND"))
     try:
         if not missing_roots(identity):  # a look starts nothing, so no other kind of place is tried
             _check_program(context, context.agent(identity), identity.command, identity.directory, "process")

@@ -71,7 +71,10 @@ class Ledger:
     def __init__(self, context: Context, found: Found) -> None:
         self._context = context
         self.identity = found.identity
-        self._recorder = Recorder(context.store, context.entropy, found.identity, found.whole_head(), Fold(), Fold)
+        recording = context.recording(found.identity)
+        self._recorder = Recorder(
+            context.store, context.entropy, found.identity, found.whole_head(), Fold(), Fold, recording
+        )
         self._seen, self._digest = 0, GENESIS
         self._path_head = 0
         """the step that the next visible one builds on"""
@@ -386,9 +389,11 @@ def write_whole(
     head = Head(session=identity.id)
     now, at_us = context.store.instant(), context.clock.now_us()
     steps: list[tuple[Step, Sequence[Any]]] = []
+    recording = context.recording(identity)
 
     def add(kind: StepKind, changes: Changes, *, claim: Claim | None = None, release: bool = False) -> None:
         nonlocal head
+        changes = recording.changes(changes)
         draft = Draft(
             kind=kind,
             body=encode_changes(changes),

@@ -100,12 +100,14 @@ class Relight(Queueing):
         budget_tokens: int | None = None,
         time_limit: float | None = None,
         resume: bool = True,
+        redact: bool | None = None,
     ) -> Session:
         """Open a session by its name or ref: new, or exactly where it stopped. `resume=False` begins anew.
 
         Of one that exists, the options say how it goes on; another `key` or `agent` than it has is refused.
         `budget` (US dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; at one of
         them the session is halted before its next model call. Given on reopening, they take the place of the old ones.
+        `redact`: its own data is redacted too, for good; what is recorded about it always is.
         """
         context = self._context
         fields = opening.checked_fields(
@@ -120,7 +122,8 @@ class Relight(Queueing):
         if found is None:
             found, context = self._existing(name)
         if found is None or (not resume and not handed):
-            identity = opening.new_identity(context, name, fields | _here() | {"policy": limits.on(RunPolicy())})
+            fields |= {"policy": limits.on(RunPolicy()), "redact": bool(redact), **_here()}
+            identity = opening.new_identity(context, name, fields)
             identity = files.fitted(context, identity, workspace, snapshot)
             if found is not None and found.identity.name == name:
                 opening.give_up_name(context, found)
@@ -129,6 +132,7 @@ class Relight(Queueing):
         else:
             opening.gate(found)
             opening.refuse_untrusted(found)
+            fields |= opening.redaction_asked(found, redact)
             asked = fields | {"policy": limits.on(found.identity.policy)}
             taken = reopening.take(context, found, asked, workspace, snapshot, handed=bool(handed))
             found = taken.found
@@ -452,6 +456,10 @@ class Relight(Queueing):
     def run_directory_of(self, session: str) -> Path:
         """The same for a session by its id, which need not exist yet."""
         return self._context.run_directory(session)
+
+    def take_command(self, session: str) -> tuple[str, ...] | None:
+        """The command line that `launch` was given, where its record holds less; for one start elsewhere."""
+        return self._context.commands.pop(session, None)
 
     def run_directory(self, ref: str) -> Path:
         """Where the logs of a supervised session lie."""

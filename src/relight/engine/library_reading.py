@@ -18,6 +18,7 @@ from relight.engine import listing, opening
 from relight.engine.context import Context
 from relight.engine.later import Later
 from relight.engine.reading import Found, chain_of, load, load_forked, load_returned, resolve
+from relight.engine.recording import bare
 from relight.errors import Corrupt, NotFound, Unresolved
 from relight.journal.describe import derived_status
 from relight.journal.lineage import stretches
@@ -85,7 +86,7 @@ class Reading:
     @property
     def store(self) -> Store:
         """The store behind it."""
-        return self._context.store
+        return bare(self._context.store)
 
     def close(self) -> None:
         """End the heartbeat and give the store back. Sessions still open are found as if their process had ended.
@@ -185,9 +186,9 @@ class Reading:
         """The removals that are remembered, oldest first, by names that grow; those after `after`."""
         return retaining.tombstones(self._context, after=after)
 
-    def export(self, ref: str) -> Iterator[exporting.Document]:
-        """The session as (file name, document), one a step."""
-        return exporting.export(self._context, resolve(self._context.store, ref))
+    def export(self, ref: str, *, redact: bool = True) -> Iterator[exporting.Document]:
+        """The session as (file name, document), one a step, without secrets."""
+        return exporting.export(self._context, resolve(self._context.store, ref), redact=redact)
 
     def load(self, ref: str) -> Loaded:
         """The state at a session's head or at a checkpoint. Repairs nothing, changes nothing."""

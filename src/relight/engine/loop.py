@@ -169,6 +169,7 @@ def _is_next(s: Session, prompt: Any, prompt_id: str | None) -> bool:
 
 def _same(s: Session, before: dict[str, Any], prompt: Any) -> bool:
     format = s._recorder.fold.format
+    prompt = s._recorder.recording.data_of(prompt)
     if before == format.user(prompt):
         return True
     blocks = [block for view in format.read([before]) if view.role == "user" for block in view.blocks]

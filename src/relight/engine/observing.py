@@ -4,7 +4,7 @@ The supervisor owns the session and is the only writer. The transcript is read w
 of a tool before it runs (its intent is durable before the agent goes on) and after it (its result is durable before
 the model hears of it). What comes twice, by hook and by transcript, is known by its id and recorded once.
 
-Everything is redacted before it is recorded.
+Everything is redacted when it is committed (engine/recording.py): its conversation too.
 """
 
 from __future__ import annotations
@@ -28,7 +28,6 @@ from relight.model.step import Changes, StepKind, View
 from relight.model.usage import Usage
 from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
 
-Redact = Callable[[Any], Any]
 Pricing = Callable[[str | None], Price | None]
 _LEAST_COST: Final = 1e-6
 """a smaller difference between two ways to count is no news"""
@@ -39,14 +38,11 @@ SIDECHAIN: Final = "subagent:"
 class Observer:
     """One attempt of one agent, seen from outside. Thread-safe: hooks come on threads of their own."""
 
-    def __init__(
-        self, recorder: Recorder, adapter: AgentAdapter, files: Files | None, redact: Redact, price: Pricing
-    ) -> None:
+    def __init__(self, recorder: Recorder, adapter: AgentAdapter, files: Files | None, price: Pricing) -> None:
         self.recorder = recorder
         self.adapter = adapter
         self._price = price
         self._files = files
-        self._redact = redact
         self._lock = threading.RLock()
         self._follower: Follower | None = None
         self._helpers: Spending | None = None
@@ -136,7 +132,7 @@ class Observer:
 
     def _append(self, since: int) -> None:
         entries = self._read[since:]
-        lines = [self._redact(entry.line) for entry in entries]
+        lines = [entry.line for entry in entries]
         changes = Changes(messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines))
         self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
         self._known += self._keys[since:]
@@ -145,7 +141,7 @@ class Observer:
 
     def _replace(self) -> None:
         """The conversation is another one now: a reset, as `replace` in a program of one's own."""
-        recorder, lines = self.recorder, [self._redact(entry.line) for entry in self._read]
+        recorder, lines = self.recorder, [entry.line for entry in self._read]
         known = set(self._known)
         usage = self._usage_of([entry for entry in self._read if entry.key not in known])
         with recorder.lock:
@@ -180,7 +176,7 @@ class Observer:
             self.catch_up(heard)
             if heard.kind == "tool_begins":
                 tool = SIDECHAIN + heard.tool if heard.sidechain else heard.tool
-                intent = self._intent(heard.call, tool, self._redact(heard.arguments))
+                intent = self._intent(heard.call, tool, heard.arguments)
                 self._commit("intent", Changes(intents=[intent]))
             elif heard.kind == "tool_ended":
                 self._commit("result", Changes(outcomes=[self._outcome(heard)]), is_reply=True)
@@ -193,7 +189,7 @@ class Observer:
         return Intent(id=call, name=tool, effect=effect, hooked=True, arguments=arguments)
 
     def _outcome(self, heard: Heard) -> Outcome:
-        return Outcome(id=heard.call, status="error" if heard.failed else "ok", content=self._redact(heard.result))
+        return Outcome(id=heard.call, status="error" if heard.failed else "ok", content=heard.result)
 
     # -- files ------------------------------------------------------------------------------------------------
 

@@ -95,6 +95,17 @@ def checked_fields(
     return fields
 
 
+def redaction_asked(found: Found, redact: bool | None) -> dict[str, bool]:
+    """Redact its data from here on, where that is asked for. It is never taken back: what was promised once holds."""
+    if redact is None:
+        return {}
+    if not redact and found.identity.redact:
+        name = found.identity.name or found.identity.id
+        hints = ["leave redact out, or begin another session"]
+        raise UsageError(f"{name}: its data is redacted since it was opened with redact=True", hints=hints)
+    return {"redact": redact}
+
+
 def lease_seconds_of(environment: Mapping[str, str]) -> float:
     """How long a lease lasts where nobody says otherwise."""
     asked = environment.get("RELIGHT_LEASE_SECONDS")
@@ -161,7 +172,8 @@ def recorder_for(context: Context, found: Found) -> Recorder:
     def reload() -> Fold:
         return load(context.store, resolve(context.store, session))
 
-    return Recorder(context.store, context.entropy, found.identity, found.whole_head(), fold, reload)
+    recording = context.recording(found.identity)
+    return Recorder(context.store, context.entropy, found.identity, found.whole_head(), fold, reload, recording)
 
 
 def begin_attempt(

@@ -123,7 +123,8 @@ def add_prompt(
 ) -> Checkpoint:
     """What the user says next; a session that had stopped is back in line.
 
-    In the provider's own form; a coding agent is told it when it starts, and writes it down itself.
+    In the provider's own form; a coding agent is told it when it starts, and writes it down itself. It is redacted like
+    everything that a person says to relight: a secret belongs in a variable.
     """
     head = recorder.head
     change = StatusChange(status="queued", reason="new prompt", wake_us=wake_us or head.wake_us)
@@ -134,6 +135,7 @@ def add_prompt(
 
 def said_next(context: Context, recorder: Recorder, text: str) -> Changes:
     """What the user says next, as it is recorded: a message, or for a coding agent what it is told when it starts."""
+    text = recorder.recording.about(text)
     if speaks(context, recorder.identity):
         return Changes(answer=[NEXT_PROMPT, isolated(text)])
     return Changes(messages=[isolated(recorder.fold.format.user(text))])

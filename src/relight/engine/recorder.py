@@ -1,7 +1,7 @@
 """The recorder: one writer of one session. Every change of a session goes through `commit`.
 
-Order of a commit: encode outside the lock; under it count what the change adds, hand the draft to the store, and
-apply it to the live fold only after the store has answered. So the fold never shows what is not durable.
+Order of a commit: redact and encode outside the lock; under it count what the change adds, hand the draft to the store,
+and apply it to the live fold only after the store has answered. So the fold never shows what is not durable.
 
 When the store fails in the middle, the outcome is unknown. The recorder asks the store by the writer's own key, at
 once or before the next commit, and writes nothing else until it knows; the same change given again is not written
@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from relight.engine.recording import Recording
 from relight.errors import RelightError, StoreUnavailable, UsageError
 from relight.forking import begins_anew
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
@@ -35,9 +36,18 @@ class Recorder:
     """Holds a session's epoch, head and live fold for one owner. Thread-safe."""
 
     def __init__(
-        self, store: Store, entropy: Entropy, identity: Identity, head: Head, fold: Fold, reload: Callable[[], Fold]
+        self,
+        store: Store,
+        entropy: Entropy,
+        identity: Identity,
+        head: Head,
+        fold: Fold,
+        reload: Callable[[], Fold],
+        recording: Recording,
     ) -> None:
         self.store = store
+        self.recording = recording
+        """what of a change is redacted before it is encoded"""
         self.identity = identity
         self.head = head
         self.fold = fold
@@ -92,21 +102,24 @@ class Recorder:
 
         `given` is what the caller asked for, where `changes` holds more: by it the same change given again is known.
         """
+        given = given or changes
+        self.recording.check_label(label)
+        changes = self.recording.changes(changes)
         body = encode_changes(changes)
         with self.lock:
-            committed = self._recall(kind, given or changes) if self._unresolved is not None else None
+            committed = self._recall(kind, given) if self._unresolved is not None else None
             if committed is not None:
                 changes = decode_changes(committed.step.body)  # what was written then, its own snapshots included
             else:
                 draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, place)
                 before = self.head.seq
                 try:
-                    committed = self._write(draft, given or changes)
+                    committed = self._write(draft, given)
                     self._apply(committed, draft, changes)
                 except RelightError:
                     raise
                 except BaseException:  # Ctrl-C, on either side of the commit
-                    self._unresolved, self._is_torn = (draft, given or changes, before), True
+                    self._unresolved, self._is_torn = (draft, given, before), True
                     raise
         faults.point("commit.told")
         return checkpoint_of(committed, self.identity.model, changes.snapshot)

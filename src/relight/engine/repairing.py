@@ -191,8 +191,8 @@ def _as_text(content: Any) -> str:
 
 
 def _keep_torn(observer: Observer, aside: Path) -> None:
-    """A copy of the whole file, before anything is cut off from it."""
+    """A copy of the whole file, without secrets, before anything is cut off from it."""
     transcript = observer.transcript
     if transcript is not None and transcript.torn:
         copy = aside / f"torn-{transcript.offset}-{observer.recorder.head.attempt}.jsonl"
-        observer.adapter.keep(transcript.path, copy)
+        observer.adapter.keep(transcript.path, copy, observer.recorder.recording.about)

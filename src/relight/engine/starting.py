@@ -159,7 +159,7 @@ class Start:
         orphans = self._clear_the_place() if living is None else ()
         self.part = "files"
         self._files = self._opened_files()
-        observer = Observer(self._recorder, self.adapter, self._files, self._redacted, self._context.price)
+        observer = Observer(self._recorder, self.adapter, self._files, self._context.price)
         observer.baseline()
         self.part = "hooks"
         hooks = self._open_hooks(observer)
@@ -171,9 +171,6 @@ class Start:
             self.part = "start"
             self._spawn(self._life, orphans)
         return self._life
-
-    def _redacted(self, value: Any) -> Any:
-        return self._context.redactor().value(value)  # many patterns, which a start need not wait for
 
     def abandon(self) -> None:
         """Where it failed: nothing of it lives on."""
@@ -363,7 +360,7 @@ class Start:
         )
         note = {how: {"rung": life.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
         if self._execution.prompt is not None:
-            life.prompt = str(self._context.redactor().value(self._execution.prompt))
+            life.prompt = self._recorder.recording.about(self._execution.prompt)
         known = self._recorder.fold.answers.get(NEXT_PROMPT) == life.prompt  # by the claim
         told = [NEXT_PROMPT, life.prompt] if life.prompt is not None and not known else []
         working = StatusChange(status="working")

@@ -291,7 +291,7 @@ class Supervision:
         identity = recorder.identity
         environment = {**identity.env, **self._marks(recorder), AGENT_VARIABLE: ""}
         return self._context.runtime(identity).spawn(
-            identity.command or [],
+            self._context.command_of(identity),
             directory=identity.directory or ".",
             environment=environment,
             handle=recorder.head.handle or "",

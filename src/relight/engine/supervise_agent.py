@@ -146,7 +146,8 @@ class AgentSupervision(Supervision):
         self._question = None  # what an attempt that died was asking, the next one asks again
         recorder = self._owned()
         waiting = recorder.fold.answers.get(NEXT_PROMPT)
-        execution = execution_of(recorder.identity, before, prompt=prompt or waiting)
+        command = self._context.command_of(recorder.identity)
+        execution = execution_of(recorder.identity, before, command=command, prompt=prompt or waiting)
         start = Start(self._context, recorder, execution, self._marks(recorder), self._asked_about)
         try:
             life = start.begin(self._lowest)

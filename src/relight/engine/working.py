@@ -187,14 +187,15 @@ def _hand_back(context: Context, session: str, owner: str, why: str) -> PutBack 
     if change.status == "queued":
         wake_us = context.line_us() + round(_AGAIN_SECONDS * 1e6)
         change = msgspec.structs.replace(change, wake_us=wake_us)
+    changes = context.cleaned(Changes(status=change))
     draft = Draft(
         kind="status",
-        body=encode_changes(Changes(status=change)),
+        body=encode_changes(changes),
         key=context.entropy.key(),
         owner=owner,
         epoch=head.epoch,
         release=True,
-        status=change,
+        status=changes.status,
     )
     context.store.commit(session, draft)
     return PutBack(session=session, change=change, resumed_from=head.head)
@@ -218,6 +219,7 @@ def _commit(
     context: Context, head: Head, changes: Changes, kind: StepKind, claim: Claim, *, release: bool = False
 ) -> None:
     """One step that nobody's state is needed for: no message is read to write it."""
+    changes = context.cleaned(changes)
     draft = Draft(
         kind=kind,
         body=encode_changes(changes),

@@ -4,9 +4,11 @@ In this order: values known from the environment, tokens that show their type, v
 tokens that look random. What stands in their place says what it was: `[redacted:ANTHROPIC_API_KEY]`,
 `[redacted:github-token]`. Doing it twice is doing it once.
 
-A false find would break the agent, so a member that is an identifier, a signature, an encrypted text or an image is
-never touched, and a signed thinking block is left as it was signed. A value without secrets comes back as the same
-object, after one look at all of its texts together.
+A false find would break the agent, so in a member that is an identifier or a checksum only what is surely a secret is
+replaced (a known value, a token that shows its type), and a signature, an encrypted text or an image is never touched.
+Thinking that is signed cannot be changed without its signature: where it holds a secret the whole block goes, and a
+text block `[redacted:thinking]` stands in its place. A value without secrets comes back as the same object, after one
+look at all of its texts together.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from relight.journal.secrets import assigned, entropy, typed
 from relight.journal.secrets.exact import MIN_CHARS, ExactValues, secret_names
-from relight.journal.secrets.spans import lowered, mark, replaced
+from relight.journal.secrets.spans import OPENING, lowered, mark, replaced
 
 __all__ = ["Redactor", "secret_names"]
 
@@ -26,16 +28,27 @@ _ROUNDS: Final = 8
 """until nothing is found any more; one is nearly always enough"""
 _KINDS: Final = " ".join(
     mark(name)
-    for name in (*(rule.name for rule in typed.RULES), "private-key", "password", "high-entropy", *assigned.NEEDS)
+    for name in (
+        *(rule.name for rule in typed.RULES),
+        "private-key",
+        "password",
+        "high-entropy",
+        "thinking",
+        *assigned.NEEDS,
+    )
 )
-_UNTOUCHED: Final = re.compile(
-    r"(?i)(?:^|_|-)(?:id|ids|uuid|uuids|signature|sha|sha\d{1,3}|hash|digest|checksum|integrity|etag|fingerprint|cursor"
-    r"|rev|commit)$|^encrypted_content$|^media_type$|^mime_?type$|^b64_json$|^image_url$|^ordinal$|^timestamp$"
+_UNTOUCHED: Final = re.compile(r"(?i)(?:^|_|-)signature$|^encrypted_content$|^b64_json$|^thoughtsignature$")
+_IDENTIFIER: Final = re.compile(
+    r"(?i)(?:^|_|-)(?:id|ids|uuid|uuids|sha|sha\d{1,3}|hash|digest|checksum|integrity|etag|fingerprint|cursor"
+    r"|rev|commit)$|^media_type$|^mime_?type$|^image_url$|^ordinal$|^timestamp$"
 )
-_UNTOUCHED_CAMEL: Final = re.compile(r"(?:Id|Ids|ID|Uuid|UUID|Signature|Hash|Digest|Sha|Etag|Cursor)$")
+_IDENTIFIER_CAMEL: Final = re.compile(r"(?:Id|Ids|ID|Uuid|UUID|Hash|Digest|Sha|Etag|Cursor)$")
+_MARK: Final = re.compile(re.escape(OPENING) + r"([^\]]*)\]")
 _BINARY: Final = frozenset({"media_type", "mime_type", "mimeType", "mediaType"})
 _BETWEEN: Final = "\0\n"
 """no pattern reaches from one text into the next: neither space alone nor anything but space matches both"""
+_UNSIGNED: Final = {"type": "text", "text": mark("thinking")}
+"""instead of thinking that held a secret"""
 _CAN_MATTER: Final = 4
 """texts shorter than this hide nothing"""
 
@@ -68,12 +81,21 @@ class Redactor:
         together = _BETWEEN.join(texts)
         if not named and self._once(together) is together:
             return value
-        return _rebuilt(value, self.text, self._key)
+        return _rebuilt(value, self.text, self._strict)
 
-    def _key(self, key: str) -> str:
-        key = self._exact.without(key)
-        rules = typed.applying(key.lower(), key)
-        return replaced(key, typed.spans(key, rules))
+    @property
+    def signs(self) -> frozenset[str]:
+        """One of these stands in every name in which `secret_in` finds something."""
+        return self._exact.values | {need for rule in typed.RULES if not rule.any_case for need in rule.needs}
+
+    def secret_in(self, name: str) -> str | None:
+        """The kind of secret that a name holds beyond doubt: a known value, or a token that shows its type."""
+        found = _MARK.search(self._strict(name)) if OPENING not in name else None
+        return found[1] if found is not None else None
+
+    def _strict(self, text: str) -> str:
+        text = self._exact.without(text)
+        return replaced(text, typed.spans(text, typed.applying("", text)))
 
     def _once(self, text: str) -> str:
         if len(text) < _CAN_MATTER:
@@ -93,13 +115,19 @@ class Redactor:
 
 
 @lru_cache(maxsize=2048)
-def _is_untouched(key: str) -> bool:
-    return _UNTOUCHED.search(key) is not None or _UNTOUCHED_CAMEL.search(key) is not None
+def _care(key: str) -> Literal["text", "identifier", "untouched"]:
+    """How a member of this name may be redacted."""
+    if _UNTOUCHED.search(key) is not None:
+        return "untouched"
+    is_identifier = _IDENTIFIER.search(key) is not None or _IDENTIFIER_CAMEL.search(key) is not None
+    return "identifier" if is_identifier else "text"
 
 
 def _is_binary(item: dict[str, Any]) -> bool:
     """An image or a document in base64, or thinking that the provider has encrypted: its `data` is not text."""
-    return not _BINARY.isdisjoint(item) or item.get("type") in ("base64", "redacted_thinking", "image", "input_audio")
+    if item.get("type") in ("base64", "redacted_thinking", "image", "input_audio"):
+        return True
+    return any(not str(item[name]).startswith("text/") for name in _BINARY if name in item)
 
 
 def _is_signed(item: dict[str, Any]) -> bool:
@@ -113,15 +141,13 @@ def _gather(value: Any, texts: list[str]) -> bool:
     while stack:
         item = stack.pop()
         if type(item) is dict:
-            if "signature" in item and _is_signed(item):
-                continue
             binary = "data" in item and _is_binary(item)
             for key, inner in item.items():
                 if len(key) >= MIN_CHARS:
                     texts.append(key)
                 kind = type(inner)
                 if kind is str:
-                    if not _is_untouched(key) and not (binary and key == "data"):
+                    if _care(key) != "untouched" and not (binary and key == "data"):
                         texts.append(inner)
                         named = named or assigned.kind_of_key(key) is not None
                 elif kind is dict or kind is list or kind is tuple:
@@ -144,14 +170,13 @@ def _rebuilt(value: Any, text: Callable[[str], str], key_text: Callable[[str], s
     while stack:
         item = stack.pop()
         order.append(item)
-        if type(item) is not dict:
-            stack.extend(inner for inner in item if type(inner) in (dict, list, tuple))
-        elif not _is_signed(item):
-            stack.extend(inner for inner in item.values() if type(inner) in (dict, list, tuple))
+        within = item.values() if type(item) is dict else item
+        stack.extend(inner for inner in within if type(inner) in (dict, list, tuple))
     done: dict[int, Any] = {}
     for item in reversed(order):
         if type(item) is dict:
-            done[id(item)] = item if _is_signed(item) else _dict(item, done, text, key_text)
+            after = _dict(item, done, text, key_text)
+            done[id(item)] = dict(_UNSIGNED) if after is not item and _is_signed(item) else after
         else:
             done[id(item)] = _list(item, done, text)
     return done[id(value)]
@@ -166,7 +191,10 @@ def _dict(
     for key, inner in item.items():
         new_key, new = key_text(key), inner
         if type(inner) is str:
-            if not _is_untouched(key) and not (binary and key == "data"):
+            care = _care(key)
+            if care == "identifier":
+                new = key_text(inner)
+            elif care == "text" and not (binary and key == "data"):
                 kind = assigned.kind_of_key(key)
                 new = mark(kind) if kind is not None and assigned.is_member_secret(kind, inner) else text(inner)
                 if kind is not None and new != inner:

@@ -6,7 +6,7 @@ their values come from the environment of whoever starts it, and are never store
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import msgspec
@@ -46,13 +46,20 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
         ]
 
 
-def execution_of(identity: Identity, head: Head, *, prompt: str | None = None, restore: bool = False) -> Execution:
-    """From a session's record."""
+def execution_of(
+    identity: Identity,
+    head: Head,
+    *,
+    command: Sequence[str] | None = None,
+    prompt: str | None = None,
+    restore: bool = False,
+) -> Execution:
+    """From a session's record; `command`: with the secrets that the record does not hold."""
     return Execution(
         session=identity.id,
         name=identity.name or identity.id[:8],
         agent=identity.agent or "command",
-        command=tuple(identity.command or ()),
+        command=tuple(command if command is not None else identity.command or ()),
         directory=identity.directory or "",
         runtime=identity.runtime or "process",
         handle=head.handle or identity.id[:8],

@@ -69,6 +69,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """variables that every start of it sets, whoever starts it, wherever"""
     spawned_by: str | None = None
     """the session whose program started the program that began this one; a fork's origin is `parent`"""
+    unrecorded: list[str] = []
+    """kinds of secrets that its command line held and this record does not: without them it cannot be started again"""
+    redact: bool = False
+    """is the program's own data redacted too before it is written?"""
     place: Place | None = None
     """where it stands in line; the head repeats it, and is what counts"""
     stop_attempt: int | None = None

@@ -13,7 +13,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -329,8 +329,9 @@ class AgentAdapter(Protocol):
         """Make the native session of this id from these lines, whole or not at all, durable. The id must be new."""
         ...
 
-    def keep(self, path: Path, copy: Path) -> None:
-        """Copy a transcript aside, byte for byte, durable, for the user alone; nothing where that copy is there."""
+    def keep(self, path: Path, copy: Path, clean: Callable[[str], str]) -> None:
+        """Copy a transcript aside, every line passed through `clean`, durable, for the user alone; nothing where that
+        copy is there."""
         ...
 
     def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
@@ -340,6 +341,11 @@ class AgentAdapter(Protocol):
 
 class Agents(Protocol):
     """All adapters."""
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of coding agents, without asking for their adapters."""
+        ...
 
     def named(self, name: str) -> AgentAdapter:
         """The adapter of this name; the one for any command where there is none."""

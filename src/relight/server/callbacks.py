@@ -20,7 +20,8 @@ from typing import Any, Final
 import msgspec
 
 from relight.engine.library import Relight
-from relight.errors import Corrupt, NotFound, RelightError
+from relight.errors import Corrupt, NotFound, RelightError, UsageError
+from relight.machine import redactor
 from relight.model.policy import Retry
 from relight.ports.clock import Clock
 from relight.server.logs import LOG
@@ -53,7 +54,10 @@ class Callbacks:
         """how many were added, and the store's state, when all of it had been looked at"""
 
     def check(self, url: str) -> None:
-        """UsageError for an address that would never be called."""
+        """UsageError for an address that would never be called, or that holds a secret: it is written down."""
+        if redactor().text(url) != url:
+            hints = ["let the receiver check Relight-Signature: every delivery is signed with the server's own key"]
+            raise UsageError("the address of a callback holds a secret, and is kept until it was called", hints=hints)
         checked(url, self._settings.callback_allow)
 
     def add(self, session: str, url: str, *, after_seq: int) -> None:
@@ -134,7 +138,7 @@ class Callbacks:
         self._state.rows(
             "INSERT INTO deliveries (session, url, body, tries, next_us, made_us, state)"
             " VALUES (?, ?, ?, 0, ?, ?, 'due')",
-            (session, url, msgspec.json.encode(payload), now, now),
+            (session, url, msgspec.json.encode(redactor().value(payload)), now, now),
         )
 
     # -- telling ------------------------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""The server's log: one line a request or event, as text or as JSON with session and seq for machines."""
+"""The server's log: one line a request or event, as text or as JSON with session and seq for machines.
+
+Every line is redacted when it is put together, whoever wrote it.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import logging
 import sys
 from datetime import UTC, datetime
 from typing import Final, Literal
+
+from relight.machine import redactor
 
 LOG: Final = logging.getLogger("relight.server")
 _OWN: Final = frozenset({*vars(logging.makeLogRecord({})), "message", "asctime", "taskName", "color_message"})
@@ -26,7 +31,7 @@ class JsonLines(logging.Formatter):
         }
         if record.exc_info:
             said["traceback"] = self.formatException(record.exc_info)
-        return json.dumps(said, default=str, ensure_ascii=True)
+        return json.dumps(redactor().value(_as_texts(said)), default=str, ensure_ascii=True)
 
 
 class PlainLines(logging.Formatter):
@@ -37,7 +42,12 @@ class PlainLines(logging.Formatter):
         at = datetime.fromtimestamp(record.created, UTC).strftime("%H:%M:%S")
         beside = " ".join(f"{key}={_shown(value)}" for key, value in _beside(record).items())
         line = f"{at} {record.levelname.lower():<7} {_shown(record.getMessage())} {beside}".rstrip()
-        return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+        return redactor().text(f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line)
+
+
+def _as_texts(said: dict[str, object]) -> dict[str, object]:
+    """What is neither a number nor nothing is text: an error or a path may hold a secret too."""
+    return {key: value if isinstance(value, int | float | None) else str(value) for key, value in said.items()}
 
 
 def _beside(record: logging.LogRecord) -> dict[str, object]:

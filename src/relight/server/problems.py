@@ -13,6 +13,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from relight.errors import Corrupt, NotFound, RelightError, UsageError
+from relight.machine import redactor
 from relight.refusals import Unauthorised
 from relight.server.doors import spoken, told, without_flags
 from relight.server.logs import LOG
@@ -54,6 +55,14 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     terminal: tuple[str, ...] = ()
     """all hints as the command line has them, for a person at a page"""
     more: Mapping[str, Any] = {}
+
+    def __post_init__(self) -> None:
+        """Whatever it says, it says without secrets: an error may repeat what was sent, or what a program printed."""
+        clean = redactor().value
+        for name in ("detail", "evidence", "hints", "more"):
+            said = getattr(self, name)
+            if said and (after := clean(said)) is not said:
+                msgspec.structs.force_setattr(self, name, tuple(after) if type(said) is tuple else after)
 
     @property
     def title(self) -> str:

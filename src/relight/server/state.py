@@ -22,6 +22,7 @@ import apsw
 
 from relight import owned
 from relight.errors import StoreUnavailable
+from relight.machine import redactor
 
 FILE: Final = "server.db"
 _BUSY_MS: Final = 10_000
@@ -89,7 +90,9 @@ class ServerState:
         self._lock = threading.RLock()
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Read, or write one statement."""
+        """Read, or write one statement. A text is written without secrets: callers, reasons and answers of others."""
+        if not statement.startswith("SELECT"):
+            values = [redactor().text(value) if type(value) is str else value for value in values]
         with self._lock:
             try:
                 return list(self._connection.execute(statement, values))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -150,8 +150,8 @@ class ClaudeCode:
         jsonl.create(path, making.moved(lines, native_id, str(Path(surroundings.directory).resolve())))
         return path
 
-    def keep(self, path: Path, copy: Path) -> None:
-        jsonl.keep(path, copy)
+    def keep(self, path: Path, copy: Path, clean: Callable[[str], str]) -> None:
+        jsonl.keep(path, copy, clean)
 
     def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
         jsonl.append(path, lines, offset=offset)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -163,8 +163,8 @@ class Codex:
         jsonl.create(path, making.moved(lines, native_id, directory, providers=providers, at_us=at_us))
         return path
 
-    def keep(self, path: Path, copy: Path) -> None:
-        jsonl.keep(path, copy)
+    def keep(self, path: Path, copy: Path, clean: Callable[[str], str]) -> None:
+        jsonl.keep(path, copy, clean)
 
     def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
         jsonl.append(path, lines, offset=offset)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -122,14 +122,17 @@ def append(path: Path, lines: Sequence[dict[str, Any]], *, offset: int) -> None:
         os.fsync(descriptor)
 
 
-def keep(path: Path, copy: Path) -> None:
-    """A copy of the whole file under another name, durable, once."""
+def keep(path: Path, copy: Path, clean: Callable[[str], str]) -> None:
+    """A copy of the whole file under another name, durable, once; cleaned line by line."""
     if copy.exists():
         return
     owned.make(copy.parent)
     partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE), "wb") as file:
-        file.write(path.read_bytes())
+        with path.open("rb") as lines:
+            for line in lines:
+                text = clean(line.decode("utf-8", "surrogateescape"))
+                file.write(text.encode("utf-8", "surrogateescape"))
         file.flush()
         os.fsync(file.fileno())
     partial.rename(copy)

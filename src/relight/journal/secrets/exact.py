@@ -56,6 +56,11 @@ class ExactValues:
                         forms.setdefault(form, name)
         self._forms = tuple(sorted(forms.items(), key=lambda one: (-len(one[0]), one[0])))
 
+    @property
+    def values(self) -> frozenset[str]:
+        """Every form that is looked for."""
+        return frozenset(form for form, _ in self._forms)
+
     def without(self, text: str) -> str:
         """The text with every one of them replaced; the same object where there is none."""
         for form, name in self._forms:

@@ -16,6 +16,7 @@ from relight.errors import Refused
 from relight.model.snapshot import SkipReason
 from relight.workspaces.tree.beneath import DEPTH_MOST, open_directory
 from relight.workspaces.tree.capture import skip
+from relight.workspaces.tree.hidden import is_hidden, without_secrets
 from relight.workspaces.tree.ignore import Include, Rules
 from relight.workspaces.tree.looking import IGNORE_FILES, TELLING, Draft, Look, Run
 from relight.workspaces.tree.memory import Memory
@@ -88,7 +89,7 @@ class Finder:
             if error:
                 self._unscanned(run, path, error)
             else:
-                self._look_into(run, by_path[path], block)
+                self._look_into(run, by_path[path], without_secrets(block))
 
     def _node(self, run: Run, path: bytes) -> Node:
         return run.new_nodes.get(path) or self.memory.nodes[path]
@@ -123,7 +124,8 @@ class Finder:
             node = self.memory.nodes.get(path)
             if node is None or path in hints.lost:
                 continue
-            if len(names) > NAMES_MOST or names & TELLING or any(name.endswith(b".seg") for name in names):
+            is_telling = names & TELLING or any(name.endswith(b".seg") or is_hidden(name) for name in names)
+            if len(names) > NAMES_MOST or is_telling:
                 whole.append(path)
             else:
                 self._look_at_names(run, node, names | node.again)

@@ -12,7 +12,10 @@ import re
 from collections.abc import Callable, Iterable
 from typing import Final, Literal, NamedTuple
 
+from relight.journal.secrets.spans import OPENING
+
 Verdict = Literal["ignored", "secret"] | None
+_HIDDEN: Final = OPENING.encode()
 
 LINES_MOST: Final = 10_000
 """lines of one ignore file that are read"""
@@ -249,6 +252,8 @@ class Rules:
         self.only_included = only_included
 
     def verdict(self, path: bytes, name: bytes, is_dir: bool) -> Verdict:
+        if name.startswith(_HIDDEN):
+            return "secret"  # its real name holds one, and nobody could open it by this
         if self.include.holds(path, name, is_dir):
             return None
         if self.only_included:

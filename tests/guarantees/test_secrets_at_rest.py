@@ -1,0 +1,341 @@
+"""Secrets do not rest in clear: canaries are given in every place there is, and then every byte is searched.
+
+A program's own data is kept as it is, unless it asks for redaction; everything about it never holds a secret.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Literal, get_args, get_origin
+
+import msgspec
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+import relight
+from relight.errors import RelightError, UsageError, Waiting
+from relight.journal.recorded import DECLARED
+from relight.server import tracing
+from relight.server.logs import LOG, JsonLines, PlainLines
+from relight.stores.postgres.migrate import TABLES
+from tests.calls import call
+from tests.cli.shell import Shell, eventually
+from tests.docs.pages import ROOT
+from tests.figures import Figure
+from tests.server.desk import Desk
+from tests.stores.postgres_server import running
+from tests.stores.redis_server import RedisServer, redis_program
+
+PLAIN = {"Asked", "Parent", "RunPolicy", "Place", "Lease", "Usage", "Owner", "Instant", "Entry"}
+"""values of ours that hold ids, numbers and words of ours alone"""
+
+
+class Canaries:
+    """Made-up tokens, one a place; none of them ever opened anything."""
+
+    def __init__(self) -> None:
+        self.places: dict[str, str] = {}
+
+    def __call__(self, place: str) -> str:
+        made = f"ghp_{len(self.places):03}" + "a1B2c3D4" * 4 + "x"
+        self.places[made] = place
+        return made
+
+    def found_in(self, *seen: bytes | str) -> list[str]:
+        data = b"\0".join(one.encode("utf-8", "surrogatepass") if isinstance(one, str) else one for one in seen)
+        return [place for value, place in self.places.items() if value.encode() in data]
+
+
+@pytest.fixture
+def canary() -> Canaries:
+    return Canaries()
+
+
+def files_in(directory: Path) -> Iterator[bytes]:
+    for path in sorted(directory.rglob("*")):
+        yield str(path.relative_to(directory)).encode()
+        if path.is_file():
+            yield path.read_bytes()
+
+
+def readable(rl: relight.Relight) -> Iterator[str]:
+    """Everything as the library gives it back: bodies are compressed on disk."""
+    for info in rl.sessions():
+        yield repr(info)
+        yield repr(list(rl.steps(info.id)))
+        yield repr(rl.load(info.id))
+        yield repr(list(rl.checkpoints(info.id)))
+
+
+def refused(do: Callable[[], Any]) -> None:
+    with pytest.raises(UsageError, match="holds a secret"):
+        do()
+
+
+def tell_all_about(rl: relight.Relight, canary: Canaries) -> None:
+    """Every place in which something is said about a session."""
+    labels = {"k": canary("label"), canary("label's name"): "x"}
+    about: dict[str, Any] = {"task": canary("task"), "agent": canary("agent"), "model": canary("model")}
+    with rl.session("s", **about, labels=labels, metadata={"note": [canary("metadata")]}) as s:
+        s.append({"role": "user", "content": "x"})
+        refused(lambda: s.checkpoint(canary("checkpoint")[:60]))
+        s.fail(f"bad {canary('reason')}")
+    refused(lambda: rl.session(canary("name")))
+    refused(lambda: rl.session("keyed", key=canary("key")))
+    refused(lambda: rl.label("s@1", canary("label given later")))
+    with pytest.raises(RuntimeError), rl.session("dies") as s:
+        s.append({"role": "user", "content": "x"})
+        raise RuntimeError(f"no {canary('exception')}")
+    question = f"may I use {canary('question')}?"
+    for answer in (None, "yes"):
+        with rl.session("asks") as s:
+            if answer is None:
+                with pytest.raises(Waiting):
+                    s.wait(question)
+            else:
+                assert s.wait(question) == answer, "the answer to a question that was redacted is found"
+        rl.send("asks", "yes") if answer is None else None
+    rl.send("dies", f"go on with {canary('prompt')}")
+    rl.clear("s", why=canary("why"), who=canary("who"), forget_native=True)
+
+
+def tell_all_data(s: relight.Session, canary: Canaries) -> None:
+    """Every place in which the program's own data stands."""
+    s.append({"role": "user", "content": f"key {canary('message')}", "request_id": canary("identifier")})
+    thinking = {"type": "thinking", "thinking": canary("signed thinking"), "signature": "abc"}
+    s.append({"role": "assistant", "content": [thinking, {"type": "text", "text": canary("block")}]})
+    s.append(call("c1", "sh", json.dumps({"command": f"echo {canary('arguments')}"})))
+    s.append({"role": "tool", "tool_call_id": "c1", "content": canary("result")})
+    s.state["a"] = {"deep": [canary("state")]}
+    s.state[canary("state's key")] = 1
+    s.once("k", lambda: canary("once"))
+    s.partial({"so far": canary("partial result")})
+    s.complete({"done": canary("final result")})
+
+
+def test_what_is_said_about_a_session_is_in_no_byte_of_its_store(
+    tmp_path: Path, canary: Canaries, figure: Figure
+) -> None:
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    with relight.open(kept / "r.db") as rl:
+        tell_all_about(rl, canary)
+        assert canary.found_in(*readable(rl), *files_in(kept)) == []
+        rl.export_bundle("s", kept / "s.relight")
+        documents = [json.dumps(document) for _, document in rl.export("s")]
+    assert canary.found_in(*documents, *files_in(kept)) == []
+    figure("G26", f"canaries in {len(canary.places)} places of what is recorded about a session: in no byte on disk")
+
+
+def test_a_programs_own_data_is_kept_as_it_is_unless_it_asks(tmp_path: Path, canary: Canaries) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        with rl.session("s") as s:
+            tell_all_data(s, canary)
+        found = canary.found_in(*readable(rl))
+        assert found == list(canary.places.values()), "the model and the program are given it again"
+        assert canary.found_in(*(json.dumps(document) for _, document in rl.export("s"))) == []
+        assert canary.found_in(*(json.dumps(one) for _, one in rl.export("s", redact=False))) == found
+
+
+@pytest.mark.parametrize("how", ["session", "environment"])
+def test_with_redaction_a_programs_data_is_in_no_byte_either(
+    tmp_path: Path, canary: Canaries, how: str, monkeypatch: pytest.MonkeyPatch, figure: Figure
+) -> None:
+    work, kept = tmp_path / "work", tmp_path / "kept"
+    work.mkdir()
+    kept.mkdir()
+    if how == "environment":
+        monkeypatch.setenv("RELIGHT_REDACT", "all")
+    with relight.open(kept / "r.db") as rl:
+        (work / f"{canary('file name')}.txt").write_text("x")
+        (work / canary("directory")).mkdir()
+        with rl.session("s", workspace=work, redact=True if how == "session" else None) as s:
+            tell_all_data(s, canary)
+        assert canary.found_in(*readable(rl), *files_in(kept)) == []
+        left_out = rl.restore("s", dry_run=True).plans["main"].left_out
+        assert [one.reason for one in left_out] == ["secret", "secret"], "left out, and said so"
+    figure("G26", f"with redaction, canaries in {len(canary.places)} places of a program's data: in no byte on disk")
+
+
+def test_redaction_holds_for_good_once_it_was_asked_for(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        with rl.session("s") as s:
+            s.append({"role": "user", "content": "ghp_" + "a1B2" * 9})
+        with rl.session("s", redact=True) as s:
+            s.append({"role": "user", "content": "ghp_" + "a1B2" * 9})
+        with rl.session("s") as s:
+            s.append({"role": "user", "content": "ghp_" + "a1B2" * 9})
+        said = [one["content"] for one in rl.load("s").messages]
+        assert said == ["ghp_" + "a1B2" * 9, "[redacted:github-token]", "[redacted:github-token]"]
+        with pytest.raises(UsageError, match="redact"):
+            rl.session("s", redact=False)
+
+
+def test_a_restarted_loop_knows_its_prompt_although_it_was_redacted(tmp_path: Path, canary: Canaries) -> None:
+    prompt = f"use {canary('prompt')}"
+    with relight.open(tmp_path / "r.db") as rl:
+        for _ in range(2):
+            with rl.session("s", redact=True) as s:
+                relight.loop(s, model=lambda messages: {"role": "assistant", "content": "done"}, prompt=prompt)
+        assert len(rl.load("s").messages) == 2
+        assert canary.found_in(*readable(rl)) == []
+
+
+def test_the_rows_of_a_server_hold_none_of_it(canary: Canaries, program: Callable[[str], str]) -> None:
+    with running() as server:
+        url = server.database()
+        with relight.open(url) as rl:
+            tell_all_about(rl, canary)
+        database = url.rpartition("/")[2].partition("?")[0]
+        rows = [repr(server.execute(f"SELECT * FROM {table}", database=database)) for table in TABLES]
+    assert len("".join(rows)) > 5000
+    assert canary.found_in(*rows) == []
+    redis = RedisServer(redis_program(program), {"appendonly": "yes"})
+    try:
+        with relight.open(redis.url) as rl:
+            tell_all_about(rl, canary)
+        at_rest = redis.bytes_at_rest()
+    finally:
+        redis.stop()
+    assert len(at_rest) > 5000
+    assert canary.found_in(at_rest) == []
+
+
+def test_a_server_says_and_keeps_none_of_it(
+    tmp_path: Path, canary: Canaries, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    spans = InMemorySpanExporter()
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(spans))
+    monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("relight"))
+    kept = tmp_path / "kept"
+    kept.mkdir()
+    desk = Desk(kept / "r.db")
+    try:
+        client = desk.client()
+        with desk.rl.session("s", task="ok") as s:
+            s.append({"role": "user", "content": "x"})
+        answers = [
+            client.post("/api/sessions/s/archive", json={"why": canary("audit entry")}),
+            client.post("/api/sessions", json={"command": ["true", canary("command")], "name": "c"}),
+            client.post("/api/sessions", json={"command": ["true"], "callback": {"url": f"https://a.example/{canary('callback')}"}}),
+            client.get(f"/api/sessions/{canary('ref')}"),
+            client.get(f"/api/sessions?search={canary('query')}"),
+            client.get(f"/sessions/{canary('page')}", headers={"Accept": "text/html"}),
+            client.post(f"/api/sessions/{canary('ref of a change')}/archive", json={}),
+        ]  # fmt: skip
+        shown = [one.text for one in answers]
+        shown += [client.get(path).text for path in ("/", "/sessions/s", "/operations", "/metrics", "/api/sessions")]
+        with caplog.at_level(logging.DEBUG, LOG.name):
+            LOG.error("odd", extra={"said": canary("log"), "error": ValueError(canary("logged error"))})
+        lines = [form.format(record) for record in caplog.records for form in (JsonLines(), PlainLines())]
+        with pytest.raises(ValueError, match="ghp_"), tracing.span("odd", {"what": canary("attribute")}) as span:
+            span.set("more", canary("later attribute"))
+            raise ValueError(canary("error in a span"))
+        told = [one.to_json() for one in spans.get_finished_spans()]
+        assert len(told) > len(answers)
+        assert canary.found_in(*shown, *lines, *told, *readable(desk.rl), *files_in(kept)) == []
+    finally:
+        desk.close()
+
+
+def test_what_a_program_prints_and_is_called_with_is_in_no_file(tmp_path: Path, canary: Canaries) -> None:
+    kept, work = tmp_path / "kept", tmp_path / "work"
+    for one in (kept, work):
+        one.mkdir()
+    shell = Shell(kept / "r.db", work)
+    (work / "said").write_text(canary("output"))
+    (work / "say.sh").write_text('cat said; cat said >&2; test -n "$1" && echo got $(printf %s "$1" | wc -c); exit 3\n')
+    done = shell.run("run", "--name", "front", "--retries", "0", "--", "sh", "say.sh", canary("command line"))
+    assert done.returncode == 3 and "got 40" in done.stdout, "it was started with all of it"
+    assert "not recorded" in done.stderr
+    begun = shell.run("run", "--name", "back", "--detach", "--retries", "0", "--", "sh", "say.sh", canary("detached"))
+    assert begun.returncode == 0, begun.stderr
+    eventually(lambda: shell.json("show", "back")["status"] == "failed", what="its end")
+    logs = [path for path in kept.rglob("supervisor.log") if b"got 40" in path.read_bytes()]
+    assert logs and b"[redacted:github-token]" in logs[0].read_bytes()
+    again = shell.run("resume", "front", "--yes")
+    assert again.returncode == 4 and "github-token" in again.stderr and "--secret" in again.stderr
+    shell.run("export", "front", str(kept / "front.relight"))
+    shell.run("export", "front", str(kept / "front"), "--json")
+    assert canary.found_in(*files_in(kept), shell.run("show", "front", "--json").stdout) == []
+
+
+def test_a_command_line_with_a_variables_value_starts_again_with_its_value(tmp_path: Path) -> None:
+    shell = Shell(tmp_path / "r.db", tmp_path)
+    secret = {"SHOP_API_KEY": "s3cr3t-VALUE-7788990011"}
+    words = ("--", "sh", "-c", 'echo "is $1"; exit 3', "sh", f"--key={secret['SHOP_API_KEY']}")
+    first = shell.run("run", "--name", "shop", "--retries", "0", *words, **secret)
+    assert "is --key=s3cr3t-VALUE" in first.stdout and first.returncode == 3
+    assert shell.json("show", "shop", "--verbose")["command"][-1] == "--key=[redacted:SHOP_API_KEY]"
+    again = shell.run("resume", "shop", "--yes", **secret)
+    assert "is --key=s3cr3t-VALUE" in again.stdout
+    without = shell.run("resume", "shop", "--yes")
+    assert without.returncode == 4 and "SHOP_API_KEY" in without.stderr, "named before anything starts"
+
+
+def test_a_worker_is_not_given_a_command_that_its_record_cannot_hold(tmp_path: Path, canary: Canaries) -> None:
+    shell = Shell(tmp_path / "r.db", tmp_path)
+    refused = shell.run("run", "--queue", "default", "--", "true", canary("command line"))
+    assert refused.returncode == 2 and "nothing was put in line" in refused.stderr
+    assert canary.found_in(*files_in(tmp_path)) == []
+
+
+# -- that nothing can be forgotten ------------------------------------------------------------------------------------
+
+
+def test_every_field_that_is_stored_is_declared() -> None:
+    unknown: set[str] = set()
+    for kind, declared in DECLARED.items():
+        fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
+        texts = {name for name, inner in fields.items() if _can_hold_text(inner)}
+        assert texts <= set(declared) <= set(fields), f"{kind.__name__}: declare each field in journal/recorded.py"
+        for name, inner in fields.items():
+            for struct in _structs_in(inner):
+                if declared.get(name) == "inside":
+                    assert struct in DECLARED, f"{kind.__name__}.{name}"
+                elif struct not in DECLARED and struct.__name__ not in PLAIN:
+                    unknown.add(struct.__name__)
+    assert not unknown
+
+
+def _can_hold_text(kind: Any) -> bool:
+    if get_origin(kind) is Literal:
+        return False  # words of ours
+    parts = get_args(kind)
+    return any(map(_can_hold_text, parts)) if parts else kind not in (int, float, bool, bytes, type(None), ...)
+
+
+def _structs_in(kind: Any) -> Iterator[type[msgspec.Struct]]:
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        yield kind
+    for inner in get_args(kind):
+        yield from _structs_in(inner)
+
+
+def test_changes_are_encoded_only_where_they_were_redacted() -> None:
+    callers = {
+        path.relative_to(ROOT / "src/relight").as_posix()
+        for path in (ROOT / "src/relight").rglob("*.py")
+        if re.search(r"\bencode_changes\(", path.read_text()) and "testing" not in path.parts
+    }
+    redacting = {"engine/recorder.py", "engine/working.py", "engine/ledger.py", "engine/bundling.py"}
+    assert callers == redacting | {"journal/codec.py"}, "whoever encodes changes redacts them first"
+
+
+def test_the_names_of_coding_agents_are_those_of_their_adapters(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl:
+        agents = rl._context.agents
+        assert agents.names == {one.name for one in agents.known()}
+
+
+def test_an_error_of_a_refused_name_does_not_repeat_it(tmp_path: Path) -> None:
+    with relight.open(tmp_path / "r.db") as rl, pytest.raises(RelightError) as error:
+        rl.session("ghp_" + "a1B2" * 9)
+    assert "a1B2" not in str(error.value)
