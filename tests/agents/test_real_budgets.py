@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
 
-from tests.agents.stand import KINDS, TASK, Stand, append, lines, stand
+from tests.agents.stand import KINDS, SECONDS, TASK, Stand, append, lines, stand
+from tests.cli.shell import eventually
 
 pytestmark = pytest.mark.agents
 DONE = {"text": "all done"}
@@ -72,3 +74,22 @@ def test_the_agents_own_figure_is_what_counts(tmp_path: Path) -> None:
         second = s.info().cost
         assert first is not None and second is not None and second > first
         assert second == pytest.approx(4e-6 * s.info().usage.input_tokens + 20e-6 * s.info().usage.output_tokens)
+
+
+@pytest.mark.crash
+@pytest.mark.parametrize("kind", KINDS)
+def test_time_counts_over_all_attempts_and_nothing_of_it_works_on(kind: str, tmp_path: Path) -> None:
+    with stand(kind, tmp_path, [append("one", "sleep 61"), DONE]) as s:
+        child = s.begin("--time-limit", "6")
+        eventually(lambda: lines(s.work) == ["one"], seconds=SECONDS, what="the tool running")
+        s.strike("both", child)
+        worked = s.info().worked_seconds
+        began = time.monotonic()
+        done = s.relight("resume", "job", "--yes")
+        assert (s.info().status, done.returncode) == ("halted", HALTED) or s.info().status == "completed"
+        assert time.monotonic() - began < 6 - worked + 10
+    with stand(kind, tmp_path / "again", [append("one", "sleep 62"), DONE]) as s:
+        done = s.relight(*s.words("--time-limit", "4"))
+        assert (s.info().status, done.returncode) == ("halted", HALTED), done.stderr
+        assert "time limit reached" in (s.info().reason or "")
+        assert not s.marked(), "what its tool had started works on"

@@ -15,7 +15,7 @@ import pytest
 
 from relight.errors import AgentFailed, Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Exit
-from relight.processes import ancestors, children_of_ours, is_zombie, start_of
+from relight.processes import ancestors, children_of, children_of_ours, is_zombie, start_of
 from relight.runtimes.process import ProcessRuntime, output
 from relight.runtimes.process.adopted import ADOPTED
 from relight.runtimes.process.child import ProcessChild
@@ -190,3 +190,26 @@ def test_a_plain_process_cannot_be_typed_to_and_says_what_can() -> None:
     with pytest.raises(Refused) as told:
         ProcessRuntime().deliver("", "hello")
     assert "--runtime tmux" in told.value.hints[0] and "relight resume" in told.value.hints[1]
+
+
+def test_a_service_that_sessions_share_is_nobodys_orphan_and_neither_is_what_it_runs(tmp_path: Path) -> None:
+    session = secrets.token_hex(16)
+    (tmp_path / "app-server").write_text(
+        "import os, subprocess, sys, time\n"
+        "subprocess.Popen(['sleep', '60'], start_new_session=True)\n"
+        "open('ready', 'w').close()\n"
+        "time.sleep(60)\n"
+    )
+    served = {**os.environ, SESSION_VARIABLE: session}
+    words = ["codex", "app-server", "--listen", "unix://"]
+    shared = subprocess.Popen(words, executable=sys.executable, cwd=tmp_path, env=served, start_new_session=True)
+    plain = subprocess.Popen(["sleep", "60"], env=served, start_new_session=True)
+    try:
+        until((tmp_path / "ready").exists, "the service runs")
+        assert ProcessRuntime().orphans(session) == [plain.pid]
+    finally:
+        for child in children_of(shared.pid):
+            os.kill(child, signal.SIGKILL)
+        for process in (shared, plain):
+            process.kill()
+            process.wait()

@@ -428,6 +428,7 @@ class Supervision:
 
     def _halt(self, limit: Reached) -> None:
         """Its program was ended at a limit. Its own verdict on its work stands; that it was interrupted is none."""
+        self._end_leftovers()
         head = self._head()
         if head.attempt > self._number or head.status in ("completed", "halted"):
             return
@@ -435,6 +436,11 @@ class Supervision:
             self._claim()
         self._show_working()
         self._write(limit.change)
+
+    def _end_leftovers(self) -> None:
+        """What its program had started does not work on beyond a limit either."""
+        runtime = self._context.runtime()
+        runtime.end(runtime.orphans(self._session), seconds=_LIMIT_SECONDS)
 
     def _judge_plain(self, exit: Exit, stderr: list[str]) -> bool:
         self._show_working()

@@ -346,6 +346,7 @@ class AgentSupervision(Supervision):
     def _judged(self, life: Life, exit: Exit, history: History) -> Move:
         """What its end means, and what follows."""
         if isinstance(life.halted, Reached):
+            self._end_leftovers()
             return Move(change=life.halted.change)
         if life.halted is not None:
             return Move(change=StatusChange(status="halted", reason=life.halted))
