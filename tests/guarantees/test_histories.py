@@ -107,12 +107,12 @@ def test_no_key_takes_effect_twice_and_nothing_that_ran_is_forgotten_in_any_hist
 
 @pytest.mark.guarantee("G10")
 def test_no_key_takes_effect_twice_where_the_process_of_a_history_is_killed(
-    tmp_path: Path, nursery: Nursery, sample: Callable[..., int], figure: Figure
+    memory_path: Path, nursery: Nursery, sample: Callable[..., int], figure: Figure
 ) -> None:
     rng, killed, effects = Random(7), 0, 0
     histories = sample(1, proof=100, teeth=2)
     for number in range(histories):
-        store, taken = tmp_path / f"{number}.db", tmp_path / f"{number}.txt"
+        store, taken = memory_path / f"{number}.db", memory_path / f"{number}.txt"
         for life in range(4):
             fault = f"{rng.choice(POINTS)}:{rng.randint(2, 40)}:kill"
             child = nursery.run("historian", fault, store=store, seed=f"{number}/{life}", taken=taken, acts=12)

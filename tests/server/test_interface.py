@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -173,6 +174,12 @@ def test_plans_name_open_calls_and_a_rewind_lets_them_run_again_under_a_new_key(
         assert [(one["id"], one["action"], one["carried_from"]) for one in calls] == [
             ("c9", "carry", f"{s.id}@{first.result_seq}")
         ]
+    dialog = client.get(f"/checkpoints/{s.id}@{first.asked_seq}/do/rewind", headers={"accept": "text/html"}).text
+    ticked = re.search(
+        r'<fieldset data-when="conversation both" hidden>.*?name="again" value="([^"]*)" data-list>', dialog
+    )
+    assert ticked is not None and ticked[1] == first.key, "it is offered, and not needed"
+    assert f"it gets the result that was recorded at @{first.result_seq}" in dialog
     refused = client.post(f"{at}/rewind", json={"scope": "conversation", "again": ["c1"]})
     assert refused.status_code == 404
     assert desk.rl.get("mail").status == "completed"

@@ -142,7 +142,7 @@ def _begun(step: Step, intent: Intent, arguments: Any) -> Call:
 def _end(begun: dict[tuple[int, str, int], Call], outcome: Outcome, step: Step) -> None:
     place = (outcome.asked_seq, outcome.id, outcome.generation)
     call = begun.get(place)
-    if call is None or outcome.status == "unknown":
+    if call is None or outcome.status == "unknown" or outcome.carried_from:
         return  # that it let another generation run says nothing about the one before
     if outcome.status == "void":
         del begun[place]

@@ -47,7 +47,7 @@
       for (const one of $$("[data-unless]", form)) one.hidden = Boolean($(`input[name="${one.dataset.unless}"]:checked`, form));
       const groups = new Map();
       for (const one of asked(form, "input[type=radio][required]")) groups.set(one.name, groups.get(one.name) || one.checked);
-      const boxes = $$("[data-list]", form);
+      const boxes = $$("[data-needed]", form);
       const typed = $("input[data-typed]", form);
       const fields = asked(form, "textarea[required], input[type=text][required]");
       confirm.disabled = Boolean([...groups.values()].includes(false) || (boxes.length && !boxes.some((one) => one.checked))
@@ -73,7 +73,7 @@
     for (const field of asked(form, "textarea[name], input[type=text][name]")) if (field.value.trim()) value[field.name] = field.value;
     for (const field of asked(form, "input[type=radio]:checked")) value[field.name] = field.value;
     for (const field of $$("input[data-flag]:checked", form)) value[field.name] = true;
-    const boxes = $$("[data-list]", form);
+    const boxes = asked(form, "[data-list]");
     if (boxes.length) {
       value[boxes[0].name] = boxes.filter((one) => one.checked).map((one) => one.value);
       if (boxes.some((one) => one.checked && "risky" in one.dataset)) value.choice = "force";

@@ -22,7 +22,7 @@ from relight.model.info import ResumePlan, SessionInfo
 from relight.model.status import LIVE
 from relight.server.pages.checkpoint import effects_line
 from relight.server.pages.dialog_values import Asked, Dialog, Field, Option
-from relight.server.pages.open_calls import call_rows, may_run_again, open_calls
+from relight.server.pages.open_calls import again_fields, call_rows, open_calls
 from relight.server.pages.session import plan_lines
 
 if TYPE_CHECKING:
@@ -127,7 +127,6 @@ def _rewind(asked: Asked) -> Dialog:
     lines.append(("not undone", *effects_line(asked.rl, info, asked.seq)))
     calls = open_calls(asked.rl, f"{info.id}@{asked.seq}", "rewind")
     lines += call_rows(calls)
-    again = [Option(value=key, label=label, note=text) for key, label, text in may_run_again(calls)]
     options = [
         Option(value="conversation", label="the conversation"),
         *([Option(value="files", label="the files")] if info.workspace else []),
@@ -155,11 +154,7 @@ def _rewind(asked: Asked) -> Dialog:
         fields=[
             Field(kind="radio", name="scope", label="What goes back?", options=options, required=True),
             *([_who_wins(conflicts)] if conflicts else []),
-            *(
-                [Field(kind="boxes", name="again", label="Let run again, under a new key", options=again)]
-                if again
-                else []
-            ),
+            *again_fields(calls),
         ],
         lines=lines,
         undo=f"/api/sessions/{info.id}/undo",

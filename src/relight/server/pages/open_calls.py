@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Literal
 from relight import wording as words
 from relight.errors import Corrupt
 from relight.model.call import PlannedCall
+from relight.server.pages.dialog_values import Field, Option
 
 if TYPE_CHECKING:
     from relight.engine.library import Relight
@@ -25,6 +26,12 @@ def call_rows(calls: list[PlannedCall]) -> list[tuple[str, str, str]]:
     return [("calls" if number == 0 else "", one, "warn") for number, one in enumerate(words.planned_calls(calls))]
 
 
-def may_run_again(calls: list[PlannedCall]) -> list[tuple[str, str, str]]:
-    """Those that would not run, or not for certain: (key, how it is called, what is done about it otherwise)."""
-    return [(one.key, f"{one.name} ({one.id})", one.text) for one in calls if one.action not in ("run", "run_again")]
+def again_fields(calls: list[PlannedCall]) -> list[Field]:
+    """What a person ticks to let calls run again that would not, or not for certain; nothing where there are none."""
+    options = [
+        Option(value=one.key, label=f"{one.name} ({one.id})", note=one.text)
+        for one in calls
+        if one.action not in ("run", "run_again")
+    ]
+    label, when = "Let run again, under a new key", ("conversation", "both")
+    return [Field(kind="boxes", name="again", label=label, options=options, when=when)] if options else []
