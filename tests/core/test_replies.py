@@ -106,6 +106,12 @@ def test_what_the_provider_ran_itself_and_what_it_adds_is_taken(world: World) ->
             assert s.status == "completed"
 
 
+def test_thinking_in_the_content_of_a_chat_reply_is_no_other_form(world: World) -> None:
+    thinks = anthropic({"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "done"})
+    with world.start().session("a") as s:
+        assert relight.loop(s, model=Scripted(asks(1), thinks), tools={"t": lambda: "r"}, prompt="go") == "done"
+
+
 def test_anthropics_whole_message_gives_content_usage_and_stop_reason(world: World) -> None:
     whole = {
         **anthropic({"type": "text", "text": "half"}),

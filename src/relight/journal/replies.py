@@ -148,7 +148,9 @@ def _check(messages: list[ProviderDict], known: Format | None, default: Format) 
         if (call := unseen_call(message, own)) is not None:
             raise _refused(call, known)
         foreign = next((one for one in _FORMATS if one is not own and one.recognises(message)), None)
-        if foreign is not None and not own.recognises(message):
+        # Several providers of Chat Completions put thinking into the content as Anthropic does: words, and no calls.
+        thinks = foreign is ANTHROPIC and own is OPENAI_CHAT
+        if foreign is not None and not own.recognises(message) and not thinks:
             raise _refused(f"a message in the form of {_NAMES[foreign.name]}", known)
         if (why := _fault(message, own)) is not None:
             raise _refused(why, known)

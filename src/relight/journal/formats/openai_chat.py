@@ -159,7 +159,16 @@ def _read_part(part: dict[str, Any]) -> Block:
     kind = text_of(part.get("type"))
     if kind in ("text", "refusal"):
         return Text(text=text_of(part.get(kind)))
+    if kind == "thinking":
+        return Reason(text=_thought(part.get("thinking")))
     if kind == "image_url":
         image = part.get("image_url")
         return image_at(image.get("url") if isinstance(image, dict) else image)
     return placeholder(part)
+
+
+def _thought(thinking: Any) -> str:
+    """Thinking inside the content, as some providers of this format write it: a text, or parts with texts."""
+    if isinstance(thinking, list):
+        return "\n".join(text_of(part.get("text")) for part in thinking if isinstance(part, dict))
+    return text_of(thinking)
