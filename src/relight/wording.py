@@ -175,7 +175,8 @@ def now_text(info: SessionInfo, now: datetime) -> str:
     if info.status == "completed":
         return said
     doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
-    return doubt + one_line(headline(info.reason) or said)
+    first = (info.reason or "").strip().partition("\n")[0]  # whole: who has no room for it cuts it, a pipe has
+    return doubt + one_line(first or said)
 
 
 def conversation(plan: ResumePlan) -> str:
