@@ -200,6 +200,18 @@ def test_a_plain_command_is_halted_at_its_time_limit(shell: Shell) -> None:
     assert shell.run("resume", "job", "--yes").returncode == 4
 
 
+def test_a_library_program_is_halted_at_its_time_limit_and_needs_more_to_go_on(shell: Shell) -> None:
+    (shell.directory / "slow.py").write_text(
+        "import relight, time\n"
+        "with relight.open() as rl, rl.session('any') as s:\n"
+        "    s.append({'role': 'user', 'content': 'hello'})\n"
+        "    time.sleep(60)\n"
+    )
+    assert shell.run("run", "--name", "job", "--time-limit", "2", "--", PYTHON, "slow.py").returncode == HALTED
+    assert shown(shell)["status"] == "halted" and shown(shell)["worked_seconds"] >= 2
+    assert shell.run("resume", "job", "--yes").returncode == 4
+
+
 @pytest.mark.crash
 def test_time_counts_over_all_attempts_also_after_a_kill(shell: Shell) -> None:
     words = ["run", "--name", "job", "--time-limit", "3", "--", "sleep", "60"]
@@ -237,6 +249,9 @@ def test_working_time_leaves_out_what_nobody_worked() -> None:
     assert worked_since(head, handed, at_us=90_000_000, now=now) == 40_000_000
     assert worked_since(head, again, at_us=90_000_000, now=now) == 10_000_000, "up to its last sign of life"
     assert worked_since(head, again, at_us=90_000_000, now=Instant(timeline="next", us=1)) == 0
+    limit = Reached(limit="time_limit", used=70.0, allowed=60.0, why="time limit reached")
+    halts = Draft(kind="status", body=b"", key=b"", claim=claim, status=limit.change)
+    assert worked_since(head, halts, at_us=90_000_000, now=now) == 70_000_000, "its supervisor saw it work"
     assert worked_since(waiting, write, at_us=90_000_000, now=now) == 0
 
 

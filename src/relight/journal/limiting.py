@@ -46,10 +46,21 @@ def worked_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
     """Working time between the newest step and this one, in microseconds.
 
     Where another attempt takes over from one that died, the time counts up to that one's last sign of life: the last
-    renewal of its lease. What it did after that nobody saw.
+    renewal of its lease. What it did after that nobody saw, unless it was its supervisor, who halts it for that.
     """
     if head.status not in LIVE:
         return 0
+    return max(_seen_since(head, draft, at_us=at_us, now=now), _measured_us(draft) - head.worked_us)
+
+
+def _measured_us(draft: Draft) -> int:
+    """What was measured by whoever halts it at its time limit; 0 where nobody does."""
+    failure = draft.status.failure if draft.status is not None else None
+    used = failure.fields.get("used") if failure is not None and failure.fields.get("limit") == "time_limit" else None
+    return round(used * 1e6) if isinstance(used, int | float) else 0
+
+
+def _seen_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
     passed = max(0, at_us - head.updated_us)
     if draft.claim is None or (draft.attempt is not None and draft.attempt.number == head.attempt):
         return passed
