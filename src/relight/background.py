@@ -124,8 +124,12 @@ def _requested(rl: Relight, ref: str | Pending, wanted: Wanted, *, retries: int 
                 limits=wanted.limits,
             )
         return Request(session=ref, wanted=wanted, retries=retries, now=now, shown=shown)
-    planned = rl.plan_start(ref, wanted)
-    rl.load(ref)  # damage is told by its own name
+    try:
+        planned = rl.plan_start(ref, wanted)
+    except Corrupt:
+        rl.load(before.id)  # says what is whole before it
+        raise
+    rl.load(before.id)  # damage is told by its own name
     if planned is None:
         return Request(session=before.id, wanted=wanted, retries=retries, now=now, shown=shown)
     return Request(session=planned.identity.id, pending=planned, wanted=wanted, retries=retries, now=now)

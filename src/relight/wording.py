@@ -4,6 +4,7 @@ durations, money, sizes, places, and what a session does now.
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
@@ -234,3 +235,18 @@ def planned_calls(calls: Sequence[PlannedCall]) -> list[str]:
     told = [one for one in calls if one.action not in ("run", "tell_unknown") or one.text.startswith("runs again")]
     more = [f"and {len(told) - _MOST_CALLS} more"] if len(told) > _MOST_CALLS else []
     return [f"{one_line(one.name)} ({one_line(one.id)}) {one_line(one.text)}" for one in told[:_MOST_CALLS]] + more
+
+
+def started_with(plan: ResumePlan) -> str:
+    """The command of a plan and where it runs; nothing where relight does not know it."""
+    if plan.command is None:
+        return ""
+    return shlex.join(plan.command) + (f"  in {place(plan.directory)}" if plan.directory else "")
+
+
+def ended_first(plan: ResumePlan) -> str:
+    """The processes that a start ends first; nothing where there are none."""
+    if not plan.orphans:
+        return ""
+    pids = ", ".join(map(str, plan.orphans))
+    return f"{count(len(plan.orphans), 'process', 'processes')} of a dead attempt to be ended (pid {pids})"

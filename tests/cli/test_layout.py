@@ -259,10 +259,10 @@ VIEWS: dict[str, Callable[[Look], list[Line]]] = {
     "show": lambda look: show_lines(shown_session(), now=NOW, look=look),
     "show-failed": lambda look: show_lines(failed_session(), now=NOW, look=look),
     "tail": lambda look: [line for row in lately() for line in step_lines(row, look, seq_width=4)],
-    "plan": lambda look: plan_view.lines_of(plan(), now=NOW, look=look, directory="/src/cli", orphans=[4713]),
+    "plan": lambda look: plan_view.lines_of(plan(directory="/src/cli", orphans=[4713]), now=NOW, look=look),
     "plan-refused": lambda look: plan_view.lines_of(blocked_plan(), now=NOW, look=look),
     "plan-files": lambda look: plan_view.lines_of(
-        plan(files=files_state(differ=differing()), in_doubt=[], told=None), now=NOW, look=look, directory="/src/cli"
+        plan(files=files_state(differ=differing()), in_doubt=[], told=None, directory="/src/cli"), now=NOW, look=look
     ),
     "plan-missing": lambda look: plan_view.lines_of(missing_plan(), now=NOW, look=look),
     "checkpoint-files": lambda look: facts(checkpoint_facts(files_state(differ=differing())), look),

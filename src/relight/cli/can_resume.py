@@ -22,11 +22,10 @@ def can_resume(door: Door, ref: str, as_json: bool) -> int:
     console = door.console
     with door.opened() as rl:
         plan = rl.can_resume(ref)
-        info, orphans = rl.get(plan.session), rl.orphans(plan.session)
     if as_json:
         console.document(plan_document(plan))
     else:
-        console.write(lines_of(plan, now=door.now(), look=console.out, directory=info.directory, orphans=orphans))
+        console.write(lines_of(plan, now=door.now(), look=console.out))
         console.write([[Span("✓ can resume", "ok") if plan.ok else Span("✗ cannot resume", "bad")]])
     if plan.ok and plan.command is not None:
         console.next(("go on", f"relight resume {ref}"))

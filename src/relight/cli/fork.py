@@ -22,7 +22,11 @@ from relight.wording import place
 @ref_argument("checkpoint")
 @click.argument("prompt", required=False)
 @click.option("--name", metavar="N", help="What the new session is called.")
-@click.option("--workspace", metavar="DIR", help="A new directory, filled with the checkpoint's files.")
+@click.option(
+    "--workspace",
+    metavar="DIR",
+    help="A new directory, filled now with the checkpoint's files; else one beside the original, at its start.",
+)
 @click.option("--dry-run", is_flag=True, help="Say what would be done about open calls, and make nothing.")
 @json_flag
 @pass_door
@@ -49,7 +53,7 @@ def fork(
     if as_json:
         console.document(session_document(made))
         return 0
-    shared = ", ".join(place(path) for path in made.workspace.values()) if workspace is None else ""
+    where = ", ".join(place(path) for path in made.workspace.values())
     if not console.out.terminal:
         console.row((made.id, made.name, made.parent))
     else:
@@ -57,9 +61,9 @@ def fork(
         line: Line = [Span("✓ ", "ok"), Span(made.title, "bold"), f"  forked from {checkpoint} ({parent})"]
         console.write([line])
         if workspace is not None:
-            console.write([["  files  ", ", ".join(place(path) for path in made.workspace.values())]])
-    if shared:
-        console.say(Span("!", "warn"), f" it works in {shared}, as the session it comes from; its own: --workspace DIR")
+            console.write([["  files  ", where]])
+    if where and workspace is None:
+        console.say(f"its files will be in {where}, as at the checkpoint: its first start makes it")
     console.lines(facts(call_facts(calls, "calls"), console.err))
     console.next(("go on", f"relight resume {made.title}"))
     return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -16,31 +15,29 @@ from relight.model.info import ResumePlan
 from relight.model.status import headline
 from relight.wording import (
     conversation,
-    count,
+    ended_first,
     environment,
     first_reply,
     lasting,
     moment,
-    place,
     planned_calls,
     seconds_between,
+    started_with,
 )
 
 
-def lines_of(
-    plan: ResumePlan, *, now: datetime, look: Look, directory: str | None = None, orphans: Sequence[int] = ()
-) -> list[Line]:
+def lines_of(plan: ResumePlan, *, now: datetime, look: Look) -> list[Line]:
     """What would happen, and what stands against it."""
     entries = [
         Fact("conversation", conversation(plan)),
         plan_fact(plan.files),
         Fact("calls", _calls(plan)),
-        *call_facts(() if _lives(plan) else plan.calls),
-        Fact("", f"the model will be told: {plan.told}" if plan.told and not _lives(plan) else "", "warn"),
+        *call_facts(plan.calls),
+        Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),
         Fact("first reply", first_reply(plan, now)),
         Fact("environment", environment(plan)),
-        Fact("command", _command(plan, directory)),
-        Fact("orphans", _orphans(() if _lives(plan) else orphans), "warn"),
+        Fact("command", started_with(plan)),
+        Fact("orphans", ended_first(plan), "warn"),
     ]
     entries = [one for one in entries if one.text]
     for reason in plan.reasons:
@@ -60,10 +57,6 @@ def _title(plan: ResumePlan, now: datetime) -> Line:
     return [Span(f"{name} @{seq}", "bold"), f"  {plan.status} {moment(plan.stopped_at, now)}, {ago} ago{why}"]
 
 
-def _lives(plan: ResumePlan) -> bool:
-    return plan.agent is not None and plan.agent.living is not None
-
-
 def _calls(plan: ResumePlan) -> str:
     if not plan.in_doubt:
         return "none in doubt"
@@ -73,16 +66,3 @@ def _calls(plan: ResumePlan) -> str:
 def call_facts(calls: Sequence[PlannedCall], title: str = "") -> list[Fact]:
     """Calls that are not simply run, one a line."""
     return [Fact(title if number == 0 else "", line, "warn") for number, line in enumerate(planned_calls(calls))]
-
-
-def _command(plan: ResumePlan, directory: str | None) -> str:
-    if plan.command is None:
-        return ""
-    return shlex.join(plan.command) + (f"  in {place(directory)}" if directory else "")
-
-
-def _orphans(orphans: Sequence[int]) -> str:
-    if not orphans:
-        return ""
-    pids = ", ".join(map(str, orphans))
-    return f"{count(len(orphans), 'process', 'processes')} of a dead attempt to be ended (pid {pids})"

@@ -116,7 +116,7 @@ def resume(
         rl = opened if shown is None else _as_shown(opened, ref, shown, now=now)
         plan = rl.can_resume(ref, disk=dry_run or level != "quiet")
         if dry_run:
-            return _show_plan(door, rl, plan, as_json=as_json)
+            return _show_plan(door, plan, as_json=as_json)
         if queue is not None:
             when = moment_of(not_before, door.now())
             info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
@@ -124,7 +124,7 @@ def resume(
         waived = {*({"workspace_missing"} if restore else ()), *({"secrets_missing"} if without_secrets else ())}
         may_go_on = all(reason.code in waived for reason in plan.reasons if reason.blocks)
         if level != "quiet" and may_go_on and plan.command is not None:
-            _tell_plan(door, rl, plan)
+            _tell_plan(door, plan)
         if may_go_on and plan.in_doubt and door.console.can_ask and not confirm(door, "go on?", yes=yes):
             return 0
         how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
@@ -181,22 +181,17 @@ def _as_shown(rl: Relight, ref: str, shown: str, *, now: bool) -> Relight:
     return rl if made.get(ref).wake_at is not None and not now else made
 
 
-def _show_plan(door: Door, rl: Relight, plan: ResumePlan, *, as_json: bool) -> int:
+def _show_plan(door: Door, plan: ResumePlan, *, as_json: bool) -> int:
     if as_json:
         door.console.document(plan_document(plan))
     else:
-        info = rl.get(plan.session)
-        orphans = rl.orphans(plan.session)
-        look = door.console.out
-        door.console.write(lines_of(plan, now=door.now(), look=look, directory=info.directory, orphans=orphans))
+        door.console.write(lines_of(plan, now=door.now(), look=door.console.out))
     return 0 if plan.ok else 4
 
 
-def _tell_plan(door: Door, rl: Relight, plan: ResumePlan) -> None:
+def _tell_plan(door: Door, plan: ResumePlan) -> None:
     """Only where it will be done: a refusal is an error with its own evidence."""
-    info, orphans = rl.get(plan.session), rl.orphans(plan.session)
-    look = door.console.err
-    door.console.lines([*lines_of(plan, now=door.now(), look=look, directory=info.directory, orphans=orphans), []])
+    door.console.lines([*lines_of(plan, now=door.now(), look=door.console.err), []])
 
 
 def _resume_all(door: Door, rl: Relight, *, dry_run: bool, yes: bool) -> int:

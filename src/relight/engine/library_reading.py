@@ -22,9 +22,9 @@ from relight.engine.recording import bare
 from relight.errors import Corrupt, NotFound, Unresolved
 from relight.journal.describe import derived_status
 from relight.journal.lineage import stretches
-from relight.journal.resuming import plan_hash, plan_resume, plan_unreadable
+from relight.journal.resuming import as_it_lives, plan_hash, plan_resume, plan_unreadable
 from relight.model.call import Call, PlannedCall
-from relight.model.checkpoint import Checkpoint
+from relight.model.checkpoint import Checkpoint, at
 from relight.model.info import FilesState, Reason, ResumePlan, SessionInfo
 from relight.model.policy import NO_ALLOWANCE, Allowance, Policy
 from relight.model.status import LIVE, Status
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
         operating,
         overseeing,
         restoring,
+        resuming,
         retaining,
         starting,
         surveying,
@@ -58,7 +59,7 @@ else:
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
     unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
     drilling, lives, needing, retaining = map(Later, ("drilling", "lives", "needing", "retaining"))
-    waiting = Later("waiting")
+    resuming, waiting = map(Later, ("resuming", "waiting"))
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
@@ -257,6 +258,8 @@ class Reading:
         if found.head is None:
             return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
         held = surveying.survey(self._context, found, disk=disk) if found.identity.workspace else None
+        if held is not None and held.missing and resuming.is_unstarted_fork(self._context, found):
+            held = msgspec.structs.replace(held, missing=[])  # its start makes them
         speaks = operating.speaks(self._context, found.identity)
         planned, told = lives.planned(fold, agent=speaks) if fold is not None else ([], None)
         plan = plan_resume(
@@ -274,8 +277,17 @@ class Reading:
         reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
         reply = starting.first_reply(self._context, found.identity, fold) if reads and fold is not None else None
         limit = waiting.limit_of(self._context, found) if agent is not None else None
-        reasons = [*plan.reasons, limit] if limit is not None else plan.reasons
-        plan = msgspec.structs.replace(plan, agent=agent, first_reply=reply, reasons=reasons)
+        wake_us = waiting.foresee_wait(self._context, found)
+        plan = msgspec.structs.replace(
+            plan,
+            agent=agent,
+            first_reply=reply,
+            directory=found.identity.directory,
+            orphans=self.orphans(found.identity.id) if disk and not plan.forks else [],
+            wait_until=at(wake_us) if wake_us is not None else None,
+            reasons=[*plan.reasons, limit] if limit is not None else plan.reasons,
+        )
+        plan = as_it_lives(plan)
         if not plan.ok or info.queue is not None:  # a worker looks where it is
             return plan
         variables, against = launching.foresee_start(self._context, found)

@@ -118,6 +118,7 @@ class AgentSupervision(Supervision):
             self._put_in_line(provider, wake_us)
         if self._attended is not None:
             return False  # it stands in line until then
+        self._tell_begun(None, (), command=None, prompt_sent=False)
         self._context.tell(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
         return self._wait(wake_us)
 
@@ -137,7 +138,6 @@ class AgentSupervision(Supervision):
             self.beginning.take_back(None)
             raise
         self.beginning.begun()
-        self._tell_begun(None, (), command=None, prompt_sent=False)
 
     def _live_once(self, prompt: str | None) -> tuple[Life, Exit]:
         """Claim, start, observe to the end."""

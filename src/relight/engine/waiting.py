@@ -83,10 +83,17 @@ def account_of(context: Context, identity: Identity) -> str | None:
     return None
 
 
+def foresee_wait(context: Context, found: Found) -> int | None:
+    """Until when a start of this coding agent's session would be put in line, because of a usage limit."""
+    adapter = context.agent(found.identity)
+    if not adapter.capabilities.transcript:
+        return None
+    return limited_until(context, found, adapter.provider, account_of(context, found.identity))
+
+
 def limit_of(context: Context, found: Found) -> Reason | None:
     """For a plan: a resume would not run yet, because a usage limit was met that holds for this session too."""
-    provider = context.agent(found.identity).provider
-    wake_us = limited_until(context, found, provider, account_of(context, found.identity))
+    provider, wake_us = context.agent(found.identity).provider, foresee_wait(context, found)
     if wake_us is None:
         return None
     name = found.identity.name or found.identity.id[:8]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from hashlib import sha256
 
+import msgspec
+
 from relight.journal.approving import as_asked, cure_of
 from relight.model.call import Call, PlannedCall
 from relight.model.checkpoint import at
@@ -30,7 +32,7 @@ def plan_resume(
     reasons = [damage] if damage is not None else []
     if not forks:
         reasons += _against(info)
-    if files is not None and files.missing:
+    if files is not None and files.missing and not forks:  # a fork has files of its own
         reasons.append(_missing(info, files))
     doubtful = [call for call in calls if call.in_doubt]
     return ResumePlan(
@@ -51,6 +53,15 @@ def plan_resume(
         files=files,
         calls=list(planned),
     )
+
+
+def as_it_lives(plan: ResumePlan) -> ResumePlan:
+    """Without what does not concern an agent that lives: it is taken up as it is, so that it is told nothing, nothing of
+    it is ended, and it waits for no limit."""
+    if plan.agent is None or plan.agent.living is None:
+        return plan
+    reasons = [reason for reason in plan.reasons if reason.code != "usage_limit"]
+    return msgspec.structs.replace(plan, told=None, calls=[], orphans=[], wait_until=None, reasons=reasons)
 
 
 def plan_hash(head: Head, seq: int | None) -> str:

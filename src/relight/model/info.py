@@ -205,3 +205,9 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """None: there is nothing to read, or the agent does not read it anew"""
     calls: list[PlannedCall] = []
     """calls that are open there, and what will be done about each"""
+    directory: str | None = None
+    """where the command runs"""
+    orphans: list[int] = []
+    """processes of a dead attempt, which the start ends first"""
+    wait_until: datetime | None = None
+    """a usage limit was met: unless it is told to start anyway, it stands in line until then"""

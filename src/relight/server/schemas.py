@@ -209,7 +209,11 @@ class PlanDocument(BaseModel):
     effects_since: list[CallDocument] | None = Field(
         description="`once` calls that ran after it: no rewind undoes them"
     )
+    directory: str | None = Field(description="where the command runs")
     orphans: list[int] = Field(description="processes of a dead attempt, which the next start ends")
+    wait_until: datetime | None = Field(
+        description="a usage limit was met: it would stand in line until then, unless `now` is set"
+    )
     calls: list[PlannedCallDocument] = Field(
         description="calls that are open there, and what a resume (below the head: a fork) does about each"
     )

@@ -44,7 +44,7 @@ def whole_plan(rl: Relight, ref: str, *, disk: bool) -> dict[str, Any]:
     effects = rl.effects_since(plan.session, seq)
     since = [call_document(one) for one in effects] if effects is not None else None
     calls = {f"{after}_calls": _planned(rl, ref, after) for after in ("rewind", "fork")}
-    return {**plan_document(plan), **calls, "effects_since": since, "orphans": rl.orphans(plan.session)}
+    return {**plan_document(plan), **calls, "effects_since": since}
 
 
 def _planned(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[dict[str, Any]] | None:

@@ -92,7 +92,7 @@ def _fork(asked: Asked) -> Dialog:
     ]
     command = ["relight", "fork", f"{words.ref(asked.info)}@{at}"]
     if asked.info.workspace:
-        hint = "a directory that does not exist yet; empty: the same directory, as it is now"
+        hint = "a directory that does not exist yet; empty: one beside the original, made by its first start"
         beside = f"{next(iter(asked.info.workspace.values())).rstrip('/')}-fork-{at}"
         fields.insert(
             1, Field(kind="line", name="workspace", label="Files go to a new directory", hint=hint, value=beside)

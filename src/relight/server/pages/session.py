@@ -306,6 +306,8 @@ def plan_lines(plan: ResumePlan, now: datetime) -> list[tuple[str, str, str]]:
         lines.append(("first reply", reply, "warn" if plan.first_reply is not None and plan.first_reply.cold else ""))
     if told := words.environment(plan):
         lines.append(("environment", told, ""))
+    lines += [("command", words.started_with(plan), "")] if plan.command is not None else []
+    lines += [("orphans", words.ended_first(plan), "warn")] if plan.orphans else []
     return lines
 
 
