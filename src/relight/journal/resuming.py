@@ -56,8 +56,8 @@ def plan_resume(
 
 
 def as_it_lives(plan: ResumePlan) -> ResumePlan:
-    """Without what does not concern an agent that lives: it is taken up as it is, so that it is told nothing, nothing of
-    it is ended, and it waits for no limit."""
+    """Without what does not concern an agent that lives: it is taken up as it is, so that it is told nothing, nothing
+    of it is ended, and it waits for no limit."""
     if plan.agent is None or plan.agent.living is None:
         return plan
     reasons = [reason for reason in plan.reasons if reason.code != "usage_limit"]
