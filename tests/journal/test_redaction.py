@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from relight.journal.redaction import Redactor, secret_names
 from tests.figures import Figure
-from tests.journal import canaries
+from tests.journal import canaries, secret_corpus
 
 ENVIRONMENT = canaries.environment(Random(26))
 REDACTOR = Redactor(ENVIRONMENT)
@@ -106,6 +106,21 @@ def test_each_kind_is_caught_by_itself() -> None:
         if _shows(secret, REDACTOR.value(message)):
             missed.setdefault(kind, []).append(json.dumps(message))
     assert all(len(several) <= 2 for several in missed.values()), {kind: many[:3] for kind, many in missed.items()}
+
+
+def test_nearly_every_kind_in_every_realistic_place_is_found(figure: Figure, sample: Callable[..., int]) -> None:
+    plain, tried, missed = Redactor({}), dict[str, int](), dict[str, list[str]]()
+    for seed in range(sample(1, proof=6)):
+        for kind, secret, text in secret_corpus.texts(Random(seed)):
+            tried[kind] = tried.get(kind, 0) + 1
+            if _shows(secret, plain.text(text)):
+                missed.setdefault(kind, []).append(text)
+    count, lost = sum(tried.values()), sum(map(len, missed.values()))
+    figure(
+        "G26", f"{count:,} texts of {len(tried)} kinds of secrets, nothing known of them: {1 - lost / count:.1%} found"
+    )
+    assert lost <= 0.02 * count, {kind: texts[:2] for kind, texts in missed.items()}
+    assert all(len(texts) <= max(3, tried[kind] // 4) for kind, texts in missed.items()), list(missed)
 
 
 def test_commits_digests_ids_and_code_survive(figure: Figure, sample: Callable[..., int]) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from relight.journal.secrets import assigned, entropy, typed
+from relight.journal.secrets import assigned, entropy, hidden, pem, tools, typed
 from relight.journal.secrets.exact import MIN_CHARS, ExactValues, secret_names
 from relight.journal.secrets.spans import OPENING, lowered, mark, replaced
 
@@ -63,6 +63,11 @@ class Redactor:
 
     def text(self, text: str) -> str:
         """The text without secrets; the same object where there are none."""
+        if hidden.ESCAPE in text:
+            text = hidden.without_colours(text, self._text)
+        return self._text(text)
+
+    def _text(self, text: str) -> str:
         for _ in range(_ROUNDS):
             after = self._once(text)
             if after == text:
@@ -79,7 +84,7 @@ class Redactor:
         texts: list[str] = []
         named = _gather(value, texts)
         together = _BETWEEN.join(texts)
-        if not named and self._once(together) is together:
+        if not named and hidden.ESCAPE not in together and self._once(together) is together:
             return value
         return _rebuilt(value, self.text, self._strict)
 
@@ -101,16 +106,21 @@ class Redactor:
         if len(text) < _CAN_MATTER:
             return text
         after = self._exact.without(text)
-        if "PRIVATE KEY" in after:
-            after = replaced(after, typed.private_keys(after))
-        lower, words = lowered(after), typed.long_words(after)
+        words = typed.long_words(after)
+        if pem.NEED in after or words:
+            after = replaced(after, pem.spans(after))
+        lower = lowered(after)
         rules = typed.applying(lower, " ".join(words))
         if rules:
             after = replaced(after, typed.spans(after, rules))
             lower = lowered(after)
+        tooled = replaced(after, tools.spans(after, lower))
+        if tooled is not after:
+            after, lower = tooled, lowered(tooled)
         after = replaced(after, assigned.spans(after, lower))
-        if any(len(word) > entropy.MIN_CHARS for word in words):
+        if any(len(word) >= entropy.MIN_CHARS for word in words):
             after = replaced(after, entropy.spans(after))
+            after = replaced(after, hidden.encoded(after))
         return after
 
 

@@ -1,0 +1,105 @@
+"""Tokens of well-known services, by what they begin with. One table: name, texts that must stand there, pattern.
+
+Patterns have bounds and begin at a boundary, so that a word that merely contains one is left alone.
+"""
+
+# ruff: noqa: E501 - a table of patterns
+from __future__ import annotations
+
+from typing import Final
+
+HEX: Final = "[a-f0-9]"
+WORD: Final = "[A-Za-z0-9]"
+SAFE: Final = "[A-Za-z0-9_-]"
+
+SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
+    # models and what stands around them
+    ("anthropic-key", "sk-ant-", rf"sk-ant-{SAFE}{{16,256}}"),
+    ("openai-key", "sk-",
+     rf"sk-(?:(?:proj|svcacct|admin|None|or-v1|lf|helicone|litellm)-{SAFE}{{20,256}}|{WORD}{{32,128}})"),
+    ("model-key", "gsk_ r8_ xai- pplx- tvly- pcsk_ csk- jina_ fw_ nvapi- fc- sk_ lsv2_ ls__ wandb_v1_ hf_ dapi sgp_",
+     rf"(?:gsk_{WORD}{{40,80}}|r8_{WORD}{{30,50}}|xai-{WORD}{{60,100}}|pplx-{WORD}{{40,64}}|tvly-(?:dev-|prod-)?{SAFE}{{20,64}}"
+     rf"|pcsk_{SAFE}{{40,100}}|csk-{WORD}{{40,64}}|jina_{SAFE}{{40,80}}|fw_{WORD}{{20,40}}|nvapi-{SAFE}{{40,100}}"
+     rf"|fc-{HEX}{{32}}|sk_{HEX}{{48}}|lsv2_(?:pt|sk)_{HEX}{{32}}_{HEX}{{10}}|ls__{HEX}{{32}}|wandb_v1_{SAFE}{{20,128}}"
+     rf"|hf_{WORD}{{30,64}}|dapi{HEX}{{32}}(?:-\d)?|sgp_{SAFE}{{20,80}})(?!{SAFE})"),
+    # forges, registries, builds
+    ("github-token", "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_", rf"gh[pousr]_{WORD}{{30,255}}|github_pat_\w{{40,255}}"),
+    ("gitlab-token", "glpat- gldt- glrt- glcbt- glptt- glft- glsoat- glagent- glimt- gloas-",
+     r"gl(?:pat|dt|rt|cbt|ptt|ft|soat|agent|imt|oas)-[A-Za-z0-9_.-]{20,128}"),
+    ("registry-token", "npm_ pypi-AgE rubygems_ dckr_pat_ dckr_oat_ oy2 cio AKCp cmVmdGtu",
+     rf"npm_{WORD}{{36}}(?!{WORD})|pypi-AgE{SAFE}{{40,512}}|rubygems_{HEX}{{48}}|dckr_[po]at_{SAFE}{{20,64}}"
+     rf"|oy2[a-z0-9]{{43}}(?!{WORD})|cio{WORD}{{32}}(?!{WORD})|AKCp{WORD}{{40,100}}|cmVmdGtu{WORD}{{40,80}}"),
+    ("build-token", "CCIPAT_ CCIPRJ_ bkua_ bkpi_ sqp_ sqa_ squ_ pul- PMAK- dp. nfp_ vcp_ HRKU- rnd_ fm2_ fo1_",
+     rf"CCIP(?:AT|RJ)_{WORD}{{10,40}}_{HEX}{{40}}|bk(?:ua|pi)_{WORD}{{30,64}}|sq[pua]_{HEX}{{40}}|pul-{HEX}{{40}}"
+     rf"|PMAK-{HEX}{{24}}-{HEX}{{34}}|dp\.(?:pt|st|ct|sa|scim|audit)\.(?:[a-z0-9_-]{{2,35}}\.)?{SAFE}{{20,64}}|nfp_{WORD}{{36,48}}|vcp_{WORD}{{24,80}}"
+     rf"|HRKU-{SAFE}{{36,80}}|rnd_{WORD}{{20,48}}|f[mo][12]_[A-Za-z0-9+/=_-]{{40,600}}"),
+    # clouds
+    ("aws-key-id", "AKIA ASIA ABIA ACCA", r"(?<![A-Za-z0-9+/])(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}(?![A-Za-z0-9+/])"),
+    ("aws-key", "ABSK bedrock-api-key-", r"ABSK[A-Za-z0-9+/]{80,300}={0,2}|bedrock-api-key-[A-Za-z0-9+/=_-]{20,2000}"),
+    ("aws-session-token", "FwoG IQoJ FQoG", r"(?:FwoGZXIvYXdz|IQoJb3JpZ2luX2Vj|FQoGZXIvYXdz)[A-Za-z0-9+/=]{40,2000}"),
+    ("google-key", "AIza", rf"AIza{SAFE}{{35}}"),
+    ("google-token", "ya29. GOCSPX- 1//0", rf"ya29\.{SAFE}{{20,2048}}|GOCSPX-{SAFE}{{20,64}}|1//0{SAFE}{{30,256}}"),
+    ("azure-secret", "Q~", r"[A-Za-z0-9_.-]{3}[0-9]Q~[A-Za-z0-9_~.-]{31,34}"),
+    ("cloud-token", "_v1_ hvs. hvb. hvr. .atlasv1. tskey- sbp_ sb_secret_ pscale_ napi_ glsa_ glc_ NRAK- NRII- NRAL v1.0- ops_eyJ",
+     rf"do[opr]_v1_{HEX}{{64}}|hv[sbr]\.{SAFE}{{20,300}}|{WORD}{{14}}\.atlasv1\.{SAFE}{{40,80}}|tskey-[a-z]{{3,8}}-{SAFE}{{16,100}}"
+     rf"|sbp_{HEX}{{40}}|sb_secret_{SAFE}{{20,64}}|pscale_(?:tkn|pw|oauth)_[A-Za-z0-9_.-]{{30,64}}|napi_{WORD}{{40,80}}"
+     rf"|glsa_{WORD}{{32}}_{HEX}{{8}}|glc_[A-Za-z0-9+/=]{{32,400}}|NR(?:AK|II)-{SAFE}{{20,64}}|{HEX}{{36}}NRAL"
+     rf"|v1\.0-{HEX}{{24}}-{HEX}{{100,200}}|ops_eyJ[A-Za-z0-9+/=_-]{{60,2000}}"),
+    # money, mail, chat, tickets
+    ("stripe-key", "k_live_ k_test_", rf"[srp]k_(?:live|test)_{WORD}{{16,256}}"),
+    ("webhook-secret", "whsec_", r"whsec_[A-Za-z0-9+/=_-]{20,128}"),
+    ("shop-token", "shp sq0 access-", rf"shp(?:at|ca|pa|ss|tka)_[A-Fa-f0-9]{{32}}|sq0[a-z]{{3}}-{SAFE}{{22,50}}"
+     rf"|access-(?:sandbox|development|production)-{HEX}{{8}}(?:-{HEX}{{4}}){{3}}-{HEX}{{12}}"),
+    ("mail-key", "SG. key- xkeysib- -us re_", rf"SG\.{SAFE}{{16,32}}\.{SAFE}{{32,64}}|key-{HEX}{{32}}(?!{WORD})"
+     rf"|xkeysib-{HEX}{{64}}-{WORD}{{16}}|{HEX}{{32}}-us\d{{1,2}}(?!{WORD})|re_{WORD}{{8}}_{WORD}{{20,32}}"),
+    ("slack-token", "xox xapp-", r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{16,256}|xapp-[A-Za-z0-9-]{20,256}"),
+    ("telegram-token", ":AA", rf"\d{{8,10}}:AA{SAFE}{{32,35}}(?!{SAFE})"),
+    ("discord-token", "MT Mj Mz ND NT Nj Nz OD OT", rf"[MNO]{WORD}[A-Za-z0-9_-]{{21,26}}\.{SAFE}{{6}}\.{SAFE}{{27,40}}(?![A-Za-z0-9_.-])"),
+    ("twilio-key", "SK", rf"SK{HEX}{{32}}(?!{WORD})"),
+    ("facebook-token", "EAA", rf"EAA{WORD}{{80,300}}"),
+    ("work-token", "ATATT3x ATBB lin_api_ lin_oauth_ ntn_ secret_ figd_ pat sntry",
+     rf"ATATT3x{SAFE}{{40,300}}(?:=[0-9A-F]{{8}})?|ATBB{WORD}{{24,40}}|lin_(?:api|oauth)_{WORD}{{30,80}}"
+     rf"|ntn_{WORD}{{40,60}}|secret_{WORD}{{43}}(?!{WORD})|figd_{SAFE}{{30,60}}|pat{WORD}{{14}}\.{HEX}{{64}}"
+     rf"|sntry[su]_[A-Za-z0-9+/=_-]{{40,500}}"),
+    # keys of one's own
+    ("age-key", "AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
+    ("private-key", "LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi(?:BQUklWQVRF|BSU0EgUFJJVkFU|BFQyBQUklWQVRF|BPUEVOU1NI|BFTkNSWVBURU|BEU0EgUFJJVkFU)"
+     r"[A-Za-z0-9+/=]{20,20000}"),
+    ("extended-key", "xprv yprv zprv tprv", rf"[xyzt]prv{WORD}{{100,112}}"),
+    ("jwt", "eyJ", rf"eyJ{SAFE}{{8,4096}}\.eyJ{SAFE}{{8,8192}}\.{SAFE}{{16,1024}}|eyJ{SAFE}{{8,1024}}\.{SAFE}{{0,1024}}\.{SAFE}{{8,64}}\.{SAFE}{{16,8192}}\.{SAFE}{{16,64}}"),
+    ("password-hash", "$1$ $2$ $2a$ $2b$ $2x$ $2y$ $5$ $6$ $7$ $y$ $gy$ $apr1$ $argon2 $scrypt$ $pbkdf2 $bcrypt", r"\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-sha\d+)?|bcrypt-sha256)\$[./A-Za-z0-9$=,+-]{16,200}"),
+)  # fmt: skip
+"""a token begins where no letter or digit stands before it"""
+
+PLACED: Final[tuple[tuple[str, str, str], ...]] = (
+    # group 1 is the secret; what stands before it says so
+    (
+        "slack-webhook",
+        "hooks.slack.com/",
+        r"hooks\.slack\.com/(?:services|workflows|triggers)/([A-Za-z0-9/_-]{20,160})",
+    ),
+    (
+        "webhook",
+        "/api/webhooks/ webhookb2/ /webhook/ hooks.zapier.com/ /incomingwebhook/",
+        r"(?:/api/webhooks/\d{5,25}/|webhookb2/|webhook\.office\.com/[^\s\"']{0,20}/|hooks\.zapier\.com/hooks/catch/\d+/|open-apis/bot/v2/hook/)"
+        r"([A-Za-z0-9@/_.-]{16,400})",
+    ),
+    (
+        "authorization",
+        "authorization",
+        r"(?<![a-z])authorization\\{0,3}[\"']?\s{0,3}[:=]\s{0,3}\\{0,3}[\"']?"
+        r"(?:(?:bearer|basic|token|digest|apikey|api-key|key|negotiate|bot|aws4-hmac-sha256)\s{1,3}|(?=[^\s\"']{0,128}[0-9]))"
+        r"((?!bearer |basic |token |digest |apikey )[A-Za-z0-9+/=_.~:-]{8,4096})",
+    ),
+    ("bearer-token", "bearer ", r"(?<![A-Za-z0-9])bearer\s{1,3}((?=[a-z_.~+/=-]{0,64}[0-9])[a-z0-9+/=_.~-]{16,4096})"),
+    ("url-password", "://", r"://[^\s/:@\"'<>\[\]]{0,128}:([^\s/\"'<>]{1,256})@(?=[\w\[.-])"),
+    ("url-token", "://", r"://([A-Za-z0-9_.-]{20,255})@(?=[\w\[.-])"),
+    (
+        "url-signature",
+        "sig= signature= token= key= secret= code= pass",
+        r"[?&](?:sig|signature|x-amz-signature|x-amz-security-token|x-goog-signature|access_token|refresh_token|id_token|token|auth|api_?key|key"
+        r"|client_secret|secret|password|passwd|pwd|code|session|sessionid|jwt|apikey|private_token|hapikey)=((?=[^\\s&\"']{0,64}[0-9])[A-Za-z0-9%+/_.~=-]{8,2048})",
+    ),
+    ("password-hash", "{ssha {sha}", r"\{(?:s?sha(?:256|512)?)\}([A-Za-z0-9+/=]{20,160})"),
+)
+"""in any case"""
