@@ -275,6 +275,7 @@ class AsyncRelight(_Awaited):
     can_resume = _long(Relight.can_resume)
     label = _quick(Relight.label)
     archive = _quick(Relight.archive)
+    accept_repository = _quick(Relight.accept_repository)
     clear = _quick(Relight.clear)
     settle = _quick(Relight.settle)
     decide = _quick(Relight.decide)

@@ -6,10 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import relight
 from relight.errors import BundleRefused
+from relight.journal import bundle
 from tests.figures import Figure
 from tests.programs import bombs
 
@@ -24,6 +26,24 @@ def test_import_refuses_what_is_not_as_large_as_it_says(tmp_path: Path, kind: st
         with pytest.raises(BundleRefused, match=REFUSED[kind]):
             rl.import_bundle(str(made), workspace=str(tmp_path / "w"))
         assert list(rl.sessions()) == [] and rl.verify().problems == []
+
+
+def test_import_refuses_files_that_no_step_names(tmp_path: Path) -> None:
+    """The digest covers the body, which says which snapshot was taken; the row beside it is compared with that."""
+    made = bombs.build("longer", tmp_path)
+    with made.open("rb") as file:
+        frames = list(bundle.frames(file, made.stat().st_size))
+    with made.open("wb") as file:
+        writer = bundle.Writer(file)
+        for one in frames:
+            if isinstance(one, bundle.Manifest):
+                writer.manifest(one)
+            elif isinstance(one, bundle.StepRow):
+                other = [(0, "sha256:" + "0" * 64)] if one.snapshots else []
+                writer.step(msgspec.structs.replace(one, snapshots=other))
+        writer.end(None)
+    with relight.open(tmp_path / "v.db") as rl, pytest.raises(BundleRefused, match="not those that a step names"):
+        rl.import_bundle(str(made), workspace=str(tmp_path / "w"))
 
 
 @pytest.mark.guarantee("G27")

@@ -29,6 +29,7 @@ from relight.workspaces.tree.objects import digest, encode_pages, encode_snapsho
 from tests.cli.shell import Shell
 from tests.figures import Figure
 from tests.portability.bundles import KEY, TOKEN, Machine, dump, read, reply, user, with_manifest, with_part, write
+from tests.programs.bombs import naming
 
 
 @pytest.fixture
@@ -317,11 +318,7 @@ def test_a_forged_tree_is_refused(here: Machine, there: Machine, tmp_path: Path,
     content = b"evil"
     ((_, page),) = encode_pages([Entry(name=name, kind="file", mode=0o644, ref=digest(content), size_bytes=4)])
     record = encode_snapshot(SnapshotRecord(tree=digest(page), mode=0o755, files=1, size_bytes=4, skipped=0))
-    taken = next(one for one in parts if isinstance(one, StepRow) and one.snapshots)
-    forged = [
-        msgspec.structs.replace(one, snapshots=[(0, snapshot_id(digest(record)))]) if one is taken else one
-        for one in parts
-    ]
+    forged = naming(parts, snapshot_id(digest(record)), session="0" * 32, name="forged")
     path = write(tmp_path / "f", [*forged, (0, content), (0, page), (0, record)])
     with pytest.raises(BundleRefused, match="not whole"):
         there.rl.import_bundle(path, workspace=str(there.work))

@@ -7,7 +7,7 @@ what each said and the most memory that was used.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -38,11 +38,30 @@ def build(kind: str, directory: Path) -> Path:
         frames = list(bundle.frames(file, (directory / "seed.relight").stat().st_size))
     stored: list[bytes] = []
     snapshot = _planted(kind, stored)
+    out = directory / f"{kind}.relight"
+    manifest, *steps = naming(frames, snapshot, session=f"{KINDS.index(kind):032x}", name=f"bomb-{kind}")
+    with out.open("wb") as file:
+        writer = bundle.Writer(file)
+        assert isinstance(manifest, bundle.Manifest)
+        writer.manifest(manifest)
+        for data in stored:
+            writer.object(0, data)
+        for step in steps:
+            assert isinstance(step, bundle.StepRow)
+            writer.step(step)
+        writer.end(None)
+    return out
+
+
+def naming(
+    frames: Sequence[object], snapshot: str, *, session: str, name: str
+) -> list[bundle.Manifest | bundle.StepRow]:
+    """Manifest and steps of one session, computed anew so that every step with files names this snapshot."""
     manifest = frames[0]
     assert isinstance(manifest, bundle.Manifest)
     identity, head = bundle.read_part(manifest.parts[-1])
-    identity = msgspec.structs.replace(identity, id=f"{KINDS.index(kind):032x}", name=f"bomb-{kind}")
-    digest, steps = GENESIS, []
+    identity = msgspec.structs.replace(identity, id=session, name=name)
+    digest, steps = GENESIS, list[bundle.StepRow]()
     for one in frames:
         if isinstance(one, bundle.StepRow):
             row = one
@@ -51,18 +70,8 @@ def build(kind: str, directory: Path) -> Path:
                 row = msgspec.structs.replace(one, body=encode_changes(said), snapshots=[(0, snapshot)])
             digest = step_digest(digest, bundle.read_step(identity.id, row))
             steps.append(msgspec.structs.replace(row, digest=digest))
-    head = msgspec.structs.replace(head, session=identity.id, digest=digest)
-    out = directory / f"{kind}.relight"
-    with out.open("wb") as file:
-        writer = bundle.Writer(file)
-        parts = [bundle.part_row(identity, head)]
-        writer.manifest(bundle.Manifest(format=1, created_us=1, parts=parts, roots=manifest.roots))
-        for data in stored:
-            writer.object(0, data)
-        for step in steps:
-            writer.step(step)
-        writer.end(None)
-    return out
+    parts = [bundle.part_row(identity, msgspec.structs.replace(head, session=session, digest=digest))]
+    return [bundle.Manifest(format=1, created_us=1, parts=parts, roots=manifest.roots), *steps]
 
 
 def _planted(kind: str, stored: list[bytes]) -> str:

@@ -24,7 +24,8 @@ from relight.cli.queued import moment_of, tell_queued
 from relight.cli.supervising import run_in_front
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.engine.documents import plan_document
-from relight.errors import UsageError
+from relight.engine.repositories import CODE as MOVED
+from relight.errors import NotResumable, UsageError
 from relight.inert import one_line
 from relight.journal.gathering import comes_back
 from relight.model.info import ResumePlan
@@ -121,7 +122,9 @@ def resume(
             when = moment_of(not_before, door.now())
             info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
             return tell_queued(door, info)
+        plan = plan if restore else _with_repository(door, rl, ref, plan, yes=yes)
         waived = {*({"workspace_missing"} if restore else ()), *({"secrets_missing"} if without_secrets else ())}
+        waived |= {MOVED}  # accepted, or the workspace is put back
         may_go_on = all(reason.code in waived for reason in plan.reasons if reason.blocks)
         if level != "quiet" and may_go_on and plan.command is not None:
             _tell_plan(door, plan)
@@ -159,6 +162,20 @@ def _supervise_request(door: Door, descriptor: int) -> int:
         supervision.watcher = Milestones(door, supervision.info(), level="quiet", resumed=False)
         supervision.on_begun = partial(answered, descriptor)
         return run_in_front(door, supervision)
+
+
+def _with_repository(door: Door, rl: Relight, ref: str, plan: ResumePlan, *, yes: bool) -> ResumePlan:
+    """The plan once somebody said that a repository which is not where the session left it is right where it is."""
+    moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
+    if not moved:
+        return plan
+    for text in moved:
+        door.console.say(one_line(text))
+    if not yes and not (door.console.can_ask and confirm(door, "go on with it?", yes=False)):
+        hints = [f"if that is right: relight resume {ref} --yes", "else bring the repository back first"]
+        raise NotResumable(plan.name or plan.session[:8], moved[0], hints=hints)
+    rl.accept_repository(plan.session)
+    return rl.can_resume(ref)
 
 
 def _check_together(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:

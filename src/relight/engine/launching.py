@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from relight.engine import limiting, naming, resuming
+from relight.engine import limiting, naming, repositories, resuming
 from relight.engine.context import Context
 from relight.engine.files import close_all, housed, open_roots
 from relight.engine.opening import checked_fields, create, gate, new_identity
@@ -184,6 +184,8 @@ def check_startable(
     if not below_head:  # a fork counts from its own beginning, and gets files of its own
         limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
         resuming.check_workspace(context, found, restore=restore)
+        if not restore:
+            repositories.check(context, found)
     if reason := _incomplete(context, found.identity):
         hints = ["start it anew, with the secret in a variable: relight run --secret NAME -- COMMAND"]
         raise NotResumable(name, reason, hints=hints)

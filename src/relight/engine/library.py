@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         pending,
         recovering,
         reopening,
+        repositories,
         restoring,
         resuming,
         retaining,
@@ -70,6 +71,7 @@ else:
     forking, joining, launching = map(Later, ("forking", "joining", "launching"))
     retaining, shown = map(Later, ("retaining", "shown"))
     reopening = Later("reopening")
+    repositories = Later("repositories")
 
 
 __all__ = ["Loaded", "Relight"]
@@ -512,6 +514,11 @@ class Relight(Queueing):
             raise UsageError("the session has no checkpoint to name yet")
         self._context.store.label(found.identity.id, seq, label, self._context.clock.now_us())
         return f"{found.identity.id}@{seq}"
+
+    def accept_repository(self, ref: str) -> Checkpoint:
+        """Say that the repositories of its workspace are right where they are now, though the session left them
+        elsewhere: a start refuses until then. Recorded as a step; nothing in the workspace is touched."""
+        return repositories.accept(self._context, resolve(self._context.store, ref))
 
     def archive(self, ref: str) -> Checkpoint:
         """Finished for good: kept to read, never resumed."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         needing,
         operating,
         overseeing,
+        repositories,
         restoring,
         resuming,
         retaining,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 else:
     bundling, comparing, exporting, restoring = map(Later, ("bundling", "comparing", "exporting", "restoring"))
     operating, starting, surveying, tailing = map(Later, ("operating", "starting", "surveying", "tailing"))
+    repositories = Later("repositories")
     unbundling, verifying, overseeing, launching = map(Later, ("unbundling", "verifying", "overseeing", "launching"))
     drilling, lives, needing, retaining = map(Later, ("drilling", "lives", "needing", "retaining"))
     resuming, waiting = map(Later, ("resuming", "waiting"))
@@ -291,6 +293,8 @@ class Reading:
         if not plan.ok or info.queue is not None:  # a worker looks where it is
             return plan
         variables, against = launching.foresee_start(self._context, found)
+        if info.command is not None:
+            against += repositories.against(self._context, found)
         return msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against, ok=not against)
 
     def planned_calls(self, ref: str, *, after: Literal["rewind", "fork"]) -> list[PlannedCall]:

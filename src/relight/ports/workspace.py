@@ -18,6 +18,7 @@ from relight.model.snapshot import (
     Change,
     Choice,
     Entry,
+    GitHead,
     RestoreOutcome,
     RestorePlan,
     RestoreRecord,
@@ -173,6 +174,12 @@ class Workspaces(Protocol):
         """Put objects from elsewhere into a pool, durable on return; these snapshots by id, ready for a step.
 
         Corrupt where one of them is not whole; then, as after an error of `objects`, nothing stays behind."""
+
+    def repository(self, path: str) -> tuple[bool, GitHead | None]:
+        """Whether a directory holds a `.git`, and where it stands; None where that cannot be read. git is not run."""
+
+    def recorded_head(self, pool: str, snapshot: str) -> GitHead | None:
+        """Where the repository at the root stood when a snapshot was taken; None where there was none."""
 
     def prepare(self, path: str, *, name: str) -> None:
         """Make the directory where it is missing. Conflict where something is in it."""

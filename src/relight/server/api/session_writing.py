@@ -295,6 +295,16 @@ def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = N
     return served.acting.answer(request, "clear", ref, do, asked=body.model_dump(), why=body.why)
 
 
+@post(router, "/api/sessions/{ref}/accept-repository", model=CheckpointDocument)
+def accept_repository(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
+    """Say that the repository of its workspace is right where it is now; a start refuses one that has moved."""
+
+    def do(rl: Relight) -> Done:
+        return checkpoint_done(served, rl.accept_repository(ref), None)
+
+    return served.acting.answer(request, "accept-repository", ref, do, why=body.why if body else None)
+
+
 def checkpoint_done(served: Service, made: Checkpoint, undo: str | None) -> Done:
     """A change that is one checkpoint."""
     return Done(document=checkpoint_document(made), session=made.session, undo=undo)

@@ -6,6 +6,7 @@ with the process. Where there is a blob store it lies there, and the directory h
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 import weakref
@@ -16,17 +17,19 @@ import msgspec
 
 from relight import owned
 from relight.errors import Conflict, WorkspaceUnusable
-from relight.model.snapshot import Snapshot, SweepReport
+from relight.model.snapshot import GitHead, Snapshot, SweepReport
 from relight.ports.blobs import Blobs
 from relight.ports.store import Store
 from relight.workspaces.tree import sweep
 from relight.workspaces.tree.far.cache import PartCache
 from relight.workspaces.tree.far.space import NO_POOL, Space, check_told
+from relight.workspaces.tree.heads import read_head
 from relight.workspaces.tree.looker import LookOnly, TreeContent
 from relight.workspaces.tree.making import Making, is_unfinished
 from relight.workspaces.tree.manifest import Manifests
 from relight.workspaces.tree.policy import TreePolicy
 from relight.workspaces.tree.pool import Pool
+from relight.workspaces.tree.swapping import exists
 from relight.workspaces.tree.tidying import forget_dead
 from relight.workspaces.tree.workspace import TreeWorkspace, workspace_key
 
@@ -120,6 +123,24 @@ class TreeWorkspaces:
             return content.take_in(objects, snapshots)
         finally:
             content.close()
+
+    def repository(self, path: str) -> tuple[bool, GitHead | None]:
+        try:
+            fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        except OSError:
+            return False, None
+        try:
+            return exists(fd, b".git"), read_head(fd, b"")
+        finally:
+            os.close(fd)
+
+    def recorded_head(self, pool: str, snapshot: str) -> GitHead | None:
+        content = self._pool(pool)
+        try:
+            heads = Manifests(content).record(snapshot).heads
+        finally:
+            content.close()
+        return next((head for head in heads if head.path == b""), None)
 
     def prepare(self, path: str, *, name: str) -> None:
         directory = Path(path)

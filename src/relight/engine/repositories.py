@@ -1,0 +1,91 @@
+"""The repositories of a session's workspace, before it is started: are they where its last snapshot found them?
+
+Compared are the roots that this session itself has captured: a fork in a directory of its own, or a session that came
+with a bundle, stands somewhere else by right. Where a repository is gone or on another branch, a start is refused until
+somebody says that this is right (`accept`), which is a step of the journal like any other decision.
+"""
+
+from __future__ import annotations
+
+from relight.engine.context import Context
+from relight.engine.opening import gate, recorder_for
+from relight.engine.operating import write_once
+from relight.engine.reading import Found, chain_of
+from relight.engine.restoring import position_of, rows_of
+from relight.engine.tailing import history
+from relight.errors import NotFound, NotResumable, RelightError
+from relight.journal.lineage import owner_of, visible
+from relight.journal.repositories import NOTE, moved, standing
+from relight.model.checkpoint import Checkpoint
+from relight.model.info import Reason
+from relight.model.step import Changes
+
+CODE = "repository_moved"
+
+
+def against(context: Context, found: Found) -> list[Reason]:
+    """What stands against a start: one reason a root whose repository is not where it was."""
+    name = found.identity.name or found.identity.id[:8]
+    cure = f"if that is right: relight resume {name} --yes"
+    try:
+        return [
+            Reason(code=CODE, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
+            for root, what in _moved(context, found).items()
+        ]
+    except RelightError:
+        return []  # content that cannot be read is named where it is needed
+
+
+def check(context: Context, found: Found) -> None:
+    """NotResumable, before anything is touched."""
+    for reason in against(context, found):
+        name = found.identity.name or found.identity.id[:8]
+        raise NotResumable(name, reason.text, hints=[reason.cure or ""])
+
+
+def accept(context: Context, found: Found) -> Checkpoint:
+    """The repositories are right where they are now. NotFound where none of them has moved."""
+    gate(found)
+    if not _moved(context, found):
+        raise NotFound(found.identity.name or found.identity.id, what="repository that has moved")
+    heads = {}
+    for root, path in found.identity.workspace.items():
+        _, now = context.workspaces().repository(path)
+        heads[root] = standing(now)
+    return write_once(context, recorder_for(context, found), "mark", Changes(note={NOTE: heads}))
+
+
+def _moved(context: Context, found: Found) -> dict[str, str]:
+    """Root name to what became of its repository."""
+    identity = found.identity
+    if not identity.workspace or "imported" in identity.metadata or found.head is None:
+        return {}
+    if found.seq is not None and found.seq != found.head.head:
+        return {}  # it goes on as a fork, with files of its own
+    chain, seq = chain_of(context.store, identity), position_of(found)
+    rows = rows_of(context, found)
+    by_seq = {row.seq: row for row in rows}
+    path = visible({row.seq: row.base for row in rows}, head=seq, since=0)
+    captured = {root: number for number in path for root in by_seq[number].snapshots}
+    trouble: dict[str, str] = {}
+    for root, number in captured.items():
+        place = identity.workspace.get(root)
+        if place is None or root not in identity.pools or owner_of(chain, number) != identity.id:
+            continue
+        is_there, now = context.workspaces().repository(place)
+        recorded = context.workspaces().recorded_head(identity.pools[root], by_seq[number].snapshots[root])
+        if (what := moved(standing(recorded), is_there=is_there, now=now)) is None:
+            continue
+        if _accepted(context, found, root, after=number) != standing(now):
+            trouble[root] = what
+    return trouble
+
+
+def _accepted(context: Context, found: Found, root: str, *, after: int) -> str | None:
+    """The newest head that somebody accepted since the snapshot was taken."""
+    accepted = None
+    for event in history(context, found, after=after):
+        noted = event.note.get(NOTE) if event.note else None
+        if isinstance(noted, dict) and root in noted:
+            accepted = str(noted[root])
+    return accepted
