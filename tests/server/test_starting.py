@@ -59,7 +59,7 @@ def test_damage_is_told_by_its_own_name_however_a_resume_is_asked_for(
     for ref in ("job", "job@2"):
         refused = Answer(desk.client().post(f"/api/sessions/{ref}/resume", json={}))
         assert (refused.status, refused.code) == (409, "RL-5002"), refused.document
-        assert any("--from-last-good" in hint for hint in refused.document["hints"])
+        assert any("from_last_good" in hint for hint in refused.document["hints"]), refused.document
     for flags in ([], ["--detach"], ["--queue", "night"]):
         assert run(["resume", "job", *flags]) == 5 and "RL-5002" in capsys.readouterr().err
     assert logical(desk.store) == before and damaged.exists()
