@@ -241,7 +241,9 @@ def started_with(plan: ResumePlan) -> str:
     """The command of a plan and where it runs; nothing where relight does not know it."""
     if plan.command is None:
         return ""
-    return shlex.join(plan.command) + (f"  in {place(plan.directory)}" if plan.directory else "")
+    return shlex.join(plan.command) + (
+        f"  in {place(plan.directory)}" if plan.directory and not (plan.forks and plan.files) else ""
+    )
 
 
 def ended_first(plan: ResumePlan) -> str:
@@ -250,3 +252,10 @@ def ended_first(plan: ResumePlan) -> str:
         return ""
     pids = ", ".join(map(str, plan.orphans))
     return f"{count(len(plan.orphans), 'process', 'processes')} of a dead attempt to be ended (pid {pids})"
+
+
+def files_of_a_fork(plan: ResumePlan) -> str:
+    """Where a new session gets its files from; nothing where the plan makes none."""
+    if not plan.forks or plan.files is None or plan.files.captured_at is None:
+        return ""
+    return f"as at @{plan.files.captured_at}, in a directory of its own; what is on disk now stays as it is"

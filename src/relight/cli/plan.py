@@ -17,6 +17,7 @@ from relight.wording import (
     conversation,
     ended_first,
     environment,
+    files_of_a_fork,
     first_reply,
     lasting,
     moment,
@@ -30,7 +31,7 @@ def lines_of(plan: ResumePlan, *, now: datetime, look: Look) -> list[Line]:
     """What would happen, and what stands against it."""
     entries = [
         Fact("conversation", conversation(plan)),
-        plan_fact(plan.files),
+        Fact("files", files_of_a_fork(plan)) if files_of_a_fork(plan) else plan_fact(plan.files),
         Fact("calls", _calls(plan)),
         *call_facts(plan.calls),
         Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),
