@@ -124,6 +124,22 @@ def tell(counts: Counter[str]) -> str:
     return ", ".join(f"{count} {what}" for what, count in counts.most_common())
 
 
+def test_a_flipped_id_in_the_sessions_own_row_is_named_and_mended(original: Original, memory_path: Path) -> None:
+    """Found by id it looks whole, since the index has the id; found by name it does not."""
+    with relight.open(put(memory_path / "whole.db", original.bytes)) as rl:
+        id_ = rl.get("a").id.encode()
+    places, at = [], original.bytes.find(id_)
+    while at >= 0:
+        places.append(at)
+        at = original.bytes.find(id_, at + 1)
+    counts = Counter[str]()
+    for at in places:
+        damaged = bytearray(original.bytes)
+        damaged[at + 9] ^= 1
+        counts[judge(original, put(memory_path / "flipped.db", bytes(damaged)))] += 1
+    assert counts["named, offered, went on"], tell(counts)
+
+
 @pytest.mark.guarantee("G5")
 def test_any_flipped_byte_is_harmless_or_named(
     original: Original, memory_path: Path, sample: Any, figure: Figure

@@ -45,6 +45,7 @@ _HINTS: Final = (
     ("not yet accepting connections", "wait until the server is up, then run it again"),
     ("recovery mode", "wait until the server has recovered, then run it again"),
     ("shutting down", "start the server again, then run it again"),
+    ("server closed the connection", "start the server again, or look into its log, then run it again"),
     ("does not exist", "create it on the server first: createdb NAME, createuser NAME"),
     ("Connection refused", "start the server, or check host and port in RELIGHT_STORE"),
     ("could not translate host name", "check the host in RELIGHT_STORE"),

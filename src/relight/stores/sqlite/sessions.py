@@ -70,9 +70,12 @@ def change(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:
 def rebuild(cursor: apsw.Cursor, journal: Journal, told: Told, head: Head, instead_of: bytes | None) -> int:
     """Another head in the place of one that cannot be read, or of the one with that digest; else Conflict. The columns
     are made right too."""
-    row = cursor.execute(SQL["find_by_id"], (to_text(head.session),)).fetchone()
-    if row is None:
+    found = cursor.execute(SQL["find_by_id"], (to_text(head.session),)).fetchone()
+    if found is None:
         raise NotFound(head.session)
+    # By its number, so from the table itself: found by id, the id comes from the index, and a row whose own id is
+    # damaged would be taken for whole here and for broken by whoever finds it by name.
+    row = cursor.execute(SQL["session_by_sid"], (found[0],)).fetchone()
     record = believed(cursor, told, row[0], read_record(row))
     if record.head is not None and record.head.digest != instead_of:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
