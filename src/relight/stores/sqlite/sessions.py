@@ -75,7 +75,7 @@ def rebuild(cursor: apsw.Cursor, journal: Journal, told: Told, head: Head, inste
         raise NotFound(head.session)
     # By its number, so from the table itself: found by id, the id comes from the index, and a row whose own id is
     # damaged would be taken for whole here and for broken by whoever finds it by name.
-    row = cursor.execute(SQL["session_by_sid"], (found[0],)).fetchone()
+    row: Row = cursor.execute(SQL["session_by_sid"], (found[0],)).fetchone()  # type: ignore[assignment]
     record = believed(cursor, told, row[0], read_record(row))
     if record.head is not None and record.head.digest != instead_of:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
