@@ -60,3 +60,18 @@ def test_an_agent_that_is_not_installed_is_named_with_the_way_to_get_it(stage: O
     done = s.run(PATH="/usr/bin:/bin")
     assert done.returncode != 0
     assert "npm install -g @anthropic-ai/claude-code" in done.stderr
+
+
+def test_prompts_and_file_names_with_a_secret_are_in_no_file_beside_the_store_either(stage: Open) -> None:
+    named = "ghp_" + "z9Y8x7W6v5" * 3 + "u4T3s2"
+    s = stage([{"calls": [{"shell": f"touch {named}.txt"}]}, {"text": "fin"}, {"text": "more"}])
+    done = s.run(f"use {GITHUB}")
+    assert done.returncode == 0, done.stderr
+    again = s.relight("resume", "job", f"and {GITHUB} again", "--yes")
+    assert again.returncode == 0, again.stderr
+    s.assert_whole(f"use {GITHUB}", f"and {GITHUB} again")
+    found = [path for path in s.store.parent.rglob("*") if path.is_file()]
+    held = b"".join(str(path).encode() + path.read_bytes() for path in found)
+    for secret in (GITHUB, named):
+        assert secret.encode() not in held and secret not in str(s.steps()) + str(s.known())
+    assert (s.work / f"{named}.txt").exists(), "and it stays on the disk"
