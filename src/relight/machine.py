@@ -6,6 +6,7 @@ import errno
 import os
 import stat
 import time
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,10 +21,17 @@ if TYPE_CHECKING:
 @cache
 def redactor() -> Redactor:
     """Knows the secrets of this process's environment. Made when it is first asked for."""
-    from relight.journal.redaction import Redactor, secret_names
+    from relight.journal.redaction import Redactor
 
-    declared = [name for name in os.environ.get("RELIGHT_SECRETS", "").split(",") if name in os.environ]
-    return Redactor({name: os.environ[name] for name in (*secret_names(os.environ), *declared)})
+    return Redactor(secrets_of(os.environ))
+
+
+def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
+    """The variables whose values are secrets: by their names, and those that RELIGHT_SECRETS declares."""
+    from relight.journal.redaction import secret_names
+
+    declared = [name for name in environment.get("RELIGHT_SECRETS", "").split(",") if name in environment]
+    return {name: environment[name] for name in (*secret_names(environment), *declared)}
 
 
 class SystemClock:

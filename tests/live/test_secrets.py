@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+import pytest
+
 from tests.live.conftest import Open
 from tests.live.stage import KEY, UNSET, Stage
 
@@ -16,12 +20,16 @@ def kept(s: Stage) -> bytes:
     return b"".join(path.read_bytes() for path in found)
 
 
-def test_a_secret_that_the_agent_saw_does_not_rest_in_the_journal(stage: Open) -> None:
+@pytest.mark.parametrize("runtime", ["process", "tmux"])
+def test_a_secret_that_the_agent_saw_does_not_rest_in_the_journal(
+    stage: Open, runtime: str, program: Callable[[str], str]
+) -> None:
+    program("tmux")
     s = stage(
         [{"calls": [{"shell": f'echo "$MY_API_TOKEN" {GITHUB}'}]}, {"text": f"the token is {SECRET}"}],
         MY_API_TOKEN=SECRET,
     )
-    done = s.run()
+    done = s.run("do the task", "--runtime", runtime)
     assert done.returncode == 0, done.stderr
     shown = s.relight("tail", "job", "--after", "0", "--json").stdout
     assert SECRET not in shown and GITHUB not in shown

@@ -12,9 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from relight.errors import AgentFailed, Refused, UsageError
+from relight.machine import secrets_of
 from relight.ports.runtime import SESSION_VARIABLE, Probe
 from relight.processes import LocalProcesses, environment_of, members_of, start_of, value_in, words_of
-from relight.runtimes.tmux import launch
+from relight.runtimes.tmux import keep, launch
 from relight.runtimes.tmux.child import Tail, TmuxChild
 from relight.runtimes.tmux.front import in_the_way
 from relight.runtimes.tmux.server import Pane, Server, checked
@@ -64,6 +65,9 @@ class TmuxRuntime(LocalProcesses):
         try:
             if log is not None:
                 os.close(os.open(log, os.O_CREAT | os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+                variables = {**os.environ, **environment}
+                declared = {name: variables[name] for name in ("RELIGHT_SECRETS",) if name in variables}
+                keep.hand_secrets(str(log), {**secrets_of(variables), **declared})
             if before is None:
                 self._server.start(handle, words, log=log)
             else:

@@ -175,5 +175,5 @@ def _pipe(target: str, log: Path | None) -> tuple[str, ...]:
     """The end of a command that also sends the pane's output to a file: 0600, two parts at most."""
     if log is None:
         return ()
-    words = [sys.executable, "-I", "-S", keep.__file__, str(log), str(LOG_BYTES)]
+    words = [sys.executable, "-P", "-m", keep.__name__, str(log), str(LOG_BYTES)]
     return (";", "pipe-pane", "-t", target, f"exec {shlex.join(words)}".replace("#", "##").replace("%", "%%"))
