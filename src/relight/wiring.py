@@ -385,7 +385,9 @@ def _private_directories(store: Store) -> list[Path]:
     found = [_data_directory(), _run_root(store)]
     if getattr(store, "place", None) is None:
         found.append(sqlite_path(store.url).absolute().parent)
-    blobs = _blobs()
+    named, blobs = os.environ.get("RELIGHT_BLOBS", ""), _blobs()
+    if named.startswith("file:///"):
+        blobs = Path(unquote(named.removeprefix("file://")))
     return [*found, blobs] if blobs is not None else found
 
 

@@ -31,6 +31,7 @@ def looking(store: Path) -> str:
         f"ls {store}* > seen 2>&1",
         f"cat {run}/server/token >> seen",
         "env | grep ^RELIGHT_STORE >> seen",
+        "cat /proc/1/environ /proc/[0-9]*/environ | tr '\\0' '\\n' | grep ^RELIGHT_STORE >> seen",
         f"touch {run}/planted {run}/$RELIGHT_SESSION/planted",
         f"ln -sf $PWD/victim {run}/$RELIGHT_SESSION/supervisor.log",
     ]

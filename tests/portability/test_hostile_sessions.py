@@ -173,6 +173,21 @@ def test_no_program_opens_a_session_that_nobody_vouched_for(tmp_path: Path, ref:
     assert paid == []
 
 
+def test_a_signature_does_not_make_trusted_what_was_not(tmp_path: Path) -> None:
+    key = b"0123456789abcdef0123456789abcdef"
+    with relight.open(tmp_path / "a.db") as rl:
+        with rl.session("job") as s:
+            s.append(user("go"))
+        rl.export_bundle("job", tmp_path / "a")
+    with relight.open(tmp_path / "b.db") as rl:
+        assert not rl.import_bundle(tmp_path / "a").trusted
+        rl.export_bundle("job", tmp_path / "b", key=key)
+    with relight.open(tmp_path / "c.db") as rl:
+        assert not rl.import_bundle(tmp_path / "b", key=key).trusted
+        with pytest.raises(NotResumable):
+            rl.session("job")
+
+
 @pytest.mark.parametrize("us", [253402300799999999, LATEST_US])
 def test_a_time_at_the_end_of_the_calendar_is_refused(frames: list[Frame], tmp_path: Path, us: int) -> None:
     bundle = write(tmp_path / "late", with_part(frames, identity={"created_us": us}))

@@ -22,7 +22,7 @@ import msgspec
 from relight.engine.branching import rewind
 from relight.engine.context import Context
 from relight.engine.listing import every_session
-from relight.engine.opening import create, evidence_of, gate, new_identity, refuse_if_held
+from relight.engine.opening import create, evidence_of, gate, new_identity, refuse_if_held, refuse_untrusted
 from relight.engine.reading import Found, chain_of, newest_whole
 from relight.engine.recorder import Recorder
 from relight.engine.recovering import go_back_to_whole
@@ -337,7 +337,9 @@ def keyed(context: Context, *, agent: str, key: str | None = None) -> Iterator[R
 
 
 def opened(context: Context, record: Record) -> Ledger:
-    """The ledger of a session, whatever is in it. Corrupt where its row is damaged."""
+    """The ledger of a session, whatever is in it. Corrupt where its row is damaged, NotResumable where it came from a
+    bundle that nobody vouched for."""
+    refuse_untrusted(Found(identity=record.identity, head=record.head, seq=None))
     if record.head is None:
         name = record.identity.name or record.identity.id
         chain = chain_of(context.store, record.identity)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 MAX_GENERATIONS: Final = 1000
 CANDIDATES: Final = 10
+_NONSENSE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""what folding raises over words that no writer of ours wrote; not what a signal handler raises meanwhile"""
 _OFFER_TRIES: Final = 64
 
 
@@ -280,6 +282,6 @@ def _apply(fold: Fold, steps: list[Step], session: str) -> None:
             fold.apply(step, next(decoded))
     except Undecodable as error:
         raise Corrupt(f"the step cannot be read: {error}", session=session, seq=seq) from None
-    except Exception as error:  # a step that folds to nonsense is that step's damage, not the reader's end
+    except _NONSENSE as error:  # a step that folds to nonsense is that step's damage, not the reader's end
         what = f"the step cannot be folded: {type(error).__name__}: {error}"
         raise Corrupt(what, session=session, seq=seq) from error

@@ -265,10 +265,12 @@ class _Import:
         self, given: Identity, roots: Mapping[str, str], pools: Mapping[str, str], name: str | None
     ) -> Identity:
         """Who the session is here. An untrusted one starts nothing: what it would is kept to be read."""
-        trust = "trusted" if self._trusted else "untrusted"
+        # a signature vouches for the one who exported it; a session that was untrusted there is untrusted here
+        trusted = self._trusted and given.labels.get(IMPORTED) != "untrusted"
+        trust = "trusted" if trusted else "untrusted"
         signature = self._found.signature
         noted: dict[str, Any] = {
-            "trusted": self._trusted,
+            "trusted": trusted,
             "signed_by": signature.key_id if signature is not None else None,
             "redacted_steps": self._found.manifest.redacted,
             "name": given.name,
@@ -285,7 +287,7 @@ class _Import:
             pools={root: pool for root, pool in pools.items() if root in given.workspace},
             directory=moved_directory(given, roots),
         )
-        if self._trusted:
+        if trusted:
             return moved
         return msgspec.structs.replace(
             moved, command=None, directory=None, runtime=None, policy=RunPolicy(), secrets=[], env={}
@@ -297,7 +299,7 @@ class _Import:
             session=identity.id,
             name=identity.name,
             steps=self._found.steps,
-            trusted=self._trusted or identity.labels.get(IMPORTED, "trusted") == "trusted",
+            trusted=identity.labels.get(IMPORTED, "trusted") == "trusted",
             signed_by=signature.key_id if signature is not None else None,
             redacted=self._found.manifest.redacted,
             already_here=already_here,

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.errors import HasForks, ThreadGone, UsageError
+from relight.errors import HasForks, NotResumable, ThreadGone, UsageError
 from relight.frameworks.langgraph import RelightSaver
 from relight.model.policy import Retention
 from relight.ports import faults
@@ -253,9 +253,9 @@ def test_every_verb_knows_a_thread(place: Open, tmp_path: Path) -> None:
     assert [one.id for one in rl.sessions(key="my-thread")] == [info.id]
     assert rl.verify("my-thread").ok
     exported = tmp_path / "bundle"
-    rl.export_bundle("my-thread", exported)
+    rl.export_bundle("my-thread", exported, key=b"0123456789abcdef" * 2)
     other = relight.open("memory:")
-    other.import_bundle(exported)
+    other.import_bundle(exported, key=b"0123456789abcdef" * 2)
     moved = asking().compile(checkpointer=RelightSaver(other)).get_state(config("my-thread"))
     assert moved.values == graph.get_state(config("my-thread")).values
     other.close()
@@ -340,3 +340,21 @@ def test_faults_of_the_commit_path_leave_a_put_whole_or_absent(place: Open, figu
 
 def _die(*given: Any) -> None:
     raise _Killed
+
+
+def test_a_thread_from_a_bundle_that_nobody_vouched_for_is_neither_read_nor_run(place: Open, tmp_path: Path) -> None:
+    rl = place()
+    conversation(RelightSaver(rl), "t", 2)
+    rl.export_bundle("t", tmp_path / "bundle")
+    with relight.open("memory:") as other:
+        other.import_bundle(tmp_path / "bundle")
+        saver = RelightSaver(other)
+        for use in (
+            lambda: saver.get_tuple(config("t")),
+            lambda: list(saver.list(config("t"))),
+            lambda: put(saver, config("t"), {"messages": ["mine"]}),
+            lambda: counting(1, tmp_path / "x").compile(checkpointer=saver).invoke({"messages": ["go"]}, config("t")),
+        ):
+            with pytest.raises(NotResumable):
+                use()
+        assert not (tmp_path / "x").exists()

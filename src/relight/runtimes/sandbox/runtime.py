@@ -133,7 +133,9 @@ class SandboxRuntime:
             directory=where,
             private=self._private,
         )
-        return ["bwrap", *walls, *openings, "--", *command]
+        # Not only --unsetenv: bwrap itself is the first process inside, and its environment can be read there.
+        forgetting = ["env", *(word for name in self._forgotten for word in ("-u", name))] if self._forgotten else []
+        return [*forgetting, "bwrap", *walls, *openings, "--", *command]
 
     def _home(self, session: str) -> str:
         if not _SESSION.fullmatch(session):
