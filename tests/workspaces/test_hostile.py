@@ -69,7 +69,7 @@ def test_hostile_names_are_refused_before_anything_is_touched(tmp_path: Path) ->
         workspace.pool.put(content, b"evil")
         for name in NAMES:
             for kind, ref in (("file", content), ("link", b"/etc/passwd"), ("dir", content)):
-                target = planted(workspace.pool, [Entry(name=name, kind=kind, mode=0o644, ref=ref)])  # type: ignore[arg-type]
+                target = planted(workspace.pool, [Entry(name=name, kind=kind, mode=0o644, size_bytes=4, ref=ref)])  # type: ignore[arg-type]
                 assert refused(workspace, target), name
         double = [Entry(name=b"a", kind="link", ref=b"/tmp"), Entry(name=b"a", kind="file", mode=0o644, ref=content)]
         assert refused(workspace, planted(workspace.pool, double))
