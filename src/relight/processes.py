@@ -7,7 +7,6 @@ who supervises it, and how it is ended. Where there is no /proc nothing is found
 from __future__ import annotations
 
 import os
-import shutil
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -88,7 +87,9 @@ def program_of(program: str, directory: str) -> str | None:
     search = directory if "/" in program and not program.startswith("/") else None
     if search is not None:
         program = os.path.join(search, program)
-    return shutil.which(program)
+    from shutil import which  # whoever draws a list does not wait for it
+
+    return which(program)
 
 
 def missing_interpreter(program: str) -> str | None:

@@ -399,7 +399,7 @@ def test_a_fork_is_refused_before_a_directory_is_made(shell: Shell, work: Path, 
     assert not own.exists()
     assert shell.run("fork", "fix", "--workspace", str(work)).returncode == 4
     assert len(shell.json("list")) == 1
-    assert "its own: --workspace DIR" in shell.run("fork", "fix@green").stderr
+    assert "its files will be in" in shell.run("fork", "fix@green").stderr
 
 
 # -- housekeeping ---------------------------------------------------------------------------------------------

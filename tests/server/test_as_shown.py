@@ -31,7 +31,7 @@ VERBS: dict[str, Callable[[relight.Relight, str], object]] = {
     "label": lambda rl, ref: rl.label(ref, "here"),
     "enqueue": lambda rl, ref: rl.enqueue(ref, queue="night"),
     "remove": lambda rl, ref: rl.drop(ref),
-    "resume": lambda rl, ref: rl.supervise(ref, prompt="x"),
+    "resume": lambda rl, ref: rl.supervise(ref, prompt="x").run(),
 }
 
 

@@ -79,7 +79,8 @@ def desk(tmp_path: Path, clock: ManualClock) -> Iterator[Desk]:
 
 def work(rl: relight.Relight, name: str, *, asks: bool = False) -> str:
     with rl.session(name) as s:
-        s.append({"role": "user", "content": "x"})
+        if s.is_new:
+            s.append({"role": "user", "content": "x"})
         if asks:
             s.wait("really?")
         s.complete("done")

@@ -19,9 +19,11 @@ from hypothesis.stateful import initialize, run_state_machine_as_test
 
 import relight
 from relight.errors import Corrupt, SnapshotSwept, StoreReadOnly, StoreUnavailable, UnknownStore
+from relight.journal.codec import encode_changes
 from relight.machine import SystemClock
 from relight.model.session import Identity
 from relight.model.snapshot import Snapshot
+from relight.model.step import Changes
 from relight.ports.store import Query, Record, Store
 from relight.stores.memory import MemoryStore
 from relight.stores.postgres.store import PostgresStore
@@ -199,7 +201,7 @@ def test_damage_is_named(world: Trial, tamper: Callable[..., None], statement: s
     session = world.working(2, labels={"team": "core"})
     world.store.add_segment("p", "one")
     taken = (Snapshot(id="s", root="r", pool="p", segments=("one",)),)
-    world.append(session, label="best", snapshots=taken)
+    world.append(session, label="best", snapshots=taken, body=encode_changes(Changes(snapshot={"r": "s"})))
     with relight.open(world.store) as rl:
         assert rl.verify().ok
         tamper(statement)

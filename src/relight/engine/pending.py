@@ -64,7 +64,7 @@ class PendingStore:
             return self._store.commit(session, draft)
         identity, head = self._record.identity, self._record.head
         assert head is not None
-        planned = plan_commit(head, draft, at_us=self._context.line_us(), now=self._store.instant())
+        planned = plan_commit(head, draft, at_us=self._context.clock.now_us(), now=self._store.instant())
         labels = [(session, planned.step.seq, draft.label)] if draft.label is not None else []
         faults.point("commit.enter")
         naming.take(self._context, identity.name)

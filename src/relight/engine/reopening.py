@@ -15,7 +15,7 @@ import msgspec
 
 from relight.engine import files
 from relight.engine.context import Context
-from relight.engine.reading import Found
+from relight.engine.reading import Found, load
 from relight.errors import Conflict, NotFound
 from relight.model.session import Identity
 
@@ -42,6 +42,8 @@ def take(
 ) -> Taken:
     """Decide about the options of `rl.session`; nothing is written yet."""
     before = found.identity
+    if found.head is None:
+        load(context.store, found)  # says what is damaged, and offers the newest checkpoint that is whole
     changed = options_taken(before, fields, seq=found.whole_head().seq, handed=handed)
     wanted = files.fitted(context, with_options(before, changed), workspace, snapshot)
     changed |= files.placement_changes(before, wanted)
