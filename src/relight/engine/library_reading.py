@@ -285,7 +285,7 @@ class Reading:
             agent=agent,
             first_reply=reply,
             directory=found.identity.directory,
-            orphans=self.orphans(found.identity.id) if disk and not plan.forks else [],
+            orphans=self._orphans(found) if disk and not plan.forks else [],
             wait_until=at(wake_us) if wake_us is not None else None,
             reasons=[*plan.reasons, limit] if limit is not None else plan.reasons,
         )
@@ -382,7 +382,9 @@ class Reading:
 
     def orphans(self, ref: str) -> list[int]:
         """Processes that a dead attempt left running; the next start ends them."""
-        found = resolve(self._context.store, ref)
+        return self._orphans(resolve(self._context.store, ref))
+
+    def _orphans(self, found: Found) -> list[int]:
         return [] if self._is_live(found) else self._context.runtime().orphans(found.identity.id)
 
     # -- for who oversees many -----------------------------------------------------------------------------------
