@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import signal
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+import relight
 from relight.testing.fake_model import texts
 from tests.cli.shell import eventually
 from tests.live.conftest import Open
@@ -222,3 +226,42 @@ def test_a_hook_that_finds_nobody_breaks_nothing(stage: Open, tmp_path: Path) ->
     info = s.known()
     assert (info.status, info.attempt, info.said) == ("completed", 1, "fin")
     assert (s.work / "d.txt").read_text() == "after\n"
+
+
+# -- the supervisor, once its agent was told ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("runtime", ["process", "tmux"])
+def test_a_prompt_that_the_agent_took_without_its_supervisor_is_not_said_again(
+    stage: Open, program: Callable[[str], str], runtime: str
+) -> None:
+    """Only relight is killed once its agent runs; the agent writes down what it was told, and relight comes back."""
+    if runtime == "tmux":
+        program("tmux")
+    s = stage([{"text": "first"}])
+    assert s.run("do the task", "--runtime", runtime).returncode == 0
+    s.play([[{"text": "work", "calls": [{"shell": "touch inside; echo deployed >> side.txt"}]}, {"text": "other"}],
+            {"text": "fin"}, {"text": "fin"}])  # fmt: skip
+    before = s.known().seq
+    child = s.start("resume", "job", "deploy it now", "--yes")
+    eventually(lambda: _has_started(s, before), what="the agent started")
+    child.send_signal(signal.SIGSTOP)  # it sees nothing of what follows; a process without a place dies with it
+    eventually(lambda: _wrote_down(s, "deploy it now"), what="the agent writing down what it was told")
+    child.kill()
+    child.wait()
+    back = s.relight("resume", "job", "--yes", "--json")
+    assert back.returncode == 0, back.stderr
+    assert not json.loads(back.stdout)["prompt_sent"]
+    assert texts(s.last(), "user").count("deploy it now") == 1, s.evidence()
+    again = s.relight("resume", "job", "deploy it now", "--yes")
+    assert again.returncode == 0, again.stderr
+    assert texts(s.last(), "user").count("deploy it now") == 2, "said again on purpose, it is another prompt"
+
+
+def _has_started(s: Stage, after: int) -> bool:
+    with relight.open(s.store, create=False) as rl:
+        return any("started" in step.note for step in rl.tail("job", after=after))
+
+
+def _wrote_down(s: Stage, prompt: str) -> bool:
+    return any(prompt in path.read_text() for path in s.transcripts())

@@ -19,6 +19,8 @@ import msgspec
 from relight.engine.files import Files, naming
 from relight.engine.recorder import Recorder
 from relight.engine.resetting import reset_to
+from relight.journal.delivering import delivers
+from relight.journal.dialogue import NEXT_PROMPT
 from relight.journal.following import Standing, compare
 from relight.journal.pricing import Price
 from relight.model.call import Intent, Outcome
@@ -49,6 +51,8 @@ class Observer:
         self._read: tuple[Entry, ...] = ()
         self._keys: list[str] = []
         self._known = [adapter.key(line) for line in recorder.fold.messages]
+        self.attempt = recorder.head.attempt
+        """the newest attempt that can have written what is read"""
         self.transcript: Transcript | None = None
         """as it was read last"""
         self.progress = 0
@@ -133,7 +137,8 @@ class Observer:
     def _append(self, since: int) -> None:
         entries = self._read[since:]
         lines = [entry.line for entry in entries]
-        changes = Changes(messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines))
+        told = self._told(lines)
+        changes = Changes(messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines), answer=told)
         self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
         self._known += self._keys[since:]
         self.replies += self._spoken(lines)
@@ -146,11 +151,19 @@ class Observer:
         usage = self._usage_of([entry for entry in self._read if entry.key not in known])
         with recorder.lock:
             changes, view = reset_to(recorder, lines)
-            self._commit("reset", msgspec.structs.replace(changes, usage=usage), view=view)
+            told = self._told([entry.line for entry in self._read if entry.key not in known])
+            self._commit("reset", msgspec.structs.replace(changes, usage=usage, answer=told), view=view)
         before, self._known = set(self._known), list(self._keys)
         fresh = zip(self._known, lines, strict=True)
         self.replies += self._spoken([line for key, line in fresh if key not in before])
         self.progress += 1
+
+    def _told(self, lines: Sequence[Line]) -> list[Any]:
+        """The prompt that waits is told with the commit that takes it in, whichever process reads the transcript: a
+        commit after it would be lost with a supervisor that dies between the two, and the prompt said again."""
+        recorder = self.recorder
+        is_told = delivers(recorder.fold, lines, upto=self.attempt, redact=recorder.recording.about)
+        return [NEXT_PROMPT, None] if is_told else []
 
     def _spoken(self, lines: Sequence[Line]) -> int:
         return sum(map(self.recorder.fold.format.is_assistant, lines))

@@ -37,7 +37,6 @@ from relight.model.info import AgentState, FirstReply
 from relight.model.session import Identity
 from relight.model.status import StatusChange
 from relight.model.step import Changes
-from relight.model.view import Text
 from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
 from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, Listening
 from relight.ports.runtime import AGENT_VARIABLE, Child
@@ -77,7 +76,6 @@ class Life:
         """is its verdict recorded?"""
         self.prompt: str | None = None
         """what it was told to do next"""
-        self._spoken_before = len(observer.recorder.fold.messages)
         self.replied_before = observer.replies
         """by taking in what the attempt before had said"""
         self.heard_native: str | None = None
@@ -111,14 +109,6 @@ class Life:
         if self._child is not None:
             self._child.signal(signal.SIGKILL)
 
-    def has_heard(self, prompt: str) -> bool:
-        """Did the agent write down that it was told this? Else it would be lost with it."""
-        fold = self.observer.recorder.fold
-        since = self._spoken_before if self.rung == "native" else 0
-        view = fold.format.read(fold.messages[since:])
-        said = [block.text for one in view if one.role == "user" for block in one.blocks if isinstance(block, Text)]
-        return self.has_replied or any(prompt in text for text in said)
-
     @property
     def has_replied(self) -> bool:
         """Did the model say anything in this attempt?"""
@@ -150,6 +140,9 @@ class Start:
         self.surroundings = surroundings_of(context, recorder.identity)
         self.part: Part = "runtime"
         self.started: Started | None = None
+        waiting = recorder.fold.answers.get(NEXT_PROMPT)
+        self._says_waiting = execution.prompt is not None and recorder.recording.about(execution.prompt) == waiting
+        """is what it is told the prompt that waits in the journal?"""
         self.is_taken_up = False
         """did it live already?"""
 
@@ -160,10 +153,13 @@ class Start:
         self.part = "files"
         self._files = self._opened_files()
         observer = Observer(self._recorder, self.adapter, self._files, self._context.price)
+        observer.attempt -= 1  # until this one runs, what is read was written by those before
         observer.baseline()
         self.part = "hooks"
         hooks = self._open_hooks(observer)
         self.part = "transcript"
+        if living is not None or rung is None:
+            self._catch_up(observer, lives=living is not None)
         if living is not None:
             self._life = self._taken_up(living, observer)
         else:
@@ -254,6 +250,24 @@ class Start:
             observer.hear(heard)
         return self.adapter.decides(heard, *decision) if decision is not None else None
 
+    # -- the prompt -------------------------------------------------------------------------------------------
+
+    def _catch_up(self, observer: Observer, *, lives: bool) -> None:
+        """Take in what the attempts before wrote down, then decide whether the prompt is still to be said.
+
+        What is read now was written before this attempt: a prompt that was recorded with it is not among it. An agent
+        that lives and was started with the prompt has it, also where it has not written it down yet.
+        """
+        native = self._recorder.head.native
+        path = self.adapter.locate(native, self.surroundings) if native is not None else None
+        if path is not None:
+            observer.follow(path)
+            observer.look()
+        fold = self._recorder.fold
+        is_told = fold.answers.get(NEXT_PROMPT) is None or (lives and fold.prompt_given > 0)
+        if self._says_waiting and is_told:
+            self._execution = msgspec.structs.replace(self._execution, prompt=None)
+
     # -- the rung ---------------------------------------------------------------------------------------------
 
     def _prepared(self, observer: Observer, hooks: Hooks | None, lowest: Rung | None) -> Life:
@@ -319,6 +333,7 @@ class Start:
             **denial(self.adapter, recorder.identity),
             **life.launch.environment,
         }
+        life.observer.attempt = recorder.head.attempt
         child = self._runtime.spawn(
             life.launch.command,
             directory=execution.directory,
@@ -341,6 +356,7 @@ class Start:
         path = self.adapter.locate(execution.native, self.surroundings) if execution.native is not None else None
         if path is not None:
             observer.follow(path)
+        observer.attempt = self._recorder.head.attempt
         if execution.prompt is not None:
             self._runtime.deliver(execution.handle, execution.prompt)
         self._tell(life, "taken_up", prompt_sent=False, orphans=())

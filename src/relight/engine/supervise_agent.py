@@ -254,11 +254,12 @@ class AgentSupervision(Supervision):
             self._tell_verdict(life, "progressed")
 
     def _note_heard(self, life: Life) -> None:
-        """A prompt is told once the agent has written it down; until then the next attempt says it again."""
+        """A prompt is told once the agent has written it down, which the observer records with the line itself, or the
+        model has replied; until then the next attempt says it again."""
         waiting = self._owned().fold.answers.get(NEXT_PROMPT)
         if waiting is None or waiting != life.prompt:
             return
-        if life.has_heard(waiting):
+        if life.has_replied:
             self._owned().commit("mark", Changes(answer=[NEXT_PROMPT, None], note={"prompt": "told"}))
 
     def _halt_loops(self, life: Life) -> None:

@@ -39,6 +39,10 @@ class Dialogue:
         """the user's newest message since the last reset, whoever appended it"""
         self.stop: tuple[int, str] | None = None
         """seq of the newest reply and why its model stopped, where that was told"""
+        self.prompt_from = 0
+        """the first attempt that can have told its agent the prompt that waits; 0 where that is not known"""
+        self.prompt_given = 0
+        """the newest attempt that started or took up its agent with it; 0: none"""
         self.was_reset = False
         """are there messages from before that are not in view?"""
 
@@ -47,6 +51,7 @@ class Dialogue:
             self._hear_messages(step, changes, format)
         if changes.answer:
             self._file(list(changes.answer))
+        self._hear_delivery(step, changes)
         for key in changes.used:
             for filed in (self.answered, self.answers, self.reasons):
                 filed.pop(key, None)
@@ -68,6 +73,21 @@ class Dialogue:
             self.prompt = words[-1]
             self.prompts |= {changes.prompt} - {""}
 
+    def _hear_delivery(self, step: Step, changes: Changes) -> None:
+        """Which attempts can have told the agent the prompt that waits. One recorded with an attempt's beginning, or
+        once its agent runs, is for that attempt; any other is for the next."""
+        note = changes.note or {}
+        runs = "started" in note or "taken_up" in note
+        if changes.answer and changes.answer[0] == NEXT_PROMPT:
+            is_now = runs or changes.attempt is not None
+            self.prompt_from, self.prompt_given = step.attempt + (0 if is_now else 1), 0
+        if self.answers.get(NEXT_PROMPT) is None:
+            return
+        if changes.attempt is not None:  # a fork counts its attempts anew
+            self.prompt_from = min(self.prompt_from, step.attempt)
+        if runs:
+            self.prompt_given = step.attempt
+
     def _file(self, answer: list[Any]) -> None:
         """By its key where the program asked; by the question where a coding agent's hook did."""
         question, value, key, reason = [*answer, "", ""][:4]
@@ -82,6 +102,7 @@ class Dialogue:
         self.answers, self.answered = dict(carried.answers), dict(carried.answered)
         self.reasons, self.asking = dict(carried.reasons), carried.asking
         self.prompt, self.prompts = carried.prompt, set(carried.prompts)
+        self.prompt_from, self.prompt_given = carried.prompt_from, carried.prompt_given
         self.spoken, self.stop, self.was_reset = None, None, True
 
 

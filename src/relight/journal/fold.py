@@ -216,6 +216,8 @@ class Fold(Dialogue):
             asking=self.asking,
             prompt=self.prompt,
             prompts=sorted(self.prompts),
+            prompt_from=self.prompt_from,
+            prompt_given=self.prompt_given,
         )
 
     def growth(self, changes: Changes) -> tuple[int, int]:

@@ -68,7 +68,7 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
         about="reasons",
         inside="open asking",
         data="state once answers answered partial partials prompt",
-        plain="asked generations tools prompts",
+        plain="asked generations tools prompts prompt_from prompt_given",
     ),
 }
 

@@ -60,6 +60,10 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     asking: StatusChange | None = None
     prompt: dict[str, Any] | None = None
     prompts: list[str] = []
+    prompt_from: int = 0
+    """the first attempt that can have told a coding agent the prompt that waits for it"""
+    prompt_given: int = 0
+    """the newest attempt whose agent was started with it"""
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,0 +1,121 @@
+"""Whether an agent was told its prompt is decided by the lines of the attempts that were to tell it, in one place."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from relight.journal.delivering import delivers, holds
+from relight.journal.dialogue import NEXT_PROMPT
+from relight.journal.fold import Fold
+from relight.journal.formats.claude_code import CLAUDE_CODE
+from relight.journal.formats.codex import CODEX
+from relight.journal.formats.format import Format
+from relight.model.step import AttemptStart, Changes, Step
+
+BOTH = pytest.mark.parametrize("format", [CLAUDE_CODE, CODEX], ids=["claude", "codex"])
+SECRET = "fake-secret-of-a-test"
+
+
+def redact(text: str) -> str:
+    return text.replace(SECRET, "[redacted]")
+
+
+def written(line: dict[str, Any]) -> dict[str, Any]:
+    """As it stands in a transcript: by this an agent's format is recognised."""
+    tree = {"uuid": "u", "parentUuid": None} if "message" in line else {}
+    return {**line, **tree, "timestamp": "2026-01-01T00:00:00Z"}
+
+
+class Told:
+    """A journal, step by step."""
+
+    def __init__(self, format: Format) -> None:
+        self.fold, self.format, self.attempt, self.seq = Fold(), format, 0, 0
+
+    def step(self, **changes: Any) -> None:
+        self.seq += 1
+        step = Step(session="s", seq=self.seq, kind="mark", at_us=0, attempt=self.attempt, base=0, since=0,
+                    message_count=0, turns=0, key=b"", digest=b"", body=b"")  # fmt: skip
+        self.fold.apply(step, Changes(**changes))
+
+    def begins(self, prompt: str | None = None) -> None:
+        self.attempt += 1
+        said = [NEXT_PROMPT, prompt] if prompt is not None else []
+        self.step(attempt=AttemptStart(number=self.attempt, resumed_from=0, owner="o"), answer=said)
+
+    def delivers(self, *texts: str, upto: int) -> bool:
+        lines = [written(self.format.user(text)) for text in texts]
+        return delivers(self.fold, lines, upto=upto, redact=redact)
+
+
+@BOTH
+def test_a_line_of_the_attempt_that_was_to_tell_it_delivers_it(format: Format) -> None:
+    told = Told(format)
+    told.begins("deploy it")
+    assert not told.delivers("deploy it", upto=0), "the same words, from before it was recorded"
+    assert not told.delivers("something else", upto=1)
+    assert told.delivers("something else", "deploy it\n", upto=1)
+
+
+@BOTH
+def test_the_same_words_of_an_attempt_before_are_another_prompt(format: Format) -> None:
+    told = Told(format)
+    told.begins("continue")
+    told.begins("continue")
+    assert not told.delivers("continue", upto=1)
+    assert told.delivers("continue", upto=2)
+
+
+@BOTH
+def test_a_prompt_recorded_between_two_attempts_is_for_the_next(format: Format) -> None:
+    told = Told(format)
+    told.begins()
+    told.step(answer=[NEXT_PROMPT, "and the docs"])
+    assert not told.delivers("and the docs", upto=1)
+    told.begins()
+    assert told.delivers("and the docs", upto=2)
+
+
+@BOTH
+def test_it_is_known_by_the_form_without_its_secrets(format: Format) -> None:
+    told = Told(format)
+    told.begins(redact(f"use {SECRET}"))
+    assert told.delivers(f"use {SECRET}", upto=1)
+    assert told.delivers(redact(f"use {SECRET}"), upto=1)
+
+
+@BOTH
+def test_what_the_model_says_delivers_nothing(format: Format) -> None:
+    told = Told(format)
+    told.begins("deploy it")
+    assert not delivers(told.fold, [written(format.assistant("deploy it"))], upto=1, redact=redact)
+
+
+def test_a_fork_counts_its_attempts_anew() -> None:
+    told = Told(CLAUDE_CODE)
+    told.attempt = 6
+    told.begins("deploy it")
+    told.attempt = 0
+    told.begins()
+    assert told.delivers("deploy it", upto=1)
+
+
+def test_a_reset_keeps_for_which_attempt_it_is() -> None:
+    told = Told(CLAUDE_CODE)
+    told.begins()
+    told.begins("deploy it")
+    carried, told.fold = told.fold.carried([]), Fold()
+    told.seq += 1
+    step = Step(session="s", seq=told.seq, kind="reset", at_us=0, attempt=2, base=0, since=0,
+                message_count=0, turns=0, key=b"", digest=b"", body=b"")  # fmt: skip
+    told.fold.apply(step, Changes(carried=carried))
+    assert not told.delivers("deploy it", upto=1)
+    assert told.delivers("deploy it", upto=2)
+
+
+def test_only_whole_lines_hold_a_prompt() -> None:
+    assert holds("What is known.\n\ngo", "go"), "a brief ends with it"
+    assert not holds("let it go", "go")
+    assert not holds("anything", "  ")
