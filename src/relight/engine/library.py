@@ -18,7 +18,7 @@ from relight.engine import limiting, opening
 from relight.engine.later import Later
 from relight.engine.library_fleet import Queueing
 from relight.engine.library_reading import Loaded
-from relight.engine.reading import Found, resolve
+from relight.engine.reading import Found, readable_head, resolve
 from relight.errors import Finished, UsageError
 from relight.journal.describe import derived_status
 from relight.journal.jsonable import check_text
@@ -230,7 +230,7 @@ class Relight(Queueing):
         if "@" not in name:
             return opening.find_existing(context, name), context
         found = resolve(context.store, name)
-        if found.seq is None or found.seq == found.whole_head().head:
+        if found.seq is None or found.seq == readable_head(context.store, found).head:
             return found, context
         opening.refuse_untrusted(found)
         fork = forking.plan_fork(context, found)

@@ -125,6 +125,13 @@ def load(store: Store, found: Found) -> Fold:
         raise _offering(error, found, offered) from None
 
 
+def readable_head(store: Store, found: Found) -> Head:
+    """The head; where its row cannot be trusted, Corrupt with the checkpoint to go on from, as `load` says it."""
+    if found.head is None:
+        load(store, Found(identity=found.identity, head=None, seq=None))
+    return found.whole_head()
+
+
 def load_returned(store: Store, found: Found, seq: int) -> Fold:
     """The state at a checkpoint as a session would have it that goes back to it now: with all that it did since."""
     chain = chain_of(store, found.identity)

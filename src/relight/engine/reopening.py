@@ -15,7 +15,7 @@ import msgspec
 
 from relight.engine import files
 from relight.engine.context import Context
-from relight.engine.reading import Found, load
+from relight.engine.reading import Found, readable_head
 from relight.errors import Conflict, NotFound
 from relight.model.session import Identity
 
@@ -42,9 +42,7 @@ def take(
 ) -> Taken:
     """Decide about the options of `rl.session`; nothing is written yet."""
     before = found.identity
-    if found.head is None:
-        load(context.store, found)  # says what is damaged, and offers the newest checkpoint that is whole
-    changed = options_taken(before, fields, seq=found.whole_head().seq, handed=handed)
+    changed = options_taken(before, fields, seq=readable_head(context.store, found).seq, handed=handed)
     wanted = files.fitted(context, with_options(before, changed), workspace, snapshot)
     changed |= files.placement_changes(before, wanted)
     made = Found(identity=wanted, head=found.head, seq=found.seq)
