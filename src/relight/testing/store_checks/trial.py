@@ -91,8 +91,9 @@ class Trial:
         return self.store.commit(session, self.draft(owner=owner, epoch=epoch, **fields))
 
     def draft(self, *, kind: StepKind = "message", text: str = "hello", **fields: Any) -> Draft:
-        """A step with one message."""
-        body = encode_changes(Changes(messages=[{"role": "user", "content": text}]))
+        """A step with one message. It names the snapshots it is given, as every writer's does."""
+        taken = {one.root: one.id for one in fields.get("snapshots", ())}
+        body = encode_changes(Changes(messages=[{"role": "user", "content": text}], snapshot=taken or None))
         given: dict[str, Any] = {"kind": kind, "body": body, "key": self.entropy.key(), **fields}
         return Draft(**given)
 
