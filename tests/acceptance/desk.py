@@ -3,7 +3,8 @@
 Time and chance are the test's own, so that two desks that are told the same show the same, byte for byte, whatever
 keeps their sessions. Only what really is another thing is made equal: where the store and the files lie, and the names
 of snapshots, which hold the times of the files; those are numbered as they appear. A server counts leases in its own
-time, so that when one ends is left out.
+time, so that when one ends is left out; and so is, where a scene says so, the working time of a session that was taken
+from its owner, because it counts up to the last renewal of the lease.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from relight.testing.clock import ManualClock, SeededEntropy
 
 _SNAPSHOT: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _LEASE_END: Final = re.compile(r"\d\d:\d\d:\d\d UTC \(in \d+ s\)|\d+ s left")
+_WORKED: Final = re.compile(r'"worked_seconds": [0-9.]+')
 
 
 class Answer(NamedTuple):
@@ -52,6 +54,7 @@ class Desk:
         self.clock, self.chance = ManualClock(), SeededEntropy(7)
         self.answers: list[Answer] = []
         self._snapshots: dict[str, int] = {}
+        self._compares_working_time = True
         self._memory = MemoryStore(self.clock)
         self._memory.blobs = directory / "memory.blobs"  # so that the next command finds the same content
 
@@ -85,9 +88,15 @@ class Desk:
         path = self.directory / name
         return path.read_text() if path.exists() else None
 
+    def leave_out_working_time(self) -> None:
+        """From now on: a lease was taken from its owner, and the desk's clock is not the server's."""
+        self._compares_working_time = False
+
     def _alike(self, text: str) -> str:
         alike = text.replace(str(self.base), "BASE").replace(self.address, "STORE")
         alike = _LEASE_END.sub("LATER", alike)
+        if not self._compares_working_time:
+            alike = _WORKED.sub('"worked_seconds": "COUNTED"', alike)
         known = self._snapshots
         return _SNAPSHOT.sub(lambda found: f"SNAPSHOT-{known.setdefault(found[0], len(known) + 1)}", alike)
 
