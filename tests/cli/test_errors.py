@@ -84,7 +84,7 @@ def test_an_error_is_told_whole_and_within_the_width(kind: type[RelightError], w
     assert text.count("hint:") == len(error.hints)
     assert error.hints or error.evidence or kind.__name__ in SAYS_ITS_CURE
     assert "Traceback" not in text
-    assert kind.exit_code in range(6)
+    assert kind.exit_code in range(7)
 
 
 def test_codes_are_told_apart() -> None:
@@ -107,6 +107,7 @@ def test_codes_are_told_apart() -> None:
         (["rewind", "fix-login@2"], "RL-1004", 2),
         (["label", "fix-login", "12"], "RL-1002", 2),
         (["fork", "fix-login", "--name", "../../x"], "RL-1002", 2),
+        (["settle", "fix-login", "c1", "--result", "x", "--retry"], "RL-1000", 2),
         (["settle", "fix-login", "c1"], "RL-2001", 3),
         (["run", "--", "no-such-program-at-all"], "RL-1000", 2),
         (["rm", "changelog"], "RL-1000", 2),

@@ -8,6 +8,7 @@ import re
 import subprocess
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import pytest
 
 import relight
 from relight.cli.doctor_files import watching
+from relight.cli.steps import Narrator
+from relight.engine.tailing import Event
 from tests.calls import call, send_mail
 from tests.cli.shell import Shell, logical_dump
 
@@ -377,6 +380,15 @@ def test_operations_are_told_readably(shell: Shell, work: Path) -> None:
     assert "back to @3, files too" in shell.run("show", "fix").stdout
 
 
+def test_a_note_that_is_no_operation_is_told_without_failing() -> None:
+    status = {"status": "failed", "reason": "boom", "question": None}
+    at = datetime(2026, 1, 1, tzinfo=UTC)
+    for forged in ("undo", 7, ["undo"]):
+        note = {"operation_end": forged}
+        event = Event(session="s", seq=1, kind="rewind", at=at, attempt=1, label=None, note=note, status=status)
+        assert "failed: boom" in [row.text for row in Narrator().tell(event)]
+
+
 # -- forks ----------------------------------------------------------------------------------------------------
 
 
@@ -399,7 +411,14 @@ def test_a_fork_is_refused_before_a_directory_is_made(shell: Shell, work: Path, 
     assert not own.exists()
     assert shell.run("fork", "fix", "--workspace", str(work)).returncode == 4
     assert len(shell.json("list")) == 1
-    assert "its files will be in" in shell.run("fork", "fix@green").stderr
+
+
+def test_a_fork_says_where_its_files_will_be_and_makes_nothing(shell: Shell, work: Path) -> None:
+    before = sorted(work.parent.iterdir())
+    made = shell.run("fork", "fix@green", "--name", "other")
+    own = work.with_name(f"{work.name}-other")
+    assert (made.returncode, f"its files will be in {own}, as at the checkpoint" in made.stderr) == (0, True)
+    assert sorted(work.parent.iterdir()) == before
 
 
 # -- housekeeping ---------------------------------------------------------------------------------------------

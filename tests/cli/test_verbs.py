@@ -389,6 +389,9 @@ def test_a_call_in_doubt_is_shown_and_settled(shell: Shell, rl: relight.Relight)
     assert set(plan["in_doubt"][0]) == CALL
     assert "1 in doubt: send_mail (once)" in shell.screen("can-resume", "mail").text
     assert "1 in doubt" in shell.screen("list").text
+    asked = shell.run("settle", "mail", "c9")
+    assert (asked.returncode, asked.stdout.startswith("send_mail  ")) == (0, True), asked.stderr
+    assert [one["id"] for one in shell.json("can-resume", "mail")["in_doubt"]] == ["c9"], "shown, and not decided"
     assert shell.run("settle", "mail", "c9", "--result", "it was sent").returncode == 0
     assert shell.json("can-resume", "mail")["in_doubt"] == []
     with rl.session("mail") as s:

@@ -173,7 +173,8 @@ class Narrator:
 
     def _status(self, event: Event) -> list[Row]:
         change = event.status
-        if (event.note.get("operation_end") or {}).get("verb") in ("undo", "redo"):
+        ended = event.note.get("operation_end")
+        if isinstance(ended, dict) and ended.get("verb") in ("undo", "redo"):
             return []  # it stands again as it stood, which the operation says
         if change is None or event.started is not None or change["status"] in ("spawning", "working"):
             return []
