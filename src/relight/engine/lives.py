@@ -23,7 +23,7 @@ from relight.journal.lineage import stretches, visible
 from relight.journal.planning import planned_calls, told_about
 from relight.model.call import Call, Intent, Outcome, PlannedCall
 from relight.model.checkpoint import at
-from relight.model.session import Identity
+from relight.model.session import Identity, Parent
 from relight.model.step import Step
 from relight.ports.store import Store
 
@@ -40,16 +40,16 @@ def know_the_rest(
     points, behind = branch_points(bases, path), dict[int, int]()
     own = _inherited_path(chain, steps, bases)
     for identity in reversed(chain):
-        inherited = identity is not chain[0]
+        shared = _shared_with(chain, identity)
         left = [(one, points[one.seq]) for one in steps if one.session == identity.id and one.seq in points]
-        if foreign and inherited:
+        if foreign and shared is not None:
             left += _behind_the_fork(store, chain, identity, {**dict(zip(path, path, strict=True)), **points}, behind)
         for step, left_at in left:
             if step.kind in CARRIES_EFFECTS and (step.kind != "message" or fold.has_open):
                 with contextlib.suppress(Undecodable):  # `verify` names it; that it is there does no harm
                     changes = decode_changes(step.body)
-                    theirs = inherited and not (step.seq in own and own[step.seq] == step.session)
-                    ledger.take(step, changes, left_at=left_at, inherited=theirs, whole=step.seq not in broken)
+                    theirs = None if own.get(step.seq) == step.session else shared
+                    ledger.take(step, changes, left_at=left_at, shared=theirs, whole=step.seq not in broken)
     ledger.attach(chain[0].id, {one.id: one.name or one.id for one in chain})
 
 
@@ -77,14 +77,24 @@ def _is_foreign(fold: Fold, chain: list[Identity], path: list[int]) -> bool:
     )
 
 
+def _forks_of(chain: list[Identity], identity: Identity) -> list[Parent]:
+    """Where the younger sessions begin, the youngest first."""
+    younger = chain[: [one.id for one in chain].index(identity.id)]
+    return [one.parent for one in younger if one.parent is not None]
+
+
+def _shared_with(chain: list[Identity], identity: Identity) -> int | None:
+    """The last step of an ancestor, or of one before it, that the session began with; None: it is the session."""
+    return min((one.seq for one in _forks_of(chain, identity)), default=None)
+
+
 def _behind_the_fork(
     store: Store, chain: list[Identity], identity: Identity, points: Mapping[int, int], behind: dict[int, int]
 ) -> list[tuple[Step, int]]:
     """Steps that an ancestor had taken, after the point where the view leaves it, when its fork was made; each with the
     visible step where its branch was left. `behind` holds the same of older ancestors' steps: a fork builds on them.
     """
-    younger = chain[: [one.id for one in chain].index(identity.id)]
-    parents = [one.parent for one in younger if one.parent is not None]
+    parents = _forks_of(chain, identity)
     begins, known = min(one.seq for one in parents), parents[-1].known
     found: list[tuple[Step, int]] = []
     for step in store.steps(identity.id, after=begins, upto=known):

@@ -52,24 +52,27 @@ class Ledger:
         self._hooked: dict[str, Prior] = {}
         self._once: dict[str, Prior] = {}
 
-    def take(self, step: Step, changes: Changes, *, left_at: int, inherited: bool, whole: bool = True) -> None:
+    def take(self, step: Step, changes: Changes, *, left_at: int, shared: int | None, whole: bool = True) -> None:
         """One step that is not in view, in the order of seqs, the oldest ancestor's first.
 
-        `left_at` is the visible step where its branch was left. `inherited`: it is a step of a fork's ancestor, whose
-        `once` keys are not the fork's. Not `whole`: it fails its digest, so no result is believed that it tells.
+        `left_at` is the visible step where its branch was left. `shared`: it is a step of a fork's ancestor, whose
+        `once` keys are not the fork's, but for those that began up to this seq; None: it is of its own life. Not
+        `whole`: it fails its digest, so no result is believed that it tells.
         """
         for outcome in changes.outcomes if whole else ():
-            place = self._place_of(outcome, left_at, inherited)
-            if place is not None and not (inherited and _lets_run_again(outcome)):
+            place = self._place_of(outcome, left_at, shared)
+            if place is not None and not (shared is not None and _lets_run_again(outcome)):
                 self._end(*place, outcome, step)
         for message in changes.messages if whole and self._by_id else ():
             self._read_answers(message, step, left_at)
         for intent in changes.intents:
-            place = self._place_of(intent, left_at, inherited)
+            place = self._place_of(intent, left_at, shared)
             if place is not None:
                 self._begin(*place, intent, step)
 
-    def _place_of(self, told: Intent | Outcome, left_at: int, inherited: bool) -> tuple[dict[Any, Prior], Any] | None:
+    def _place_of(
+        self, told: Intent | Outcome, left_at: int, shared: int | None
+    ) -> tuple[dict[Any, Prior], Any] | None:
         """Where it is kept. What a hook told has only its call's id: it is about the call that its branch contains."""
         if told.asked_seq > 0:
             place = (told.asked_seq, told.id)
@@ -86,11 +89,17 @@ class Ledger:
             return self._hooked, told.id
         if hooked:
             return None
-        return None if inherited and not self._is_in_doubt(told.id) else (self._once, told.id)
+        return (self._once, told.id) if shared is None or self._is_in_doubt(told.id, shared) else None
 
-    def _is_in_doubt(self, key: str) -> bool:
+    def _is_in_doubt(self, key: str, upto: int) -> bool:
+        """Since a step up to this one? What began later was begun by a younger session, under a key of its own.
+
+        (A reset begins anew what it carries, with all that was known of older ancestors.)
+        """
         here, known = self._fold.once.get(key), self._once.get(key)
-        return (here is not None and here.outcome is None) or (known is not None and known.in_doubt)
+        if here is not None and here.outcome is None and here.intent_seq <= upto:
+            return True
+        return known is not None and known.in_doubt and known.intent_seq <= upto
 
     def _begin(self, kept: dict[Any, Prior], place: Any, intent: Intent, step: Step) -> None:
         before = kept.get(place)

@@ -146,7 +146,7 @@ def operations(notes: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Operation
             found[seq] = _in_place_of(_interrupted(found), fresh, found)
         if (ended := _read(note, "operation_end", _Ended)) is not None:
             before = found.get(ended.begun) if ended.begun is not None else None
-            base = before or Operation(id=seq, verb=ended.verb, heads=ended.heads, of=ended.of, before=ended.before)
+            base = before or _alone(_interrupted(found), seq, ended)
             found[base.id] = msgspec.structs.replace(base, restores=ended.restores, done=True)
     return sorted(found.values(), key=lambda one: one.id)
 
@@ -174,12 +174,20 @@ def _in_place_of(before: Operation | None, fresh: Operation, found: dict[int, Op
     return msgspec.structs.replace(fresh, files=files, before=before.before or fresh.before, went_on=True)
 
 
+def _alone(before: Operation | None, seq: int, ended: _Ended) -> Operation:
+    """An end without a beginning: no file was left to change. For an undo after one that was interrupted, that one had
+    changed them all."""
+    fresh = Operation(id=seq, verb=ended.verb, heads=ended.heads, of=ended.of, before=ended.before)
+    return fresh if before is None or fresh.verb != "undo" else _undone_again(before, fresh)
+
+
 def _undone_again(before: Operation, fresh: Operation) -> Operation:
-    """An undo after one that was interrupted: what redo returns to is what the first of them found."""
+    """An undo after one that was interrupted: what redo returns to is what the first of them found, also in the roots
+    that the first of them had ended and the second need not touch."""
     if (before.verb, before.of) != ("undo", fresh.of):
         return fresh
-    files = {root: (before.files.get(root, pair)[0], pair[1]) for root, pair in fresh.files.items()}
-    return msgspec.structs.replace(fresh, files=files, before=before.before or fresh.before)
+    again = {root: (before.files.get(root, pair)[0], pair[1]) for root, pair in fresh.files.items()}
+    return msgspec.structs.replace(fresh, files={**before.files, **again}, before=before.before or fresh.before)
 
 
 def next_undo(log: Iterable[Operation]) -> Operation | None:
