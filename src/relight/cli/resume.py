@@ -24,6 +24,7 @@ from relight.cli.queued import moment_of, tell_queued
 from relight.cli.supervising import run_in_front
 from relight.cli.verb import json_flag, ref_argument, verb
 from relight.engine.documents import plan_document
+from relight.engine.repositories import BACK
 from relight.engine.repositories import CODE as MOVED
 from relight.errors import NotResumable, UsageError
 from relight.inert import one_line
@@ -58,6 +59,12 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 @click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
 @click.option("--all", "everything", is_flag=True, help="All that died and can be started again, in the background.")
 @click.option("--from-last-good", is_flag=True, help="Where the newest step is damaged: from the one before it.")
+@click.option(
+    "--accept-repository",
+    "accept",
+    is_flag=True,
+    help="Its repository is gone or on another branch, and that is right.",
+)
 @click.option("--without-secrets", is_flag=True, help="Start it although variables it was begun with are not set.")
 @click.option("--now", is_flag=True, help="Do not wait for a usage limit to end.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
@@ -87,6 +94,7 @@ def resume(
     detach: bool,
     everything: bool,
     from_last_good: bool,
+    accept: bool,
     without_secrets: bool,
     now: bool,
     retries: int | None,
@@ -107,7 +115,12 @@ def resume(
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
     here = {"--restore": restore, "--from-last-good": from_last_good, "--without-secrets": without_secrets}
     here |= {"--now": now, "--retries": retries is not None, "--workspace": workspace is not None}
-    here |= {"--in-place": in_place, "--name": name is not None, "--json": as_json and not dry_run}
+    here |= {
+        "--accept-repository": accept,
+        "--in-place": in_place,
+        "--name": name is not None,
+        "--json": as_json and not dry_run,
+    }
     in_line = {"--priority": bool(priority), "--not-before": not_before is not None}
     _check_together({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
     for_one(limits, everything=everything)
@@ -122,17 +135,11 @@ def resume(
             when = moment_of(not_before, door.now())
             info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
             return tell_queued(door, info)
-        plan = plan if restore else _with_repository(door, rl, ref, plan, yes=yes)
-        waived = {*({"workspace_missing"} if restore else ()), *({"secrets_missing"} if without_secrets else ())}
-        waived |= {MOVED}  # accepted, or the workspace is put back
-        may_go_on = all(reason.code in waived for reason in plan.reasons if reason.blocks)
-        if level != "quiet" and may_go_on and plan.command is not None:
-            _tell_plan(door, plan)
-        if may_go_on and plan.in_doubt and door.console.can_ask and not confirm(door, "go on?", yes=yes):
-            return 0
         how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
         where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
         wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
+        if not _is_agreed(door, rl, ref, plan, wanted, accept=accept, yes=yes, quiet=level == "quiet"):
+            return 0
         if detach:
             return start_detached(door, rl, ref, wanted, retries=retries, now=now, as_json=as_json)
         supervision = rl.supervise(ref, retries=retries, now=now, **msgspec.structs.asdict(wanted))
@@ -164,17 +171,41 @@ def _supervise_request(door: Door, descriptor: int) -> int:
         return run_in_front(door, supervision)
 
 
-def _with_repository(door: Door, rl: Relight, ref: str, plan: ResumePlan, *, yes: bool) -> ResumePlan:
-    """The plan once somebody said that a repository which is not where the session left it is right where it is."""
+def _is_agreed(
+    door: Door, rl: Relight, ref: str, plan: ResumePlan, wanted: Wanted, *, accept: bool, yes: bool, quiet: bool
+) -> bool:
+    """The plan is told, and what a person has to say to it was said. False: it ends here, and nothing is started."""
     moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
-    if not moved:
-        return plan
+    if moved and (accept or not wanted.restore):
+        plan = _with_repository(door, rl, ref, plan, moved, accept=accept)
+        if plan.command is None:
+            door.console.say("run your program again: relight did not start it")
+            return False
+    waived = {MOVED}  # accepted, or the workspace is put back
+    waived |= {"workspace_missing"} if wanted.restore else set()
+    waived |= {"secrets_missing"} if wanted.without_secrets else set()
+    if not all(reason.code in waived for reason in plan.reasons if reason.blocks):
+        return True  # the start refuses it, with its own evidence
+    if not quiet and plan.command is not None:
+        _tell_plan(door, plan)
+    return not (plan.in_doubt and door.console.can_ask) or confirm(door, "go on?", yes=yes)
+
+
+def _with_repository(
+    door: Door, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], *, accept: bool
+) -> ResumePlan:
+    """The plan once somebody said that a repository which is not where the session left it is right where it is.
+
+    `--yes` does not say it: who gives it did not know that the files are others."""
+    if not accept:
+        for text in moved if door.console.can_ask else ():
+            door.console.say(one_line(text))
+        if not (door.console.can_ask and confirm(door, "go on with it?", yes=False)):
+            hints = [f"if that is right: relight resume {ref} --accept-repository", BACK]
+            raise NotResumable(plan.name or plan.session[:8], moved[0], hints=hints)
+    made = rl.accept_repository(plan.session)
     for text in moved:
-        door.console.say(one_line(text))
-    if not yes and not (door.console.can_ask and confirm(door, "go on with it?", yes=False)):
-        hints = [f"if that is right: relight resume {ref} --yes", "else bring the repository back first"]
-        raise NotResumable(plan.name or plan.session[:8], moved[0], hints=hints)
-    rl.accept_repository(plan.session)
+        door.console.say(f"accepted (@{made.seq}): {one_line(text)}")
     return rl.can_resume(ref)
 
 

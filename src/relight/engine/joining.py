@@ -25,7 +25,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from relight.engine import files as files_of
-from relight.engine import operating, restoring, sweeping
+from relight.engine import operating, repositories, restoring, sweeping
 from relight.engine.context import Context
 from relight.engine.files import Files, naming
 from relight.engine.opening import (
@@ -444,6 +444,7 @@ class Joint:
     def _open_files(self, recorder: Recorder) -> Files:
         found = Found(identity=recorder.identity, head=recorder.head, seq=None)
         rows = restoring.rows_of(self._context, found)
+        repositories.tell(self._context, found)  # what a framework writes has happened, and is not refused
         return Files(self._context, recorder.identity, restoring.snapshots_at(rows, recorder.head.head))
 
     def _claim(self, head: Head) -> Claim:

@@ -9,7 +9,7 @@ when its verb is called, so that a command that only lists, or completes a name,
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -145,14 +145,14 @@ class Relight(Queueing):
     ) -> Session:
         """Claim a session and begin an attempt; a completed one is opened to read, and may go on with a new prompt."""
         recorder = opening.recorder_for(context, found)
-        later = partial(self._files, found)
+        later = partial(self._files, found, taken)
         if recorder.head.status == "completed":
             reopening.record(context, taken)
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
         try:
             with resuming.first_directories(context, found):
                 note = taken.note if taken is not None else None
-                made = self._opened(context, found, recorder, seconds, owner, note)
+                made = self._opened(context, later, recorder, seconds, owner, note)
         except Finished:
             reopening.record(context, taken)  # its owner woke up and completed it
             return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
@@ -166,14 +166,14 @@ class Relight(Queueing):
     def _opened(
         self,
         context: Context,
-        found: Found,
+        open_files: Callable[[], files.Files | None],
         recorder: Recorder,
         seconds: float,
         owner: str | None,
         note: dict[str, Any] | None,
     ) -> Session:
         """With its attempt begun, and its files watched."""
-        opened = self._files(found)
+        opened = open_files()
         try:
             made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
             self._tell_continuation(made)
@@ -215,12 +215,15 @@ class Relight(Queueing):
             begins=begins,
         )
 
-    def _files(self, found: Found) -> files.Files | None:
-        """The session's workspaces, opened; an unusable one is refused before anything is touched."""
+    def _files(self, found: Found, taken: reopening.Taken | None) -> files.Files | None:
+        """The session's workspaces, opened; an unusable one, or one whose repository is not where the session left it,
+        is refused before anything is touched."""
         if not found.identity.workspace:
             return None
         rows = restoring.rows_of(self._context, found)
         last = restoring.snapshots_at(rows, found.whole_head().head)
+        if taken is not None and taken.before is not None and last:
+            repositories.check_opening(self._context, found, before=taken.before, rows=rows)
         return files.Files(self._context, found.identity, last)
 
     def _existing(self, name: str) -> tuple[Found | None, Context]:

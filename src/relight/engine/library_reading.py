@@ -293,8 +293,7 @@ class Reading:
         if not plan.ok or info.queue is not None:  # a worker looks where it is
             return plan
         variables, against = launching.foresee_start(self._context, found)
-        if info.command is not None:
-            against += repositories.against(self._context, found)
+        against += repositories.against(self._context, found)
         return msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against, ok=not against)
 
     def planned_calls(self, ref: str, *, after: Literal["rewind", "fork"]) -> list[PlannedCall]:

@@ -27,6 +27,8 @@ class Taken(msgspec.Struct, frozen=True, kw_only=True):
     """A session as the options make it, and what they change about it."""
 
     found: Found
+    before: Identity | None
+    """as it was recorded; None where a supervisor has looked at its workspace already"""
     changed: dict[str, Any]
     note: dict[str, Any] | None
 
@@ -46,7 +48,8 @@ def take(
     wanted = files.fitted(context, with_options(before, changed), workspace, snapshot)
     changed |= files.placement_changes(before, wanted)
     made = Found(identity=wanted, head=found.head, seq=found.seq)
-    return Taken(found=made, changed=changed, note=note_of(before, changed))
+    looked_at = None if handed else before
+    return Taken(found=made, before=looked_at, changed=changed, note=note_of(before, changed))
 
 
 def record(context: Context, taken: Taken | None) -> None:

@@ -2,10 +2,14 @@
 
 Compared are the roots that this session itself has captured: a fork in a directory of its own, or a session that came
 with a bundle, stands somewhere else by right. Where a repository is gone or on another branch, a start is refused until
-somebody says that this is right (`accept`), which is a step of the journal like any other decision.
+somebody says that this is right (`accept`), which is a step of the journal like any other decision. A program that
+opens a session itself is refused the same way, unless a supervisor has started it, which has looked already.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
 
 from relight.engine.context import Context
 from relight.engine.opening import gate, recorder_for
@@ -18,36 +22,53 @@ from relight.journal.lineage import owner_of, visible
 from relight.journal.repositories import NOTE, moved, standing
 from relight.model.checkpoint import Checkpoint
 from relight.model.info import Reason
+from relight.model.session import Identity
 from relight.model.step import Changes
+from relight.ports.store import CheckpointRow
 
-CODE = "repository_moved"
+CODE: Final = "repository_moved"
+BACK: Final = "else bring the repository back first"
 
 
 def against(context: Context, found: Found) -> list[Reason]:
     """What stands against a start: one reason a root whose repository is not where it was."""
-    name = found.identity.name or found.identity.id[:8]
-    cure = f"if that is right: relight resume {name} --yes"
-    try:
-        return [
-            Reason(code=CODE, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
-            for root, what in _moved(context, found).items()
-        ]
-    except RelightError:
-        return []  # content that cannot be read is named where it is needed
+    cure = f"if that is right: relight resume {_title(found)} --accept-repository"
+    return [
+        Reason(code=CODE, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
+        for root, what in _seen(context, found).items()
+    ]
 
 
 def check(context: Context, found: Found) -> None:
     """NotResumable, before anything is touched."""
     for reason in against(context, found):
-        name = found.identity.name or found.identity.id[:8]
-        raise NotResumable(name, reason.text, hints=[reason.cure or ""])
+        raise NotResumable(_title(found), reason.text, hints=[reason.cure or "", BACK])
+
+
+def check_opening(
+    context: Context, found: Found, *, before: Identity, rows: Sequence[CheckpointRow] | None = None
+) -> None:
+    """The same for a program that opens the session itself; the hints are a program's. `before`: the session as it is
+    recorded. A root for which the program names another directory is that program's decision, and not compared."""
+    kept = {root: path for root, path in found.identity.workspace.items() if before.workspace.get(root) == path}
+    if kept:
+        for root, what in _seen(context, found, rows).items():
+            if root in kept:
+                hints = [f"if that is right: rl.accept_repository({_title(found)!r})", BACK]
+                raise NotResumable(_title(found), f"{kept[root]}: {what}", hints=hints)
+
+
+def tell(context: Context, found: Found) -> None:
+    """The same where what is written has happened already, and a refusal would only lose it."""
+    for reason in against(context, found):
+        context.tell(f"{_title(found)}: {reason.text}")
 
 
 def accept(context: Context, found: Found) -> Checkpoint:
     """The repositories are right where they are now. NotFound where none of them has moved."""
     gate(found)
     if not _moved(context, found):
-        raise NotFound(found.identity.name or found.identity.id, what="repository that has moved")
+        raise NotFound(_title(found), what="repository that has moved")
     heads = {}
     for root, path in found.identity.workspace.items():
         _, now = context.workspaces().repository(path)
@@ -55,7 +76,19 @@ def accept(context: Context, found: Found) -> Checkpoint:
     return write_once(context, recorder_for(context, found), "mark", Changes(note={NOTE: heads}))
 
 
-def _moved(context: Context, found: Found) -> dict[str, str]:
+def _title(found: Found) -> str:
+    return found.identity.name or found.identity.id[:8]
+
+
+def _seen(context: Context, found: Found, rows: Sequence[CheckpointRow] | None = None) -> dict[str, str]:
+    """As `_moved`, but content that cannot be read is no reason: it is named where it is needed."""
+    try:
+        return _moved(context, found, rows)
+    except RelightError:
+        return {}
+
+
+def _moved(context: Context, found: Found, rows: Sequence[CheckpointRow] | None = None) -> dict[str, str]:
     """Root name to what became of its repository."""
     identity = found.identity
     if not identity.workspace or "imported" in identity.metadata or found.head is None:
@@ -63,7 +96,7 @@ def _moved(context: Context, found: Found) -> dict[str, str]:
     if found.seq is not None and found.seq != found.head.head:
         return {}  # it goes on as a fork, with files of its own
     chain, seq = chain_of(context.store, identity), position_of(found)
-    rows = rows_of(context, found)
+    rows = rows_of(context, found) if rows is None else rows
     by_seq = {row.seq: row for row in rows}
     path = visible({row.seq: row.base for row in rows}, head=seq, since=0)
     captured = {root: number for number in path for root in by_seq[number].snapshots}

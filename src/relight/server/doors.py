@@ -105,6 +105,8 @@ def _posts(verb: str) -> Callable[[Sequence[str], Sequence[str]], str | None]:
     def make(plain: Sequence[str], flags: Sequence[str]) -> str | None:
         if verb == "resume" and "dry-run" in flags:
             return f"GET /api/sessions/{_ref(plain)}/can-resume"
+        if verb == "resume" and "accept-repository" in flags:
+            return f"POST /api/sessions/{_ref(plain)}/accept-repository"
         if any(flag not in _MEMBERS for flag in flags):
             return None
         body = ", ".join(_MEMBERS[flag] for flag in flags)
