@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
+from relight.errors import LimitReached
+from relight.model.policy import RunPolicy
 from tests.cli.shell import eventually
 from tests.server.desk import Answer, Desk
 
@@ -31,3 +35,42 @@ def test_a_start_takes_limits_and_variables_and_a_resume_needs_more(desk: Desk, 
     assert again.json()["session"]["limits"]["time_limit"] == 60
     desk.rl.stop("job")
     assert desk.rl.get("job").attempt == 2
+
+
+def test_a_budget_for_a_model_without_a_price_is_refused_in_the_words_of_a_request(desk: Desk, tmp_path: Path) -> None:
+    client = desk.client()
+    program = tmp_path / "claude"
+    program.write_text("#!/bin/sh\nexit 3\n")
+    program.chmod(0o755)
+    command = [str(program), "--model", "nobodys-1", "-p", "hi"]
+    shape = {"command": command, "directory": str(tmp_path), "name": "job", "retries": 0}
+    for where in ({}, {"queue": "default"}):
+        refused = Answer(client.post("/api/sessions", json={**shape, **where, "budget": 5}))
+        assert refused.status == 400 and "no price is known" in refused.document["detail"], refused.document
+        assert any('"budget_tokens"' in hint for hint in refused.document["hints"])
+    assert desk.rl.find("job") is None
+    assert client.post("/api/sessions", json={**shape, "time_limit": 50}).status_code == 201
+    eventually(lambda: desk.rl.get("job").status == "failed", seconds=30, what="its end")
+    before = desk.rl.get("job")
+    for body in ({"budget": 5}, {"budget": 5, "queue": "default"}):
+        refused = Answer(client.post("/api/sessions/job/resume", json=body))
+        assert refused.status == 400 and "no price is known" in refused.document["detail"], refused.document
+        assert "--" not in str(refused.document["hints"])
+        assert any('"budget_tokens"' in hint for hint in refused.document["hints"])
+    assert desk.rl.get("job") == before
+
+
+def test_a_plan_says_that_a_limit_is_reached_and_the_page_asks_for_a_higher_one(desk: Desk) -> None:
+    desk.rl.submit(["true"], name="job", policy=RunPolicy(library=True, budget=2.0))
+    desk.rl.stop("job")
+    with desk.rl.session("job") as s, pytest.raises(LimitReached):
+        call = {"id": "c1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+        s.append({"role": "assistant", "tool_calls": [call]}, usage={"cost": 2.0})
+    client = desk.client()
+    plan = client.get("/api/sessions/job/can-resume").json()
+    assert not plan["ok"]
+    assert [reason["text"] for reason in plan["reasons"]] == ["budget reached: $2.00 of $2.00"]
+    assert client.post("/api/sessions/job/resume", json={}).status_code == 409
+    page = client.get("/sessions/job/do/resume").text
+    assert 'name="budget"' in page and "data-number" in page and "budget reached: $2.00 of $2.00" in page
+    assert 'name="budget_tokens"' not in page

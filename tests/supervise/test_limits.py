@@ -54,6 +54,27 @@ with relight.open() as rl, rl.session("any") as s:
 """
 
 
+ASKING = """
+import relight
+from pathlib import Path
+
+@relight.tool
+def note() -> str:
+    with Path("ran").open("a") as file:
+        file.write("x")
+    return "noted"
+
+with relight.open() as rl, rl.session("any") as s:
+    if not s.messages:
+        call = {"id": "c1", "type": "function", "function": {"name": "note", "arguments": "{}"}}
+        s.append({"role": "assistant", "tool_calls": [call]}, usage={"cost": 2.0})
+    for call in s.pending_calls():
+        s.run_tool(call, [note])
+    s.append({"role": "assistant", "content": "done"}, usage={"cost": 1.0})
+    s.complete("done")
+"""
+
+
 def program(shell: Shell, text: str, *, usage: str = '{"input_tokens": 100, "cost": 1.0}', options: str = "{}") -> str:
     path = shell.directory / "limited.py"
     path.write_text(text.replace("USAGE", usage).replace("OPTIONS", options))
@@ -112,6 +133,21 @@ def test_a_halted_session_needs_a_higher_limit_and_counts_what_was_spent_before(
     assert shown(shell) == before
     assert shell.run("resume", "job", "--budget", "3", "--yes").returncode == HALTED
     assert (shown(shell)["cost"], asked(shell)) == (3.0, 3)
+
+
+def test_the_plan_of_a_session_halted_within_a_tool_call_agrees_with_its_resume(shell: Shell) -> None:
+    (shell.directory / "asking.py").write_text(ASKING)
+    assert shell.run("run", "--name", "job", "--budget", "2", "--", PYTHON, "asking.py").returncode == HALTED
+    plan = shell.run("can-resume", "job")
+    assert plan.returncode == 4
+    assert "budget reached: $2.00 of $2.00" in plan.stdout and "relight resume job --budget N" in plan.stdout
+    assert shell.run("resume", "job", "--yes").returncode == 4
+    assert shell.run("resume", "job", "--dry-run").returncode == 4
+    higher = shell.run("resume", "job", "--dry-run", "--budget", "9")
+    assert higher.returncode == 0 and "✗" not in higher.stdout, higher.stdout
+    assert shell.run("resume", "job", "--yes", "--budget", "9").returncode == 0
+    assert (shown(shell)["status"], shown(shell)["cost"]) == ("completed", 3.0)
+    assert (shell.directory / "ran").read_text() == "x", "the call that was open ran when it went on"
 
 
 @pytest.mark.parametrize(

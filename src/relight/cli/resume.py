@@ -128,7 +128,7 @@ def resume(
         if ref is None:
             return _resume_all(door, opened, dry_run=dry_run, yes=yes)
         rl = opened if shown is None else _as_shown(opened, ref, shown, now=now)
-        plan = rl.can_resume(ref, disk=dry_run or level != "quiet")
+        plan = rl.can_resume(ref, disk=dry_run or level != "quiet", limits=limits)
         if dry_run:
             return _show_plan(door, plan, as_json=as_json)
         if queue is not None:
@@ -177,7 +177,7 @@ def _is_agreed(
     """The plan is told, and what a person has to say to it was said. False: it ends here, and nothing is started."""
     moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
     if moved and (accept or not wanted.restore):
-        plan = _with_repository(door, rl, ref, plan, moved, accept=accept)
+        plan = _with_repository(door, rl, ref, plan, moved, wanted.limits, accept=accept)
         if plan.command is None:
             door.console.say("run your program again: relight did not start it")
             return False
@@ -192,7 +192,7 @@ def _is_agreed(
 
 
 def _with_repository(
-    door: Door, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], *, accept: bool
+    door: Door, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], limits: Allowance, *, accept: bool
 ) -> ResumePlan:
     """The plan once somebody said that a repository which is not where the session left it is right where it is.
 
@@ -206,7 +206,7 @@ def _with_repository(
     made = rl.accept_repository(plan.session)
     for text in moved:
         door.console.say(f"accepted (@{made.seq}): {one_line(text)}")
-    return rl.can_resume(ref)
+    return rl.can_resume(ref, limits=limits)
 
 
 def _check_together(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:

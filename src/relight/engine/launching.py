@@ -181,8 +181,8 @@ def check_startable(
     if found.whole_head().status == "completed" and prompt is None and not below_head:
         raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
     refuse_unshared(context)
-    if not below_head:  # a fork counts from its own beginning, and gets files of its own
-        limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
+    limiting.refuse(context, found, limits)
+    if not below_head:  # a fork gets files of its own
         resuming.check_workspace(context, found, restore=restore)
         if not restore:
             repositories.check(context, found)

@@ -126,6 +126,7 @@ class Relight(Queueing):
         if found is None or (not resume and not handed):
             fields |= {"policy": limits.on(RunPolicy()), "redact": bool(redact), **_here()}
             identity = opening.new_identity(context, name, fields)
+            limiting.check_priced(context, identity, None)
             identity = files.fitted(context, identity, workspace, snapshot)
             if found is not None and found.identity.name == name:
                 opening.give_up_name(context, found)
@@ -135,8 +136,10 @@ class Relight(Queueing):
             opening.gate(found)
             opening.refuse_untrusted(found)
             fields |= opening.redaction_asked(found, redact)
-            asked = fields | {"policy": limits.on(found.identity.policy)}
+            asked = fields | {"policy": limiting.policy_with(context, found.identity, limits, model=model)}
             taken = reopening.take(context, found, asked, workspace, snapshot, handed=bool(handed))
+            if found.head is not None and found.head.status != "completed":  # that one is opened to read
+                limiting.check_priced(context, taken.found.identity, found.head, before=found.identity)
             found = taken.found
         return self._begun(context, found, seconds=seconds, owner=owner, taken=taken)
 

@@ -88,10 +88,10 @@ class Queueing(Reading):
         context, found = self._context, resolve(self._context.store, ref)
         place = queueing.place_for(context, queue, priority=priority, wants=wants)
         queueing.refuse_unstartable(found.identity)
+        limiting.refuse(context, found, limits)
         if found.seq is not None and found.seq != found.whole_head().head:
             made = forking.fork(context, found)
             found = resolve(context.store, made.id)
-        limiting.refuse_used_up(context, found, limits.on(found.identity.policy))
         wake_us = queueing.not_before_us(context, not_before)
         queueing.enqueue(context, found, place, prompt=prompt, wake_us=wake_us, limits=limits)
         return self.get(found.identity.id)
@@ -111,7 +111,7 @@ class Queueing(Reading):
         except StoreError:
             raise
         except (NotResumable, Refused, UsageError) as error:
-            made.refuse(error)
+            made.refuse(error, limiting.used_up(context, found, found.identity.policy))
             raise
         if owner is None:
             launching.bring_back(context, found)

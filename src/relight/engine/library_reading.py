@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 
 import msgspec
 
-from relight.engine import listing, opening
+from relight.engine import limiting, listing, opening
 from relight.engine.context import Context
 from relight.engine.later import Later
 from relight.engine.reading import Found, chain_of, load, load_forked, load_returned, resolve
@@ -243,8 +243,9 @@ class Reading:
         `start`: what changed since the first capture."""
         return surveying.survey(self._context, resolve(self._context.store, ref), disk=disk, start=start)
 
-    def can_resume(self, ref: str, *, disk: bool = True) -> ResumePlan:
-        """What a resume would do, and what stands against it; `disk` compares the files with it, which takes a walk."""
+    def can_resume(self, ref: str, *, disk: bool = True, limits: Allowance = NO_ALLOWANCE) -> ResumePlan:
+        """What a resume would do, and what stands against it; `disk` compares the files with it, which takes a walk.
+        `limits`: those that the resume would be given."""
         found = resolve(self._context.store, ref)
         info = listing.info_of(self._context, found)
         damage, calls, count, fold = None, [], 0, None
@@ -290,6 +291,9 @@ class Reading:
             reasons=[*plan.reasons, limit] if limit is not None else plan.reasons,
         )
         plan = as_it_lives(plan)
+        if plan.agent is None or plan.agent.living is None:
+            held_back = limiting.against(self._context, found, limits) if info.status not in LIVE else []
+            plan = msgspec.structs.replace(plan, reasons=plan.reasons + held_back, ok=plan.ok and not held_back)
         if not plan.ok or info.queue is not None:  # a worker looks where it is
             return plan
         variables, against = launching.foresee_start(self._context, found)

@@ -14,6 +14,7 @@ import msgspec
 
 from relight.engine.context import Context
 from relight.engine.launching import launch
+from relight.engine.limiting import policy_with
 from relight.engine.listing import every_session
 from relight.engine.opening import gate, recorder_for
 from relight.engine.operating import add_prompt, write_once
@@ -161,7 +162,7 @@ def enqueue(
             write_once(context, recorder, "mark", Changes())
         change = StatusChange(status="queued", reason="put in line", wake_us=wake_us)
         write_once(context, recorder, "status", Changes(status=change), place=place)
-    policy = limits.on(identity.policy)
+    policy = policy_with(context, identity, limits)
     context.store.update(msgspec.structs.replace(identity, place=place, policy=policy))
 
 

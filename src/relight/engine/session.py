@@ -380,6 +380,7 @@ class Session:
         """Begin an attempt: at opening, and where a finished session goes on with a new prompt."""
         if self._files is None and self._open_files is not None:
             self._files = self._open_files()
+        limiting.check_priced(self._context, self._recorder.identity, self._recorder.head)
         begin_attempt(
             self._context, self._recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by, note=note
         )

@@ -20,6 +20,7 @@ import msgspec
 from relight.engine import tailing, waiting
 from relight.engine.beginning import Beginning
 from relight.engine.context import Context
+from relight.engine.limiting import policy_with
 from relight.engine.listing import info_of
 from relight.engine.opening import (
     begin_attempt,
@@ -178,9 +179,12 @@ class Supervision:
         if number != signal.SIGINT:
             self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
 
-    def refuse(self, error: RelightError) -> None:
-        """It cannot be started here: failed, with what stands against it."""
+    def refuse(self, error: RelightError, limit: Reached | None = None) -> None:
+        """It cannot be started here: failed, with what stands against it; halted where that is a limit of its own."""
         self._claim()
+        if limit is not None:
+            self._show_working()
+            return self._write(limit.change)
         failure = Failure(kind="start", text=error.message)
         self._write(StatusChange(status="failed", reason=f"not started: {error.message}", failure=failure))
 
@@ -248,7 +252,7 @@ class Supervision:
             beside=self.beginning.changes,
         )
         self.beginning.begun()
-        set_policy(context, recorder, self._limits.on(recorder.identity.policy))
+        set_policy(context, recorder, policy_with(context, recorder.identity, self._limits))
         context.declare_secrets(recorder.identity.secrets)
         context.heartbeat.keep(recorder)
         self._recorder, self._number = recorder, recorder.head.attempt

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.claude_code import hooks, launching, places, tree
+from relight.agents.claude_code import hooks, launching, models, places, tree
 from relight.agents.claude_code import lines as making
 from relight.agents.claude_code.growing import Growing
 from relight.agents.claude_code.helpers import Helpers
@@ -67,7 +67,8 @@ class ClaudeCode:
         return named if is_id(named) else None
 
     def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
-        return launching.model_of(command, surroundings)
+        found = launching.understand(command)
+        return models.model_of(found.line if found is not None else None, surroundings)
 
     def own_cost(self, line: Line) -> OwnCost | None:
         return tree.own_cost(line)

@@ -144,14 +144,6 @@ def named_id(command: Sequence[str]) -> str | None:
     return found.line.value("--session-id") or found.line.value("--resume")
 
 
-def model_of(command: Sequence[str], surroundings: Surroundings) -> str | None:
-    """The model that the command or the environment names; an alias such as `opus` is known to the agent alone."""
-    found = understand(command)
-    named = found.line.value("--model") if found is not None else None
-    model = named or surroundings.environment.get("ANTHROPIC_MODEL")
-    return model if model and model.startswith("claude-") else None
-
-
 def launch(ask: Ask) -> Launch:
     """The process that does what is asked."""
     found = understand(ask.command)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.codex import gate, launching, places, rollout
+from relight.agents.codex import gate, launching, models, places, rollout
 from relight.agents.codex import lines as making
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
@@ -63,7 +63,7 @@ class Codex:
 
     def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
         found = launching.understand(command)
-        return (found.line.value("--model") if found is not None else None) or places.model_of(surroundings)
+        return models.model_of(found.line if found is not None else None, surroundings)
 
     def own_cost(self, line: Line) -> OwnCost | None:
         return None

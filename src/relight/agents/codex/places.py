@@ -44,9 +44,9 @@ def sessions_of(surroundings: Surroundings) -> Path:
     return own_directory(codex_home(surroundings) / "sessions", surroundings.environment)
 
 
-def _config(surroundings: Surroundings) -> dict[str, Any]:
+def _config(surroundings: Surroundings, name: str = "config.toml") -> dict[str, Any]:
     try:
-        return tomllib.loads((codex_home(surroundings) / "config.toml").read_text(encoding="utf-8"))
+        return tomllib.loads((codex_home(surroundings) / name).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
 
@@ -59,10 +59,14 @@ def providers_of(surroundings: Surroundings) -> Providers:
     return Providers(configured=configured if isinstance(configured, str) else _DEFAULT, known=frozenset(known))
 
 
-def model_of(surroundings: Surroundings) -> str | None:
-    """The model that its configuration names."""
-    model = _config(surroundings).get("model")
-    return model if isinstance(model, str) and model else None
+def model_of(surroundings: Surroundings, profile: str | None = None) -> str | None:
+    """The model that its configuration names, with the file of the profile above it."""
+    layers = [] if profile is None or "/" in profile else [f"{profile}.config.toml"]
+    for name in (*layers, "config.toml"):
+        model = _config(surroundings, name).get("model")
+        if isinstance(model, str) and model:
+            return model
+    return None
 
 
 def key_of(surroundings: Surroundings) -> str | None:

@@ -70,7 +70,7 @@
 
   function sent(form) {
     const value = JSON.parse(form.dataset.body || "{}");
-    for (const field of asked(form, "textarea[name], input[type=text][name]")) if (field.value.trim()) value[field.name] = field.value;
+    for (const field of asked(form, "textarea[name], input[type=text][name]")) if (field.value.trim()) value[field.name] = "number" in field.dataset ? Number(field.value) : field.value;
     for (const field of asked(form, "input[type=radio]:checked")) value[field.name] = field.value;
     for (const field of $$("input[data-flag]:checked", form)) value[field.name] = true;
     const boxes = asked(form, "[data-list]");

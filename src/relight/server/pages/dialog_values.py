@@ -26,7 +26,7 @@ class Option(msgspec.Struct, frozen=True, kw_only=True):
 class Field(msgspec.Struct, frozen=True, kw_only=True):
     """Something a person fills in; its name is the key in what is sent."""
 
-    kind: Literal["line", "text", "radio", "box", "boxes"]
+    kind: Literal["line", "number", "text", "radio", "box", "boxes"]
     name: str
     label: str
     options: list[Option] = []

@@ -31,6 +31,21 @@ if TYPE_CHECKING:
 _BOXES: Final = 500
 _PATHS: Final = 20
 _WAIVED: Final = ("workspace_missing", "secrets_missing")
+_RAISED: Final = {
+    "budget_reached": Field(
+        kind="number", name="budget", label="A higher budget, in US dollars, with what it has spent", required=True
+    ),
+    "budget_tokens_reached": Field(
+        kind="number", name="budget_tokens", label="More tokens, with those it has used", required=True
+    ),
+    "time_limit_reached": Field(
+        kind="number", name="time_limit", label="More seconds of work, with those it has worked", required=True
+    ),
+    "no_price": Field(
+        kind="number", name="budget_tokens", label="A limit of tokens instead of the budget in money", required=True
+    ),
+}
+"""what a person can give to a session that its own limit keeps from going on"""
 """what stands against a resume, unless its user says so"""
 
 
@@ -54,12 +69,15 @@ def _resume(asked: Asked) -> Dialog:
     lines = plan_lines(plan, asked.now) + [
         ("", one.text, "warn") for one in plan.reasons if not one.blocks or one.code in _WAIVED
     ]
-    blocking = [reason for reason in blocking if reason.code not in _WAIVED]
+    raised = [_RAISED[reason.code] for reason in blocking if reason.code in _RAISED]
+    lines += [("", one.text, "warn") for one in blocking if one.code in _RAISED]
+    blocking = [reason for reason in blocking if reason.code not in (*_WAIVED, *_RAISED)]
     start = f"Start attempt {asked.info.attempt + 1} of {asked.name} from @{plan.checkpoint.rpartition('@')[2]}{rung}."
     if plan.forks:
         start = f"Make a new session from {asked.ref} and start it{rung}; {asked.name} stays as it is."
     flags = [*(["--from-last-good"] if good else []), *(["--restore"] if missing else [])]
     flags += ["--without-secrets"] if unset else []
+    flags += [word for one in raised for word in (f"--{one.name.replace('_', '-')}", "N")]
     limited = any(reason.code == "usage_limit" for reason in plan.reasons)
     no_command = "" if plan.command else "relight does not know how to start it: run your program again"
     return Dialog(
@@ -73,6 +91,7 @@ def _resume(asked: Asked) -> Dialog:
         plan=asked.plan,
         body={**({"from_last_good": True} if good else {}), **({"restore": True} if missing else {})},
         fields=[
+            *raised,
             Field(kind="text", name="prompt", label="A prompt to go on with (optional)"),
             *([Field(kind="box", name="without_secrets", label="start it although they are not set")] if unset else []),
             *([Field(kind="box", name="now", label="start it now, without waiting for the limit")] if limited else []),
