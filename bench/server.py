@@ -22,13 +22,13 @@ from typing import Any, Final
 import relight
 from relight.journal.chain import step_digest
 from relight.journal.codec import encode_changes
-from relight.machine import SystemClock
-from relight.model.session import GENESIS, Head, Identity
-from relight.model.status import Status
-from relight.model.step import Changes, Step
-from relight.model.usage import Usage
 from relight.ports.store import Record, Store
 from relight.stores.sqlite.store import SqliteStore
+from relight.system.machine import SystemClock
+from relight.values.session import GENESIS, Head, Identity
+from relight.values.status import Status
+from relight.values.step import Changes, Step
+from relight.values.usage import Usage
 from tests.server.stream import Listener
 
 SESSIONS: Final = 10_000

@@ -27,9 +27,9 @@ from pathlib import Path
 from typing import Any
 
 from relight.testing.workspace_kit import FileSegments
-from relight.workspaces.tree import native
-from relight.workspaces.tree.policy import TreePolicy
-from relight.workspaces.tree.workspace import TreeWorkspace
+from relight.workspaces.changes import native
+from relight.workspaces.policy import TreePolicy
+from relight.workspaces.workspace import TreeWorkspace
 
 FILES_A_DIRECTORY = 20
 DIRECTORIES_A_DIRECTORY = 25

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 import relight
-from relight.engine import ledger
-from relight.model.status import StatusChange
+from relight.sessions import record_log
+from relight.values.status import StatusChange
 from tests.calls import call
 
 
@@ -35,7 +35,7 @@ def in_doubt(rl: Any) -> str:
 
 def interrupted(rl: Any) -> str:
     """A thread of a graph that waits with an interrupt, as the saver writes it."""
-    made = ledger.begin(rl._context, "backups", {"agent": "langgraph", "key": "backups"})
+    made = record_log.begin(rl._context, "backups", {"agent": "langgraph", "key": "backups"})
     made.look()
     made.claim(30.0)
     made.append(

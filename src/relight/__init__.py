@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from relight import aio, errors
-    from relight.engine.given import Reply
-    from relight.engine.library import Loaded, Relight
-    from relight.engine.loop import loop
-    from relight.engine.session import Session
-    from relight.engine.tools import tool
     from relight.errors import RelightError, Waiting
-    from relight.model.call import Call
-    from relight.model.checkpoint import Checkpoint
-    from relight.model.info import ResumePlan, SessionInfo
-    from relight.model.policy import LoopGuard, Retention, Retry
-    from relight.model.usage import Usage
+    from relight.library.facade import Loaded, Relight
+    from relight.sessions.inputs import Reply
+    from relight.sessions.loop import loop
+    from relight.sessions.session import Session
+    from relight.sessions.tools import tool
+    from relight.values.call import Call
+    from relight.values.checkpoint import Checkpoint
+    from relight.values.info import ResumePlan, SessionInfo
+    from relight.values.policy import LoopGuard, Retention, Retry
+    from relight.values.usage import Usage
     from relight.wiring import open
 
 __version__ = "0.1.0"
@@ -47,23 +47,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "Call": "relight.model.call",
-    "Checkpoint": "relight.model.checkpoint",
-    "Loaded": "relight.engine.library",
-    "LoopGuard": "relight.model.policy",
-    "Relight": "relight.engine.library",
+    "Call": "relight.values.call",
+    "Checkpoint": "relight.values.checkpoint",
+    "Loaded": "relight.library.facade",
+    "LoopGuard": "relight.values.policy",
+    "Relight": "relight.library.facade",
     "RelightError": "relight.errors",
-    "Reply": "relight.engine.given",
-    "ResumePlan": "relight.model.info",
-    "Retention": "relight.model.policy",
-    "Retry": "relight.model.policy",
-    "Session": "relight.engine.session",
-    "SessionInfo": "relight.model.info",
-    "Usage": "relight.model.usage",
+    "Reply": "relight.sessions.inputs",
+    "ResumePlan": "relight.values.info",
+    "Retention": "relight.values.policy",
+    "Retry": "relight.values.policy",
+    "Session": "relight.sessions.session",
+    "SessionInfo": "relight.values.info",
+    "Usage": "relight.values.usage",
     "Waiting": "relight.errors",
-    "loop": "relight.engine.loop",
+    "loop": "relight.sessions.loop",
     "open": "relight.wiring",
-    "tool": "relight.engine.tools",
+    "tool": "relight.sessions.tools",
 }
 
 

@@ -1,7 +1,7 @@
 """The same verbs, awaited. No logic of its own: every call is the synchronous one, driven from the event loop.
 
 Coroutine functions given as model, tool, probe or to `once` run as tasks of the caller's event loop. Store calls and
-functions that are not coroutines run in threads (eventloop.py), so nothing here blocks the loop.
+functions that are not coroutines run in threads (event_loop.py), so nothing here blocks the loop.
 
     async with relight.aio.open() as rl:
         async with await rl.session("fix-login") as s:
@@ -23,18 +23,18 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Gener
 from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
-from relight.engine import effects
-from relight.engine.library import Relight
-from relight.engine.loop import loop_program
-from relight.engine.reading import resolve
-from relight.engine.session import Session, StepBlock
-from relight.engine.tailing import POLL_SECONDS, Event, looks
-from relight.engine.tools import Tools, toolbox
-from relight.eventloop import Abandoned, alone, awaited, stored
-from relight.model.call import Call
-from relight.model.checkpoint import Checkpoint
-from relight.model.status import Status
-from relight.model.usage import Usage
+from relight.event_loop import Abandoned, alone, awaited, stored
+from relight.history.events import POLL_SECONDS, Event, looks
+from relight.history.loading import resolve
+from relight.library.facade import Relight
+from relight.sessions import effects
+from relight.sessions.loop import loop_program
+from relight.sessions.session import Session, StepBlock
+from relight.sessions.tools import Tools, toolbox
+from relight.values.call import Call
+from relight.values.checkpoint import Checkpoint
+from relight.values.status import Status
+from relight.values.usage import Usage
 from relight.wiring import open as _open
 
 _P = ParamSpec("_P")

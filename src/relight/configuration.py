@@ -21,7 +21,7 @@ OURS: Final = "RELIGHT_"
 FILE: Final = "RELIGHT_CONFIG"
 NEVER: Final = (FILE, "RELIGHT_TOKEN")
 """not in the file: it cannot name itself, and an agent that is started reads what it says, a token included"""
-_MOST_BYTES: Final = 1_000_000
+_MAX_BYTES: Final = 1_000_000
 
 
 def apply(environment: MutableMapping[str, str]) -> None:
@@ -60,14 +60,14 @@ def read(path: Path) -> dict[str, str]:
 
     try:
         with path.open("rb") as file:
-            text = file.read(_MOST_BYTES + 1)
+            text = file.read(_MAX_BYTES + 1)
     except OSError as error:
         hints = [f"make the file, or leave {FILE} unset"]
         raise UsageError(
             f"{path}: the settings cannot be read: {(error.strerror or '').lower()}", hints=hints
         ) from None
-    if len(text) > _MOST_BYTES:
-        raise UsageError(f"{path}: over {_MOST_BYTES:,} bytes; that is no file of settings")
+    if len(text) > _MAX_BYTES:
+        raise UsageError(f"{path}: over {_MAX_BYTES:,} bytes; that is no file of settings")
     try:
         given = tomllib.loads(text.decode())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -22,7 +22,7 @@
     ├─ StoreError             the operator looks at the store             exit 5   RL-5xxx
     │  ├─ StoreUnavailable · StoreFull · StoreReadOnly
     │  └─ Corrupt · NotAStore · NewerStore
-    └─ RequestRefused         the server does not take the request, refusals.py   RL-6xxx
+    └─ RequestRefused         the server does not take the request, server/http/refusals.py   RL-6xxx
 
 An error carries fields for programs, a sentence for people, evidence lines and hints that can be pasted.
 Drivers' exceptions are wrapped once, where they arise, and never leave the store that raised them.
@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from relight.inert import shown_address
+from relight.text.safe import shown_address
 
 
 class RelightError(Exception):

@@ -16,14 +16,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote
 
-from relight import configuration, inheritance, owned, programs
-from relight.engine.context import Context
-from relight.engine.heartbeat import Heartbeat
-from relight.engine.library import Relight
-from relight.engine.recording import recorded_store
+from relight import configuration
 from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
-from relight.inert import shown_address
-from relight.machine import SystemClock, SystemEntropy, SystemHost, redactor, write_private
+from relight.library.facade import Relight
 from relight.ports.agent import AgentAdapter
 from relight.ports.blobs import Blobs
 from relight.ports.clock import Clock, Entropy, Host
@@ -32,11 +27,18 @@ from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime
 from relight.ports.schema import Standing
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
+from relight.processes import inheritance
+from relight.sessions.context import Context
+from relight.sessions.heartbeat import Heartbeat
+from relight.sessions.redacting_store import recorded_store
+from relight.system import private_directories, program_files
+from relight.system.machine import SystemClock, SystemEntropy, SystemHost, redactor, write_private
+from relight.text.safe import shown_address
 
 if TYPE_CHECKING:
-    from relight.engine.working import Log, WorkerOptions, WorkLoop
-    from relight.journal.pricing import Price
-    from relight.ports.engine import WorkEngine
+    from relight.fleet.worker import Log, WorkerOptions, WorkLoop
+    from relight.journal.prices import Price
+    from relight.ports.wakeup import WorkEngine
 
 KNOWN: Final = (
     "sqlite:///relative.db",
@@ -78,7 +80,7 @@ def open(
 
 def _import_the_rest() -> None:
     """A program's first load or save does not wait for imports."""
-    for name in ("zstandard", "relight.journal.fold", "relight.engine.session"):
+    for name in ("zstandard", "relight.journal.fold", "relight.sessions.session"):
         import_module(name)
 
 
@@ -120,7 +122,7 @@ def _context(
         write_private=write_private,
         environment=os.environ,
         prices=cache(own_prices),
-        uses_library=programs.uses_library,
+        uses_library=program_files.uses_library,
         workspaces=cache(lambda: _tree_workspaces(store)),
         tell=_tell,
         sweep_apart=lambda: _sweep_apart(store),
@@ -154,7 +156,7 @@ def _stands_in(store: Store, url: str | os.PathLike[str] | Store | None) -> bool
 
 
 def _check_durability(store: Store, demanded: str) -> None:
-    from relight.model.durability import LEVELS, reaches
+    from relight.values.durability import LEVELS, reaches
 
     if demanded not in LEVELS:
         raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(LEVELS)])
@@ -213,7 +215,7 @@ def _engine_standing(address: str) -> list[Standing]:
     if not _is_procrastinate(address):
         return []
     with _needs("fleet", "procrastinate", "the engine procrastinate"):
-        from relight.fleet.procrastinate.schema import standing
+        from relight.fleet.engines.procrastinate.schema import standing
     return [standing(address)]
 
 
@@ -304,8 +306,8 @@ def sqlite_path(address: str) -> Path:
 
 
 def _tree_workspaces(store: Store) -> Workspaces:
-    from relight.workspaces.tree.home import TreeWorkspaces
-    from relight.workspaces.tree.policy import asked_policy
+    from relight.workspaces.home import TreeWorkspaces
+    from relight.workspaces.policy import asked_policy
 
     is_chosen = bool(os.environ.get("RELIGHT_BLOBS"))
     own = _own_places(store)
@@ -394,9 +396,9 @@ def _private_directories(store: Store) -> list[Path]:
 def _run_directory(store: Store, session: str) -> Path:
     """Beside the database: hooks, settings, output and homes of running sessions. Only the user's own."""
     root = _run_root(store)
-    owned.make_trusted(root, marked=True)
+    private_directories.make_trusted(root, marked=True)
     directory = root / session
-    owned.make_trusted(directory)
+    private_directories.make_trusted(directory)
     return directory
 
 
@@ -450,7 +452,7 @@ def own_prices() -> Mapping[str, Price]:
     named = os.environ.get("RELIGHT_PRICES")
     if not named:
         return {}
-    from relight.journal.pricing import read_prices
+    from relight.journal.prices import read_prices
 
     try:
         text = Path(named).read_text(encoding="utf-8")
@@ -504,7 +506,7 @@ def _sweep_apart(store: Store) -> None:
     """`relight sweep --due`: it looks itself whether it is the one that may, and nobody waits for it."""
     if store.url == "memory:":
         return
-    from relight.background import sweep_in_background
+    from relight.processes.background import sweep_in_background
 
     sweep_in_background(store.url, by="a supervisor")
 
@@ -533,9 +535,9 @@ def open_engine(store: Store, clock: Clock | None = None, name: str | None = Non
         raise UsageError(f"no engine called {asked!a}", hints=["there are: embedded, procrastinate"])
     if _is_procrastinate(store.url, asked):
         with _needs("fleet", "procrastinate", "the engine procrastinate"):
-            from relight.fleet.procrastinate.engine import ProcrastinateEngine
+            from relight.fleet.engines.procrastinate.engine import ProcrastinateEngine
         return ProcrastinateEngine(store, clock or SystemClock())
-    from relight.fleet.embedded import EmbeddedEngine
+    from relight.fleet.engines.embedded import EmbeddedEngine
 
     return EmbeddedEngine(store, clock or SystemClock())
 
@@ -546,23 +548,32 @@ def _is_procrastinate(address: str, asked: str | None = None) -> bool:
     return asked == "procrastinate" or (not asked and on_postgres and find_spec("procrastinate") is not None)
 
 
+_FOR_ATTENDING: Final = (
+    "relight.agents.claude_code.adapter",
+    "relight.agents.codex.adapter",
+    "relight.agents.command",
+    "relight.runtimes.process.runtime",
+    "relight.supervision.agent",
+    "relight.supervision.launch",
+    "relight.supervision.program",
+)
+
+
 def import_for_attending() -> None:
     """What whoever attends to a session needs, before anybody knows which: nothing is opened, no thread begins."""
     scheme = os.environ.get("RELIGHT_STORE", "").partition("://")[0]
     kind = "postgres" if scheme in _POSTGRES else "redis" if scheme in _REDIS else "sqlite"
     _import_the_rest()
     import_module(f"relight.stores.{kind}.store")
-    for name in ("agents.claude_code.adapter", "agents.codex.adapter", "agents.command", "runtimes.process.runtime"):
-        import_module(f"relight.{name}")
-    for name in ("launching", "supervise", "supervise_agent"):
-        import_module(f"relight.engine.{name}")
+    for name in _FOR_ATTENDING:
+        import_module(name)
 
 
 def work_loop(rl: Relight, options: WorkerOptions, log: Log, *, engine: str | None = None) -> WorkLoop:
     """A worker on an open store: its engine, and processes that attend to what it takes."""
-    from relight.engine.launching import refuse_unshared
-    from relight.engine.working import WorkLoop
-    from relight.fleet.attending import ProcessAttendants
+    from relight.fleet.worker import WorkLoop
+    from relight.processes.attendants import ProcessAttendants
+    from relight.supervision.launch import refuse_unshared
 
     context = rl._context
     refuse_unshared(context)

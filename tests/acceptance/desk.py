@@ -23,9 +23,9 @@ import psycopg
 import redis
 
 from relight import wiring
-from relight.cli.door import Door
-from relight.cli.group import run
-from relight.engine.library import Relight
+from relight.cli.app.context import CliContext
+from relight.cli.app.group import run
+from relight.library.facade import Relight
 from relight.stores.memory import MemoryStore
 from relight.testing.clock import ManualClock, SeededEntropy
 
@@ -138,7 +138,7 @@ class Desk:
         connection.close()
 
 
-class _DeskDoor(Door):
+class _DeskDoor(CliContext):
     """A door to the desk's store, on the desk's clock."""
 
     def __init__(self, desk: Desk) -> None:

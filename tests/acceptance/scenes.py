@@ -11,8 +11,8 @@ from typing import Any, Final
 import pytest
 
 import relight
-from relight.model.call import Intent
-from relight.model.step import Changes
+from relight.values.call import Intent
+from relight.values.step import Changes
 from tests.acceptance.desk import Desk
 from tests.calls import call, send_mail
 from tests.cli.conftest import run_tests

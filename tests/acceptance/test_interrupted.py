@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from relight.permits import Permits
-from relight.stores.sqlite.turns import Place, Turns
+from relight.stores.sqlite.group_commit import Waiter, WriterQueue
+from relight.system.permits import Permits
 from tests.acceptance.conftest import Addresses
 
 BOUND_SECONDS = 90.0
@@ -32,12 +32,12 @@ def test_a_permit_that_nobody_has_any_more_is_free_again() -> None:
 
 
 def test_a_turn_that_nobody_has_any_more_goes_to_who_waits() -> None:
-    turns = Turns()
-    lost, served = Place(), []
+    turns = WriterQueue()
+    lost, served = Waiter(), []
     assert turns.enter(lost)
 
     def wait() -> None:
-        mine = Place()
+        mine = Waiter()
         served.append(turns.enter(mine))
         turns.leave(mine)
 
@@ -48,9 +48,9 @@ def test_a_turn_that_nobody_has_any_more_goes_to_who_waits() -> None:
     for thread in threads:
         thread.join(BOUND_SECONDS)
     assert served == [True] * 3
-    stale = Place()
+    stale = Waiter()
     assert turns.enter(stale)
-    assert turns.enter(Place()), "a thread waits for itself"
+    assert turns.enter(Waiter()), "a thread waits for itself"
 
 
 @pytest.mark.parametrize(

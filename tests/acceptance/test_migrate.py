@@ -12,11 +12,11 @@ import apsw
 import pytest
 
 import relight
-from relight.machine import SystemClock
 from relight.stores.postgres import migrate as postgres
 from relight.stores.postgres.connections import Connections
 from relight.stores.postgres.statements import SQL
 from relight.stores.sqlite import migrate as sqlite
+from relight.system.machine import SystemClock
 from tests.acceptance.conftest import Servers
 from tests.acceptance.trouble import typed
 from tests.cli.shell import command, environment
@@ -136,7 +136,7 @@ def test_the_doctor_compares_the_clocks(
         def now_us(self) -> int:
             return super().now_us() - 90_000_000
 
-    monkeypatch.setattr("relight.cli.doctor.SystemClock", Late)
+    monkeypatch.setattr("relight.cli.care.doctor.doctor.SystemClock", Late)
     skew = findings(url)["skew"]
     assert not skew["fine"]
     assert "90.0 s behind the server's" in skew["text"]

@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 import relight
-from relight.engine.tailing import Event
+from relight.history.events import Event
 from tests.acceptance.conftest import Addresses
 from tests.cli.shell import Shell, eventually
 

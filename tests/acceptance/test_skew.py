@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from relight import wiring
-from relight.engine.library import Relight
-from relight.engine.working import claim
-from relight.machine import SystemClock
-from relight.model.queueing import Line
+from relight.fleet.worker import claim
+from relight.library.facade import Relight
+from relight.system.machine import SystemClock
+from relight.values.queues import QueueKey
 from tests.acceptance.conftest import Addresses
 from tests.fleet.stage import wait_until
 
@@ -33,7 +33,7 @@ def submitted(rl: Relight, **asked: float) -> str:
 
 
 def first(rl: Relight, limit: int = 10) -> list[str]:
-    return [row.session for row in rl.store.list_waiting(Line("q"), limit)]
+    return [row.session for row in rl.store.list_waiting(QueueKey("q"), limit)]
 
 
 @pytest.mark.parametrize("kind", ["postgres", "redis"])

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 import pytest
 
 import relight
-from relight.cli.group import run
+from relight.cli.app.group import run
 from relight.errors import StoreError
 
 Trouble = Callable[[], AbstractContextManager[None]]

@@ -19,10 +19,10 @@ from pathlib import Path
 from typing import Any
 
 import relight
-from relight.model.info import SessionInfo
-from relight.testing.fake_model import FakeModel, Item, Request, pairs, texts, unpaired
+from relight.values.info import SessionInfo
 from tests.agents import real
 from tests.cli.shell import SOURCE, command, eventually
+from tests.support.fake_model import FakeModel, Item, Request, pairs, texts, unpaired
 
 KINDS = ("claude", "codex")
 SECONDS = 60.0

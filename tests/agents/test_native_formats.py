@@ -10,7 +10,7 @@ from relight.journal.formats.claude_code import CLAUDE_CODE
 from relight.journal.formats.codex import CODEX
 from relight.journal.formats.format import Format
 from relight.journal.formats.registry import FORMATS, by_name, detect
-from relight.model.view import Call, Result, Text
+from relight.values.view import Call, Result, Text
 from tests.agents.transcripts import claude_conversation, codex_conversation, rollout_line, said
 
 NATIVE: tuple[tuple[Format, list[dict[str, Any]]], ...] = (

@@ -33,8 +33,8 @@ from relight.ports.agent import (
     Surroundings,
     Transcript,
 )
-from relight.testing.fake_model import FakeModel, Request, texts, unpaired
 from tests.agents import real
+from tests.support.fake_model import FakeModel, Request, texts, unpaired
 
 pytestmark = pytest.mark.agents
 

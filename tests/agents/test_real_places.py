@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from relight.testing.fake_model import texts
 from tests.agents.stand import KINDS, SECONDS, TASK, append, lines, stand
+from tests.support.fake_model import texts
 
 pytestmark = pytest.mark.agents
 DONE = {"text": "all done"}

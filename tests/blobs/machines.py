@@ -8,11 +8,11 @@ from pathlib import Path
 from relight.blobs.directory import DirectoryBlobs
 from relight.ports.blobs import Blob, Blobs, every
 from relight.testing.workspace_kit import FileSegments
-from relight.workspaces.tree.far.cache import PartCache
-from relight.workspaces.tree.far.space import Space
-from relight.workspaces.tree.policy import TreePolicy
-from relight.workspaces.tree.pool import Pool
-from relight.workspaces.tree.workspace import TreeWorkspace
+from relight.workspaces.policy import TreePolicy
+from relight.workspaces.pool.pool import Pool
+from relight.workspaces.remote.cache import PartCache
+from relight.workspaces.remote.prefix import RemotePrefix
+from relight.workspaces.workspace import TreeWorkspace
 
 POOL = "pool"
 
@@ -94,8 +94,8 @@ class Machine:
         self.cache_bytes = cache_bytes
 
     @property
-    def space(self) -> Space:
-        return Space(self.fleet.blobs, self.fleet.rows, PartCache(self.local, self.cache_bytes))
+    def space(self) -> RemotePrefix:
+        return RemotePrefix(self.fleet.blobs, self.fleet.rows, PartCache(self.local, self.cache_bytes))
 
     def open(self, **policy: object) -> TreeWorkspace:
         """As a new process would."""

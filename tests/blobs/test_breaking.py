@@ -11,10 +11,10 @@ import pytest
 import relight
 from relight.blobs.directory import DirectoryBlobs
 from relight.blobs.s3 import S3Blobs
-from relight.engine.library import Relight
 from relight.errors import Corrupt, StoreUnavailable, UsageError
-from relight.model.policy import Retention
+from relight.library.facade import Relight
 from relight.ports.blobs import every
+from relight.values.policy import Retention
 from tests.blobs.machines import Fleet, noise
 from tests.blobs.object_storage import KEYS, ObjectStorage
 

@@ -16,9 +16,9 @@ import relight
 from relight.blobs.postgres.keeper import PostgresBlobs
 from relight.cli.main import main
 from relight.errors import MissingExtra, StoreUnavailable, UsageError
-from relight.machine import SystemClock
 from relight.ports.blobs import Blobs, every
 from relight.stores.postgres.store import PostgresStore
+from relight.system.machine import SystemClock
 from relight.testing.workspace_kit import picture
 from tests.blobs.machines import noise
 from tests.blobs.object_storage import ObjectStorage
@@ -148,7 +148,7 @@ def test_a_sweep_on_another_machine_ends_what_nobody_names(place: tuple[Place, C
     assert len(keys()) > len(kept)
     fleet.at("there")
     with relight.open() as rl:
-        from relight.model.policy import Retention
+        from relight.values.policy import Retention
 
         freed = rl.sweep(Retention(grace_seconds=0.0)).file_bytes
         assert freed > 150_000

@@ -14,13 +14,13 @@ from pathlib import Path
 import pytest
 
 from relight.errors import Corrupt, NotFound
-from relight.model.snapshot import Snapshot
 from relight.testing.workspace_kit import MemorySegments
-from relight.workspaces.tree import sweep
-from relight.workspaces.tree.manifest import Manifests
-from relight.workspaces.tree.policy import TreePolicy
-from relight.workspaces.tree.pool import Pool
-from relight.workspaces.tree.workspace import TreeWorkspace
+from relight.values.snapshot import Snapshot
+from relight.workspaces.manifest import Manifests
+from relight.workspaces.policy import TreePolicy
+from relight.workspaces.pool import sweep
+from relight.workspaces.pool.pool import Pool
+from relight.workspaces.workspace import TreeWorkspace
 from tests.blobs.machines import POOL, Fleet
 from tests.figures import Figure
 

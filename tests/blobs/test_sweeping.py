@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from relight.workspaces.tree import sweep
-from relight.workspaces.tree.far import places
-from relight.workspaces.tree.manifest import Manifests
-from relight.workspaces.tree.objects import digest
-from relight.workspaces.tree.pool import Pool
+from relight.workspaces.manifest import Manifests
+from relight.workspaces.pool import sweep
+from relight.workspaces.pool.objects import digest
+from relight.workspaces.pool.pool import Pool
+from relight.workspaces.remote import locations
 from tests.blobs.machines import POOL, Fleet, Machine, noise
 from tests.figures import Figure
 
@@ -170,7 +170,7 @@ def test_of_two_sweepers_none_relies_on_what_the_other_removes(fleet: Fleet, far
 
 
 def test_many_small_parts_are_written_together(fleet: Fleet, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(places, "SCATTERED_PARTS", 8)
+    monkeypatch.setattr(locations, "SCATTERED_PARTS", 8)
     here, there = fleet.machine("here"), fleet.machine("there")
     with here.open() as workspace:
         taken = []

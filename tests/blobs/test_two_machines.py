@@ -12,7 +12,7 @@ from relight.blobs.directory import DirectoryBlobs
 from relight.errors import Corrupt, NotFound, OverQuota, StoreUnavailable, WorkspaceUnusable
 from relight.ports.workspace import Workspace
 from relight.testing.workspace_kit import WorkspaceChecks, picture
-from relight.workspaces.tree.far import part
+from relight.workspaces.remote import part
 from tests.blobs.machines import POOL, Fleet, noise, restored
 from tests.figures import Figure
 from tests.programs.filer import change, grow

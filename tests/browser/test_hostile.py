@@ -12,9 +12,9 @@ import pytest
 from playwright.sync_api import Page
 
 import relight
-from relight.model.session import Head, Identity
-from relight.model.status import Failure
 from relight.ports.store import Record
+from relight.values.session import Head, Identity
+from relight.values.status import Failure
 from tests.browser.conftest import Site
 from tests.figures import Figure
 from tests.pages.hostile import payloads

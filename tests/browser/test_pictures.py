@@ -12,7 +12,7 @@ from playwright.sync_api import expect
 from tests.browser.conftest import SCREENSHOTS, Site
 from tests.pages.scenes import Scenes
 
-MOST_BYTES = 150_000
+MAX_BYTES = 150_000
 SIZE = {"width": 1120, "height": 700}
 
 
@@ -46,7 +46,7 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
             page.locator("#dialog h2").wait_for()
         assert str(tmp_path) not in page.locator("body").inner_text(), name
         page.screenshot(path=kept / f"{name}.png")
-        assert (kept / f"{name}.png").stat().st_size < MOST_BYTES, name
+        assert (kept / f"{name}.png").stat().st_size < MAX_BYTES, name
     phone = site.page(f"/sessions/{session}", viewport={"width": 380, "height": 700}, color_scheme="light")
     phone.evaluate("scrollTo(0, 0)")
     phone.screenshot(path=kept / "phone.png")

@@ -7,7 +7,7 @@ from typing import Any
 
 from playwright.sync_api import expect
 
-from relight.model.status import Failure
+from relight.values.status import Failure
 from tests.browser.conftest import SCREENSHOTS, Site
 from tests.browser.test_access import violations
 

@@ -10,10 +10,10 @@ import pytest
 
 import relight
 from relight import errors
-from relight.cli.console import rendered
-from relight.cli.look import Look
-from relight.cli.plaintext import cells
-from relight.cli.report import lines_of
+from relight.cli.render.cells import cells
+from relight.cli.render.console import rendered
+from relight.cli.render.errors import lines_of
+from relight.cli.render.style import Look
 from relight.errors import RelightError
 from tests.cli.shell import Shell, eventually
 

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import relight
-from relight.cli.doctor_files import watching
-from relight.cli.steps import Narrator
-from relight.engine.tailing import Event
+from relight.cli.care.doctor.workspaces import watching
+from relight.cli.render.steps import Narrator
+from relight.history.events import Event
 from tests.calls import call, send_mail
 from tests.cli.shell import Shell, logical_dump
 

@@ -14,32 +14,32 @@ from typing import Any
 import msgspec
 import pytest
 
-from relight.cli import plan as plan_view
-from relight.cli.console import rendered
-from relight.cli.diff import stat_lines
-from relight.cli.doctor import lines_of as doctor_lines
-from relight.cli.doctor_files import watching
-from relight.cli.filefacts import checkpoint_facts, left_out_lines
-from relight.cli.filelines import FileRow
-from relight.cli.finding import Finding
-from relight.cli.list import Listing
-from relight.cli.list import lines_of as list_lines
-from relight.cli.look import Line, Look
-from relight.cli.plaintext import cells
-from relight.cli.report import lines_of as error_lines
-from relight.cli.rewind import FilesPreview, Preview
-from relight.cli.rewind import lines_of as rewind_lines
-from relight.cli.show import Shown
-from relight.cli.show import lines_of as show_lines
-from relight.cli.steps import Row
-from relight.cli.steps import lines_of as step_lines
-from relight.cli.table import facts
-from relight.engine.comparing import FileDiff
+from relight.cli.care.doctor.doctor import lines_of as doctor_lines
+from relight.cli.care.doctor.finding import Finding
+from relight.cli.care.doctor.workspaces import watching
+from relight.cli.going_back.rewind import FilesPreview, Preview
+from relight.cli.going_back.rewind import lines_of as rewind_lines
+from relight.cli.looking.diff import stat_lines
+from relight.cli.looking.list import Listing
+from relight.cli.looking.list import lines_of as list_lines
+from relight.cli.looking.show import Shown
+from relight.cli.looking.show import lines_of as show_lines
+from relight.cli.render import plan as plan_view
+from relight.cli.render.cells import cells
+from relight.cli.render.console import rendered
+from relight.cli.render.errors import lines_of as error_lines
+from relight.cli.render.file_facts import checkpoint_facts, left_out_lines
+from relight.cli.render.file_lines import FileRow
+from relight.cli.render.steps import Row
+from relight.cli.render.steps import lines_of as step_lines
+from relight.cli.render.style import Line, Look
+from relight.cli.render.table import facts
 from relight.errors import Ambiguous, Corrupt, LeaseHeld, ScopeRequired
-from relight.model.call import OUTCOME_UNKNOWN, Call
-from relight.model.info import Attention, Differing, Doing, FilesState, LeftOut, Reason, ResumePlan, SessionInfo
-from relight.model.status import Failure
-from relight.model.usage import Usage
+from relight.files.diff import FileDiff
+from relight.values.call import OUTCOME_UNKNOWN, Call
+from relight.values.info import Attention, Differing, Doing, FilesState, LeftOut, Reason, ResumePlan, SessionInfo
+from relight.values.status import Failure
+from relight.values.usage import Usage
 
 PICTURES = Path(__file__).with_name("pictures")
 WIDTHS = (40, 80, 120)

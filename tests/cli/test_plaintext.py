@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import relight
-from relight.cli.plaintext import block, cells, cut, pad, wrap
-from relight.inert import inert, one_line
+from relight.cli.render.cells import block, cells, cut, pad, wrap
+from relight.text.safe import inert, one_line
 from tests.cli.shell import Shell
 from tests.figures import Figure
 

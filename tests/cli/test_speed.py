@@ -82,8 +82,13 @@ def test_a_list_waits_for_nothing_that_only_writing_and_loading_need(shell: Shel
         check=True,
     )
     loaded = done.stdout.splitlines()[-1].split()
-    assert "relight.engine.listing" in loaded
-    needless = ("relight.journal.fold", "relight.journal.formats", "relight.engine.recorder", "relight.engine.session")
+    assert "relight.history.listing" in loaded
+    needless = (
+        "relight.journal.fold",
+        "relight.journal.formats",
+        "relight.sessions.recorder",
+        "relight.sessions.session",
+    )
     assert not [name for name in needless if name in loaded]
 
 

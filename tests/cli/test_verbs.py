@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.cli.group import VERBS
+from relight.cli.app.group import VERBS
 from tests.calls import call, send_mail
 from tests.cli.shell import Shell, eventually, logical_dump
 
@@ -245,7 +245,8 @@ def test_a_shell_completes_verbs_sessions_and_labels(shell: Shell, some: relight
 def test_our_own_answer_to_a_shell_is_the_one_click_would_give(
     some: relight.Relight, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], name: str, typed: str
 ) -> None:
-    from relight.cli import completing, group
+    from relight.cli.app import complete as completing
+    from relight.cli.app import group
 
     words = {"COMP_WORDS": f"relight show {typed}".strip(), "COMP_CWORD": typed if name == "fish" else "2"}
     for variable, value in {**words, "_RELIGHT_COMPLETE": f"{name}_complete"}.items():
@@ -259,7 +260,7 @@ def test_our_own_answer_to_a_shell_is_the_one_click_would_give(
 
 @pytest.mark.parametrize("line", ["relight", "relight sh", "relight show 'fix", "relight show -", "relight list f"])
 def test_other_questions_of_a_shell_are_left_to_click(line: str) -> None:
-    from relight.cli import completing
+    from relight.cli.app import complete as completing
 
     asked = {"_RELIGHT_COMPLETE": "zsh_complete", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
     assert not completing.answered(asked)
@@ -375,8 +376,8 @@ def doubtful(rl: relight.Relight, shell: Shell) -> None:
 
 
 def _intent(s: Any) -> Any:
-    from relight.model.call import Intent
-    from relight.model.step import Changes
+    from relight.values.call import Intent
+    from relight.values.step import Changes
 
     pending = s.pending_calls()[0]
     return Changes(intents=[Intent(id="c9", name="send_mail", effect="once", asked_seq=pending.asked_seq)])

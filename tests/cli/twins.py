@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 import relight
-from relight.machine import SystemEntropy
+from relight.system.machine import SystemEntropy
 
 
 class Twins(SystemEntropy):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relight.errors import UnknownStore
-from relight.inert import shown_address
+from relight.text.safe import shown_address
 
 PASSWORD = "hunter2-not-real"
 

@@ -17,8 +17,8 @@ import relight
 import relight.aio
 from relight.aio import AsyncRelight, AsyncSession
 from relight.errors import InDoubt, LeaseHeld, UsageError
-from relight.eventloop import STORE_THREADS
-from relight.model.info import SessionInfo
+from relight.event_loop import STORE_THREADS
+from relight.values.info import SessionInfo
 from tests.calls import call
 from tests.figures import Figure
 
@@ -383,9 +383,9 @@ def test_a_failing_sibling_in_a_task_group_cancels_the_tool() -> None:
 
 ENDING = """
 import asyncio, os, signal, sys, time, threading
-import relight, relight.aio, relight.eventloop
+import relight, relight.aio, relight.event_loop
 from tests.calls import call
-relight.eventloop.EXIT_SECONDS = 0.3
+relight.event_loop.EXIT_SECONDS = 0.3
 how, path = sys.argv[1:]
 
 @relight.tool(name="work")

@@ -8,7 +8,7 @@ import pytest
 
 import relight
 from relight.errors import Conflict
-from relight.journal.answering import answered_by, no_words_for
+from relight.journal.effects.answers import answered_by, no_words_for
 from tests.cli.shell import Shell
 from tests.core.world import World
 from tests.waiting import in_doubt, interrupted

@@ -127,8 +127,8 @@ def test_options_of_wait_that_mean_nothing_are_refused(options: dict[str, Any]) 
 
 
 def test_what_010_filed_by_its_text_is_found_once(world: World) -> None:
-    from relight.model.status import StatusChange
-    from relight.model.step import Changes
+    from relight.values.status import StatusChange
+    from relight.values.step import Changes
 
     with world.start().session("w") as s:
         change = StatusChange(status="waiting", reason="asks", question="continue?")

@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
-from relight.engine.session import Session
 from relight.errors import InDoubt, NotFound, UsageError
-from relight.model.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
+from relight.library.facade import Relight
+from relight.sessions.session import Session
+from relight.values.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
 from tests.core.test_effects import Bench, Died, asks, result, user
 from tests.core.world import World
 
@@ -23,7 +23,7 @@ def world() -> Iterator[World]:
     made.close()
 
 
-AT_MOST_ONCE = ("once", "probe")
+AT_MAX_ONCE = ("once", "probe")
 EFFECTS = ("once", "probe", "idempotent", "pure")
 
 
@@ -84,9 +84,9 @@ def test_a_call_that_ended_on_a_branch_that_was_left_is_carried_over(
         assert not call.in_doubt
         ran = s.run_tool(call, [tool])
         assert s.messages[-1] == result("c1", "t done")
-        if effect in AT_MOST_ONCE:
+        if effect in AT_MAX_ONCE:
             assert (ran.carried_from, ran.effect) == (f"{s.id}@{ended}", effect)
-    assert len(bench.ran) == (1 if effect in AT_MOST_ONCE else 2)
+    assert len(bench.ran) == (1 if effect in AT_MAX_ONCE else 2)
     assert len(set(bench.keys)) == 1
     (seen,) = world.restart().load("a").calls
     assert (seen.result, seen.effect, seen.success) == ("t done", effect, True)
@@ -350,7 +350,7 @@ def test_a_rewind_lets_a_call_run_again_under_a_new_key_where_it_is_told_to(worl
     rl.rewind(f"a@{asked_seq(rl)}")
     with rl.session("a") as s:
         run_pending(s, tool)
-    assert len(bench.ran) == (3 if effect in AT_MOST_ONCE else 4)
+    assert len(bench.ran) == (3 if effect in AT_MAX_ONCE else 4)
     assert bench.keys[-1] == f"{bench.keys[0]}/3"
 
 

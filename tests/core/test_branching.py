@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from relight.engine.library import Relight
 from relight.errors import Ambiguous, Conflict, InvalidName, NotFound, UsageError
+from relight.library.facade import Relight
 from relight.testing.clock import SeededEntropy
 from tests.core.world import World
 

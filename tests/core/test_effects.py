@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.session import Session
 from relight.errors import InDoubt, InvalidMessage, NotFound, ToolsChanged, UsageError
-from relight.journal.normalise import lint
-from relight.model.call import OUTCOME_UNKNOWN
+from relight.sessions.session import Session
+from relight.values.call import OUTCOME_UNKNOWN
 from tests.core.world import World
+from tests.support.normalise import lint
 
 
 class Died(BaseException):

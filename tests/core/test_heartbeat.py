@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relight.engine.heartbeat import Heartbeat
+from relight.sessions.heartbeat import Heartbeat
 
 
 class Kept:

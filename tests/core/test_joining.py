@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.joining import Joint, Write
-from relight.engine.library import Relight
 from relight.errors import LeaseLost, NotFound, NotResumable, StoreUnavailable
 from relight.journal.fold import Fold
-from relight.model.status import StatusChange
-from relight.model.step import Changes
+from relight.library.facade import Relight
+from relight.sessions.shared import SharedSession, Write
 from relight.stores.memory import MemoryStore
 from relight.testing.clock import ManualClock
+from relight.values.status import StatusChange
+from relight.values.step import Changes
 from tests.guarantees.conftest import memory_path, nursery
 from tests.guarantees.processes import Nursery, lines_of
 from tests.guarantees.test_unknown_outcome import CutLine
@@ -65,7 +65,7 @@ def test_every_write_is_decided_on_the_state_it_is_added_to(tmp_path: Path) -> N
         last = int(fold.messages[-1]["content"]) if fold.messages else 0
         return Write(changes=Changes(messages=[{"role": "user", "content": str(last + 1)}]))
 
-    def work(joint: Joint) -> None:
+    def work(joint: SharedSession) -> None:
         try:
             for _ in range(15):
                 begin.wait()  # all at once, each time
@@ -212,4 +212,4 @@ def test_what_decides_may_refuse_and_nothing_is_written(rl: Relight) -> None:
         joint.write(refuse)
     joint.write(says("a"))
     assert texts(rl) == ["a"]
-    assert isinstance(joint, Joint)
+    assert isinstance(joint, SharedSession)

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from relight.engine import opening
 from relight.errors import Conflict, LeaseHeld, NotResumable
 from relight.ports import faults
+from relight.sessions import opening
 from tests.core.world import World
 
 LEASE = 30.0
@@ -102,7 +102,7 @@ def test_an_operator_that_saw_less_is_told_and_writes_nothing(world: World, monk
         slow.complete("done")
         return found
 
-    monkeypatch.setattr("relight.engine.operating.refuse_if_held", looked)
+    monkeypatch.setattr("relight.operations.operator.refuse_if_held", looked)
     with pytest.raises(Conflict, match="wrote meanwhile"):
         other.send("a", "go on")
     assert other.get("a").status == "completed"

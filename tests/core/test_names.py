@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relight.errors import Ambiguous, Conflict, NotResumable
-from relight.model.session import Head, Identity
 from relight.testing.clock import SeededEntropy
+from relight.values.session import Head, Identity
 from tests.core.test_branching import user, write
 from tests.core.world import World
 

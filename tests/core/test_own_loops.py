@@ -9,8 +9,8 @@ import pytest
 
 import relight
 from relight.errors import UsageError
-from relight.model.status import REASON_LENGTH
-from relight.model.usage import Usage, usage_from, usage_seen
+from relight.values.status import REASON_LENGTH
+from relight.values.usage import Usage, usage_from, usage_seen
 from tests.core.test_loop import Scripted, asks
 from tests.core.world import World
 

@@ -8,9 +8,9 @@ import pytest
 
 import relight
 from relight.errors import UnknownStore, UsageError
-from relight.model.step import Committed, Draft
 from relight.stores.memory import MemoryStore
 from relight.testing.clock import ManualClock
+from relight.values.step import Committed, Draft
 
 
 class Counting(MemoryStore):

@@ -6,10 +6,10 @@ from datetime import UTC, datetime
 
 import msgspec
 
-from relight.journal.resuming import as_it_lives
-from relight.model.call import Call
-from relight.model.info import AgentState, ResumePlan
-from relight.wording import ended_first, started_with
+from relight.journal.resume_plan import as_it_lives
+from relight.text.format import ended_first, started_with
+from relight.values.call import Call
+from relight.values.info import AgentState, ResumePlan
 
 PLAN = ResumePlan(
     ok=True,

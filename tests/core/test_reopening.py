@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from relight.engine.joining import Write
 from relight.errors import Conflict, LeaseHeld, UsageError
-from relight.model.step import Changes
+from relight.sessions.shared import Write
+from relight.values.step import Changes
 from tests.core.world import World
 
 FIRST: dict[str, Any] = {

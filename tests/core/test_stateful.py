@@ -27,11 +27,11 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from relight.engine.session import Session
 from relight.errors import InDoubt
-from relight.journal.normalise import lint
-from relight.model.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
+from relight.sessions.session import Session
+from relight.values.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
 from tests.core.world import World
+from tests.support.normalise import lint
 
 WORDS = st.sampled_from(["go", "on", "", "☃", "\ud800", "x" * 300])
 KEYS = st.sampled_from(["a", "b", "c"])

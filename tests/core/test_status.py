@@ -9,10 +9,10 @@ import pytest
 import relight
 from relight.errors import Conflict, Finished, LeaseHeld, NotResumable, UsageError, Waiting
 from relight.journal.commit import plan_commit
-from relight.model.lease import Instant, Lease, Owner
-from relight.model.session import Head
-from relight.model.status import STATUSES, Status, StatusChange
-from relight.model.step import Draft
+from relight.values.lease import Instant, Lease, Owner
+from relight.values.session import Head
+from relight.values.status import STATUSES, Status, StatusChange
+from relight.values.step import Draft
 from tests.core.world import World
 
 TABLE: dict[Status, set[Status]] = {

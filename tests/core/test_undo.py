@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 import relight
-from relight.engine.library import Relight
-from relight.engine.session import Session
 from relight.errors import NotFound, Waiting
-from relight.model.queueing import Line
-from relight.model.status import Failure, StatusChange
-from relight.model.step import Changes
+from relight.library.facade import Relight
+from relight.sessions.session import Session
+from relight.values.queues import QueueKey
+from relight.values.status import Failure, StatusChange
+from relight.values.step import Changes
 from tests.core.test_branching import texts, user, write
 from tests.core.world import World
 
@@ -196,7 +196,7 @@ def test_a_place_in_line_is_left_and_taken_again(tmp_path: Path) -> None:
     before = seen(rl, "a", but=WORK)
     rl.rewind("a@2")
     rl.enqueue("a", queue="nightly")
-    line = Line("nightly")
+    line = QueueKey("nightly")
     (waits,) = rl.store.list_waiting(line, 9)
     queued = seen(rl, "a", but=WORK)
     rl.undo("a")

@@ -12,12 +12,12 @@ import pytest
 from relight.journal import codec
 from relight.journal.chain import seal, step_digest, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_changes, encode_changes
-from relight.model.call import Intent, OpenEffect, Outcome
-from relight.model.lease import Instant, Lease, Owner
-from relight.model.session import Head, Identity, Parent
-from relight.model.status import Failure, StatusChange
-from relight.model.step import AttemptStart, Carried, Changes, Step
-from relight.model.usage import Usage
+from relight.values.call import Intent, OpenEffect, Outcome
+from relight.values.lease import Instant, Lease, Owner
+from relight.values.session import Head, Identity, Parent
+from relight.values.status import Failure, StatusChange
+from relight.values.step import AttemptStart, Carried, Changes, Step
+from relight.values.usage import Usage
 
 GOLDEN = Path(__file__).parent / "golden"
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import relight
 from relight.errors import InvalidMessage, RelightError, UsageError
 from relight.journal.codec import Undecodable, decode_all, decode_changes, encode_changes, isolated
-from relight.model.policy import LIMITS
-from relight.model.step import Changes
+from relight.values.policy import LIMITS
+from relight.values.step import Changes
 from tests.core.world import World
 
 

@@ -12,13 +12,13 @@ from pathlib import Path
 import msgspec
 
 import relight
-from relight.engine.heartbeat import Heartbeat
-from relight.engine.library import Relight
-from relight.model.lease import Owner
+from relight.library.facade import Relight
 from relight.ports.clock import Clock
 from relight.ports.store import Store
+from relight.sessions.heartbeat import Heartbeat
 from relight.stores.memory import MemoryStore
 from relight.testing.clock import ManualClock, SeededEntropy
+from relight.values.lease import Owner
 
 
 class Machine:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from relight.cli.plaintext import cells
+from relight.cli.render.cells import cells
 from tests.demo.playing import RELIGHT, environment, play, players, wait_for
 
 TAKE_TERMINAL = "import fcntl, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0); "

@@ -18,7 +18,7 @@ import relight
 from relight.demo.script import NO_MAIL, PROMPT, reply
 from relight.demo.stage import Stage
 from relight.demo.storm import first_difference, settled
-from relight.model.call import OUTCOME_UNKNOWN
+from relight.values.call import OUTCOME_UNKNOWN
 from tests.demo.playing import environment, numbers, play, players
 from tests.figures import Figure
 

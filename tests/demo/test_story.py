@@ -158,7 +158,7 @@ LIES = {
     "mails sent with relight": ("demo/tools.py", '@relight.tool(effect="once")', '@relight.tool(effect="pure")'),
     "steps that verify names after the flip": ("demo/damage.py", "    _flip(copy, place)\n", ""),
     "files that differ after the rewind": (
-        "journal/restore.py",
+        "journal/files/restore_plan.py",
         "            self.writes[path] = Action(path=path, entry=wanted, found=found)\n",
         "            pass\n",
     ),

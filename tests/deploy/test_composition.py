@@ -13,7 +13,7 @@ import click
 import pytest
 import yaml  # type: ignore[import-untyped]
 
-from relight.cli.group import VERBS, Verbs, relight
+from relight.cli.app.group import VERBS, Verbs, relight
 from relight.settings import SETTINGS
 from tests.house.files import ROOT
 

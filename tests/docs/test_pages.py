@@ -14,9 +14,9 @@ from typing import Any
 
 import pytest
 
-from relight.testing import scripted_agent
-from relight.testing.fake_model import FakeModel
 from tests.docs.pages import LANGUAGES, PAGES, ROOT, Block, blocks, commands, missing
+from tests.support import scripted_agent
+from tests.support.fake_model import FakeModel
 
 SECONDS = 60
 SCRIPT = [{"text": "I look.", "calls": [{"shell": "echo one >> log.txt"}]}, *[{"text": "All done."}] * 20]

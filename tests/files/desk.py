@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from relight.engine.library import Relight
-from relight.engine.reading import resolve
-from relight.engine.restoring import rows_of
-from relight.model.session import Identity
+from relight.files.restore import rows_of
+from relight.history.loading import resolve
+from relight.library.facade import Relight
 from relight.ports.store import CheckpointRow, Store
 from relight.testing.workspace_kit import Picture, picture
-from relight.workspaces.tree.home import TreeWorkspaces
-from relight.workspaces.tree.policy import TreePolicy
-from relight.workspaces.tree.workspace import TreeWorkspace
+from relight.values.session import Identity
+from relight.workspaces.home import TreeWorkspaces
+from relight.workspaces.policy import TreePolicy
+from relight.workspaces.workspace import TreeWorkspace
 from tests.core.world import World
 
 

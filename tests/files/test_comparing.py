@@ -7,8 +7,8 @@ import shutil
 
 import pytest
 
-from relight.engine.comparing import FileDiff
 from relight.errors import Conflict, NotFound
+from relight.files.diff import FileDiff
 from tests.files.desk import Desk, reply, rows, user
 
 

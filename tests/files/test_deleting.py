@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import NotFound
 from relight.journal.lineage import inherited
+from relight.library.facade import Relight
 from relight.ports.store import CheckpointRow
 from tests.figures import Figure
 from tests.files.desk import Desk, reply, user

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.cli.export import _write_all
-from relight.cli.report import _as_ours
-from relight.engine.library import Relight
+from relight.cli.care.export import _write_all
+from relight.cli.render.errors import _as_ours
 from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
+from relight.library.facade import Relight
 from relight.server.state import ServerState
 from tests.files.desk import reply, user
 from tests.stores.test_sqlite_files import Program, mounted

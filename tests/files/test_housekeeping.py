@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from relight.engine.library import Relight
 from relight.errors import Conflict, RelightError
-from relight.journal.storemarks import MARK_NAME
-from relight.model.policy import Retention
+from relight.journal.files.store_marks import MARK_NAME
+from relight.library.facade import Relight
 from relight.stores.memory import MemoryStore
-from relight.workspaces.tree.pool import Pool
+from relight.values.policy import Retention
+from relight.workspaces.pool.pool import Pool
 from tests.figures import Figure
 from tests.files.desk import Desk, captured, note_at, reply, rows
 

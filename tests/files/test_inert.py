@@ -31,9 +31,11 @@ LOOKING = """
 import json, sys
 from pathlib import Path
 import relight
-from relight.engine import comparing, restoring, session
+from relight.files import diff, restore
+from relight.sessions import session
 from relight.stores.sqlite import store
-from relight.workspaces.tree import home, native
+from relight.workspaces import home
+from relight.workspaces.changes import native
 native.load()  # compiled once a machine, from our own source
 started = []
 sys.addaudithook(lambda event, about: started.append([event, repr(about)[:200]]) if event in STARTS else None)

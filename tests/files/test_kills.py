@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.engine.library import Relight
-from relight.engine.reading import resolve
 from relight.errors import NotFound
+from relight.history.loading import resolve
+from relight.library.facade import Relight
 from relight.ports import faults
 from relight.testing.workspace_kit import Picture, picture
 from tests.conftest import PROOF

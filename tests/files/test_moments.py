@@ -11,9 +11,9 @@ import pytest
 
 import relight
 from relight.errors import OverQuota, UsageError, WorkspaceUnusable
-from relight.model.snapshot import Snapshot
 from relight.ports import faults
-from relight.workspaces.tree.policy import TreePolicy
+from relight.values.snapshot import Snapshot
+from relight.workspaces.policy import TreePolicy
 from tests.figures import Figure
 from tests.files.desk import Desk, captured, note_at, reply, rows, user
 

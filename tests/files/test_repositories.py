@@ -11,10 +11,10 @@ import pytest
 
 import relight
 from relight import aio
-from relight.engine.library import Relight
 from relight.errors import NotFound, NotResumable
-from relight.journal.repositories import moved, standing
-from relight.model.snapshot import GitHead
+from relight.journal.files.repository_state import moved, standing
+from relight.library.facade import Relight
+from relight.values.snapshot import GitHead
 from tests.cli.shell import Shell
 from tests.server.desk import Answer, Desk
 
@@ -187,8 +187,8 @@ def test_a_supervised_program_is_not_asked_again(rl: Relight, root: Path, tmp_pa
 def test_what_a_framework_writes_is_told_and_not_lost(
     tmp_path: Path, root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    from relight.engine.joining import Write
-    from relight.model.step import Changes
+    from relight.sessions.shared import Write
+    from relight.values.step import Changes
 
     def write(text: str) -> None:
         with relight.open(tmp_path / "a.db") as rl:

@@ -8,8 +8,8 @@ import shutil
 import pytest
 
 from relight.errors import Conflict, LeaseHeld, NotFound, RestoreConflict, RestoreUnfinished
-from relight.model.snapshot import Choice
 from relight.ports import faults
+from relight.values.snapshot import Choice
 from tests.figures import Figure
 from tests.files.desk import Desk, note_at, reply, rows, user
 

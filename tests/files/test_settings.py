@@ -8,7 +8,7 @@ import pytest
 
 import relight
 from relight.errors import UsageError
-from relight.workspaces.tree.policy import TreePolicy, asked_policy
+from relight.workspaces.policy import TreePolicy, asked_policy
 
 NAMES = ("RELIGHT_INCLUDE", "RELIGHT_FILE_CAP", "RELIGHT_QUOTA", "RELIGHT_FREE_FLOOR")
 

@@ -12,9 +12,9 @@ import apsw
 import pytest
 
 import relight
-from relight.engine.library import Relight
-from relight.model.snapshot import Choice
-from relight.workspaces.tree.stores import Stores
+from relight.library.facade import Relight
+from relight.values.snapshot import Choice
+from relight.workspaces.store_detection import Stores
 from tests.figures import Figure
 from tests.files.desk import reply
 

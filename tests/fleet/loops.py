@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from relight.engine.library import Relight
-from relight.engine.session import Session
-from relight.engine.working import WorkerOptions, WorkLoop
-from relight.fleet.embedded import EmbeddedEngine
-from relight.journal.lining import checked_place
-from relight.model.session import Head, Identity
+from relight.fleet.engines.embedded import EmbeddedEngine
+from relight.fleet.worker import WorkerOptions, WorkLoop
+from relight.journal.queues.order import checked_place
+from relight.library.facade import Relight
+from relight.sessions.session import Session
+from relight.values.session import Head, Identity
 from tests.core.world import World
 
 LEASE = 30.0

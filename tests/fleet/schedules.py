@@ -15,14 +15,14 @@ import msgspec
 from relight.errors import Refused
 from relight.journal.codec import encode_changes
 from relight.journal.commit import plan_commit, plan_renewal
-from relight.journal.lining import waiting_of
-from relight.journal.slots import take_slot
-from relight.journal.taking_over import after_loss, lost_because
-from relight.model.lease import Instant, Owner
-from relight.model.queueing import Place, Queue, Slots
-from relight.model.session import Head, Identity
-from relight.model.status import ENDED, LIVE, StatusChange
-from relight.model.step import AttemptStart, Changes, Claim, Draft, Step
+from relight.journal.queues.order import waiting_of
+from relight.journal.queues.slots import take_slot
+from relight.journal.queues.takeover import after_loss, lost_because
+from relight.values.lease import Instant, Owner
+from relight.values.queues import Queue, QueuePosition, Slots
+from relight.values.session import Head, Identity
+from relight.values.status import ENDED, LIVE, StatusChange
+from relight.values.step import AttemptStart, Changes, Claim, Draft, Step
 
 LEASE: Final = 5.0
 STEPS: Final = 3
@@ -30,7 +30,7 @@ STEPS: Final = 3
 CONCURRENCY: Final = 2
 _BODY: Final = encode_changes(Changes())
 _KEY: Final = b"00000000"
-_PLACE: Final = Place(queue="q", since_us=1)
+_PLACE: Final = QueuePosition(queue="q", since_us=1)
 
 
 class Broken(AssertionError):

@@ -15,8 +15,8 @@ from typing import Any
 
 import relight
 from relight.errors import RelightError
-from relight.fleet.attending import NURSERY
-from relight.model.info import SessionInfo
+from relight.processes.attendants import NURSERY
+from relight.values.info import SessionInfo
 from tests.conftest import ROOT
 
 COUNTED = str(ROOT / "tests" / "programs" / "counted.py")

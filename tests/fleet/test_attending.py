@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from relight.engine.working import claim
-from relight.fleet.attending import ForkedAttendant, ProcessAttendants, StartedAttendant
+from relight.fleet.worker import claim
+from relight.processes.attendants import ForkedAttendant, ProcessAttendants, StartedAttendant
 from tests.fleet.stage import FLEET, Fleet, wait_until
 
 Made = ForkedAttendant | StartedAttendant

@@ -8,19 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from relight.fleet.embedded import EmbeddedEngine
-from relight.fleet.procrastinate.engine import ProcrastinateEngine, queue_name
-from relight.fleet.procrastinate.schema import connect
-from relight.machine import SystemClock
-from relight.model.queueing import Line
-from relight.ports.engine import WorkEngine
+from relight.fleet.engines.embedded import EmbeddedEngine
+from relight.fleet.engines.procrastinate.engine import ProcrastinateEngine, queue_name
+from relight.fleet.engines.procrastinate.schema import connect
 from relight.ports.store import Store
+from relight.ports.wakeup import WorkEngine
 from relight.stores.memory import MemoryStore
 from relight.stores.postgres.connections import Connections
 from relight.stores.postgres.store import PostgresStore
 from relight.stores.redis.store import RedisStore
 from relight.stores.sqlite.store import SqliteStore
+from relight.system.machine import SystemClock
 from relight.testing.engine_kit import EngineKit
+from relight.values.queues import QueueKey
 from tests.stores.postgres_server import Server, name_of, running
 from tests.stores.redis_server import ALWAYS, RedisServer, redis_program
 
@@ -126,7 +126,7 @@ def test_a_name_is_made_the_same_way_on_both_sides(server: Server) -> None:
     store = PostgresStore(url, SystemClock())
     engine = ProcrastinateEngine(store, SystemClock())
     engine.prepare()
-    for line, key in ((Line("a"), b"a"), (Line("q" * 60, ("eu", "gpu")), b"q" * 60 + b" eu,gpu")):
+    for line, key in ((QueueKey("a"), b"a"), (QueueKey("q" * 60, ("eu", "gpu")), b"q" * 60 + b" eu,gpu")):
         ((made,),) = server.execute("SELECT relight_fleet.queue_name(%s)", key, database=name_of(url))
         assert made == queue_name(line)
     engine.close()

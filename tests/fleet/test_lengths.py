@@ -10,17 +10,17 @@ from pathlib import Path
 import apsw
 import pytest
 
-from relight.machine import SystemClock
-from relight.model.queueing import Line
 from relight.ports.store import Store
 from relight.stores.postgres.store import PostgresStore
 from relight.stores.sqlite.store import SqliteStore
+from relight.system.machine import SystemClock
+from relight.values.queues import QueueKey
 from tests.figures import Figure
 from tests.stores.postgres_server import Server, name_of, running
 
 MANY = 100_000
 FEW = 100
-MOST_MS = 15.0
+MAX_MS = 15.0
 _FILL = (
     "INSERT INTO {table} (sid, line, priority, since_us, id, wake_us) "
     "SELECT n, {line}, n % 7, n, {id}, CASE WHEN n % 3 = 0 THEN 9000000000000000 END FROM {numbers}"
@@ -57,8 +57,8 @@ def look_ms(store: Store) -> float:
 
     def look() -> float:
         begun = time.perf_counter()
-        assert store.list_lines() == [Line(f"q{n}") for n in range(5)]
-        assert len(store.list_waiting(Line("q1"), 4)) == 4
+        assert store.list_lines() == [QueueKey(f"q{n}") for n in range(5)]
+        assert len(store.list_waiting(QueueKey("q1"), 4)) == 4
         return (time.perf_counter() - begun) * 1e3
 
     return statistics.median(look() for _ in range(15))
@@ -83,7 +83,7 @@ def test_the_first_of_a_line_is_found_at_once_however_long_it_is(
         store = PostgresStore(url, SystemClock())
         few, many = compared(store, lambda least, most: fill_postgres(server, url, least, most))
     store.close()
-    assert many <= max(4 * few, MOST_MS)
+    assert many <= max(4 * few, MAX_MS)
     figure(
         "G12", f"{kind}: a worker's look at its lines takes {many:.1f} ms with {MANY:,} queued, {few:.1f} with {FEW}"
     )

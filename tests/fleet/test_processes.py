@@ -18,7 +18,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from relight.journal.taking_over import BY_A_PERSON
+from relight.journal.queues.takeover import BY_A_PERSON
 from tests.figures import Figure
 from tests.fleet.stage import Fleet, Judged, RunningWorker, wait_until
 

@@ -10,15 +10,15 @@ import apsw
 import pytest
 
 import relight
-from relight.cli.doctor_server import look_at_engine
-from relight.engine.working import WorkerOptions
+from relight.cli.care.doctor.server import look_at_engine
 from relight.errors import Corrupt, Refused, UsageError
-from relight.fleet.embedded import LOOK_SECONDS, EmbeddedEngine
-from relight.journal.taking_over import BY_A_PERSON, MOST_STARTS
-from relight.model.policy import RunPolicy
-from relight.model.status import StatusChange
-from relight.model.step import Changes
+from relight.fleet.engines.embedded import LOOK_SECONDS, EmbeddedEngine
+from relight.fleet.worker import WorkerOptions
+from relight.journal.queues.takeover import BY_A_PERSON, MAX_STARTS
 from relight.ports import faults
+from relight.values.policy import RunPolicy
+from relight.values.status import StatusChange
+from relight.values.step import Changes
 from relight.wiring import work_loop
 from tests.core.world import World
 from tests.figures import Figure
@@ -129,7 +129,7 @@ def test_of_two_sweepers_one_puts_a_lost_session_back(world: World) -> None:
 def test_a_session_whose_attendant_never_starts_goes_back_and_fails_in_the_end(world: World) -> None:
     worker = SimulatedWorker(world)
     session = standing(world, worker.rl)
-    for _ in range(MOST_STARTS):
+    for _ in range(MAX_STARTS):
         worker.pass_time(6)
         for one in worker.attendants.alive:
             one.end(1)
@@ -138,7 +138,7 @@ def test_a_session_whose_attendant_never_starts_goes_back_and_fails_in_the_end(w
     assert info.status == "failed"
     assert info.reason is not None
     assert "without a new step" in info.reason
-    assert len(worker.attendants.all) == MOST_STARTS
+    assert len(worker.attendants.all) == MAX_STARTS
 
 
 def test_a_machine_that_cannot_start_processes_hands_back_what_it_claimed(world: World) -> None:

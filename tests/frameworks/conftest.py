@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.engine.library import Relight
+from relight.library.facade import Relight
 from tests.stores.postgres_server import Server, running
 
 Open = Callable[[], Relight]

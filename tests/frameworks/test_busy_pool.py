@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
+from relight.library.facade import Relight
 
 BOUND_SECONDS = 30.0
 

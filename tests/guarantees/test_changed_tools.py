@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 import relight
-import relight.engine.effects
-import relight.engine.tools
+import relight.sessions.effects
+import relight.sessions.tools
 from relight.errors import ToolsChanged
-from relight.model.call import EFFECTS
+from relight.values.call import EFFECTS
 from tests.core.world import World
 from tests.figures import Figure
 
@@ -40,7 +40,7 @@ def leave(world: World, name: str, effect: Any, how: str) -> None:
     function = {"name": "t", "arguments": "{}"}
     s.append({"role": "assistant", "content": None, "tool_calls": [{"id": "c", "function": function}]})
     if how == "unstarted":
-        relight.engine.effects.note_tools(s, relight.engine.tools.toolbox([tool(effect)]))
+        relight.sessions.effects.note_tools(s, relight.sessions.tools.toolbox([tool(effect)]))
     elif how == "in doubt":
         with pytest.raises(Died):
             s.run_tool(s.pending_calls()[0], [tool(effect, dies=True)])

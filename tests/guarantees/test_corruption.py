@@ -20,11 +20,11 @@ import msgspec
 import pytest
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import Corrupt, NotFound, RelightError
 from relight.journal.chain import seal, step_digest, unseal_head
 from relight.journal.codec import encode_changes
-from relight.model.step import Changes
+from relight.library.facade import Relight
+from relight.values.step import Changes
 from tests.figures import Figure
 
 STEPS = 30

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
+from relight.library.facade import Relight
 from relight.ports import faults
 from tests.figures import Figure
 from tests.guarantees.processes import Nursery, lines_of, spin, wait_until

@@ -15,13 +15,13 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
-from relight.journal.normalise import lint
-from relight.model.call import OUTCOME_UNKNOWN
+from relight.library.facade import Relight
 from relight.ports import faults
+from relight.values.call import OUTCOME_UNKNOWN
 from tests.figures import Figure
 from tests.guarantees.processes import Nursery, lines_of
 from tests.programs.agent import CALLS, TURNS
+from tests.support.normalise import lint
 
 pytestmark = pytest.mark.crash
 PLACES = {
@@ -31,7 +31,7 @@ PLACES = {
 }
 WAYS = {"kill": 3, "kill, kill": 7, "raise": 7}
 """and every how manieth pass of a point is tried"""
-MOST_PASSES = 60
+MAX_PASSES = 60
 IDS = sorted(f"t{turn}c{call}" for turn in range(TURNS) for call in range(CALLS))
 
 
@@ -120,7 +120,7 @@ def test_an_effect_never_happens_twice_wherever_its_agent_dies(
 def _die_everywhere(nursery: Nursery, rl: Relight, directory: Path, point: str, way: str, step: int) -> Iterator[Agent]:
     """Agents that died when the point was passed for the 1st, 2nd, ... time, until one no longer passes it."""
     action, *more = way.split(", ")
-    for nth in range(1, MOST_PASSES, step):
+    for nth in range(1, MAX_PASSES, step):
         agent = Agent(nursery, directory, rl.store.url, f"{point}.{way.replace(', ', '-')}.{nth}")
         ended = agent.live(f"{point}:{nth}:{action}")
         agent.look(rl)
@@ -132,4 +132,4 @@ def _die_everywhere(nursery: Nursery, rl: Relight, directory: Path, point: str, 
         yield agent
         if not agent.deaths:
             return
-    raise AssertionError(f"{point} is passed more than {MOST_PASSES} times")
+    raise AssertionError(f"{point} is passed more than {MAX_PASSES} times")

@@ -12,16 +12,16 @@ from typing import Any
 
 import pytest
 
-from relight.engine.library import Relight
-from relight.engine.session import Session
-from relight.journal.normalise import lint
+from relight.library.facade import Relight
 from relight.ports import faults
+from relight.sessions.session import Session
 from tests.core.world import World
 from tests.figures import Figure
 from tests.journal.conversations import FORMAT_NAMES, Messages, call_ids, random_conversation, results_of
+from tests.support.normalise import lint
 
 HURRY = {"role": "user", "content": "hurry"}
-MOST_LIVES = 200
+MAX_LIVES = 200
 PROVIDERS = {"anthropic": "anthropic", "openai_chat": "openai", "openai_responses": "openai responses"}
 TOOLS = ("Bash", "exec_command", "Write", "Edit", "read_file", "apply_patch", "charge_card")
 POINTS = ("commit.enter", "commit.begun", "commit.committed", "tool.asked", "tool.intended", "tool.done")
@@ -46,7 +46,7 @@ class Life:
         self.crashes = 0
 
     def drive(self) -> Relight:
-        for _ in range(MOST_LIVES):
+        for _ in range(MAX_LIVES):
             rl = self.world.restart()
             try:
                 self._arm()

@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.session import Session
 from relight.errors import LeaseHeld, LeaseLost, NotResumable, RelightError
-from relight.model.policy import Retention
+from relight.sessions.session import Session
+from relight.values.policy import Retention
 from tests.core.world import World
 from tests.figures import Figure
 from tests.guarantees.processes import Child, Nursery, lines_of, wait_until

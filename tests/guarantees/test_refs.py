@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import Ambiguous, InvalidName, NotFound, RelightError, Unresolved, UsageError
+from relight.library.facade import Relight
 from tests.core.world import World
 from tests.figures import Figure
 

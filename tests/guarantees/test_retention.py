@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from relight.engine.library import Relight
 from relight.errors import NotFound, UsageError
 from relight.journal.retention import retention_days
+from relight.library.facade import Relight
 from tests.cli.shell import Shell, eventually
 from tests.core.world import World
 

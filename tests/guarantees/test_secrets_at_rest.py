@@ -20,9 +20,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 import relight
 from relight.errors import RelightError, UsageError, Waiting
-from relight.journal.recorded import DECLARED
-from relight.server import tracing
-from relight.server.logs import LOG, JsonLines, PlainLines
+from relight.journal.redaction.recorded_fields import DECLARED
+from relight.server.http import tracing
+from relight.server.http.logs import LOG, JsonLines, PlainLines
 from relight.stores.postgres.migrate import TABLES
 from tests.calls import call
 from tests.cli.shell import Shell, eventually
@@ -300,7 +300,9 @@ def test_every_field_that_is_stored_is_declared() -> None:
     for kind, declared in DECLARED.items():
         fields = {field.name: field.type for field in msgspec.structs.fields(kind)}
         texts = {name for name, inner in fields.items() if _can_hold_text(inner)}
-        assert texts <= set(declared) <= set(fields), f"{kind.__name__}: declare each field in journal/recorded.py"
+        assert texts <= set(declared) <= set(fields), (
+            f"{kind.__name__}: declare each field in journal/redaction/recorded_fields.py"
+        )
         for name, inner in fields.items():
             for struct in _structs_in(inner):
                 if declared.get(name) == "inside":
@@ -330,7 +332,7 @@ def test_changes_are_encoded_only_where_they_were_redacted() -> None:
         for path in (ROOT / "src/relight").rglob("*.py")
         if re.search(r"\bencode_changes\(", path.read_text()) and "testing" not in path.parts
     }
-    redacting = {"engine/recorder.py", "engine/working.py", "engine/ledger.py", "engine/bundling.py"}
+    redacting = {"sessions/recorder.py", "fleet/worker.py", "sessions/record_log.py", "bundles/export.py"}
     assert callers == redacting | {"journal/codec.py"}, "whoever encodes changes redacts them first"
 
 

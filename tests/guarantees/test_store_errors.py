@@ -76,7 +76,7 @@ POINTS = {
     "pwrite64": [("EIO", nth) for nth in (1, 8, 16, 21, 27, 44, 63)] + [("ENOSPC", nth) for nth in (3, 15, 24, 40)],
 }
 """of about 11 and 70 calls in a life"""
-MOST = {"fdatasync": 16, "pwrite64": 90}
+MAX = {"fdatasync": 16, "pwrite64": 90}
 
 
 @pytest.mark.guarantee("G3")
@@ -85,7 +85,7 @@ def test_a_failed_write_or_sync_is_an_error_and_loses_nothing(
     program: Callable[[str], str], tmp_path: Path, call: str, sample: Any, figure: Figure
 ) -> None:
     strace = program("strace")
-    every = [(error, nth) for error in ("EIO", "ENOSPC") for nth in range(1, MOST[call])]
+    every = [(error, nth) for error in ("EIO", "ENOSPC") for nth in range(1, MAX[call])]
     points = {0: POINTS[call], 1: every, 2: POINTS[call][1:3]}[sample(0, proof=1, teeth=2)]
     counts = Counter[str]()
     for number, (error, nth) in enumerate(points):

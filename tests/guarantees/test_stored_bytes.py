@@ -12,7 +12,7 @@ import pytest
 from zstandard import ZstdCompressor
 
 from relight.journal.codec import VERSION, Undecodable, decode_changes, decode_head, encode_changes
-from relight.model.step import Changes
+from relight.values.step import Changes
 from tests.figures import Figure
 from tests.guarantees.processes import ROOT
 

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import HasForks, LeaseHeld, NotFound, RelightError
-from relight.model.policy import Retention
+from relight.library.facade import Relight
 from relight.ports.store import Store
+from relight.values.policy import Retention
 from tests.core.world import World
 from tests.figures import Figure
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from relight.errors import LeaseLost, RelightError, StoreUnavailable
-from relight.model.step import Committed, Draft
 from relight.ports import faults
 from relight.ports.store import Store
+from relight.values.step import Committed, Draft
 from tests.core.world import World
 from tests.figures import Figure
 

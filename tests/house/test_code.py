@@ -11,11 +11,12 @@ from tests.house.files import modules, texts
 
 pytestmark = pytest.mark.house
 
-MOST_LINES_A_FILE = 600
-MOST_LINES_A_FUNCTION = 70
-MOST_LINES_A_README = 100
+MAX_LINES_A_FILE = 600
+MAX_LINES_A_FUNCTION = 70
+MAX_LINES_A_README = 100
 
 UNFINISHED = re.compile(r"\b(?:TO" + r"DO|FIX" + r"ME|XX" + r"X)\b")
+NO_CLOCK = ("values", "journal", "sessions", "history", "files", "bundles", "supervision", "operations", "library")
 CLOCKS = {"now", "utcnow", "today"}  # the ways datetime and date read a clock
 
 
@@ -26,7 +27,7 @@ def test_every_module_says_what_it_is() -> None:
 
 def test_no_file_is_too_long_to_hold() -> None:
     lengths = {name: text.count("\n") for name, text, _ in modules()}
-    assert {name: lines for name, lines in lengths.items() if lines > MOST_LINES_A_FILE} == {}
+    assert {name: lines for name, lines in lengths.items() if lines > MAX_LINES_A_FILE} == {}
 
 
 def test_no_function_needs_a_map() -> None:
@@ -35,7 +36,7 @@ def test_no_function_needs_a_map() -> None:
         for name, _, tree in modules()
         for node in ast.walk(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MOST_LINES_A_FUNCTION
+        and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_LINES_A_FUNCTION
     }
     assert too_long == {}
 
@@ -99,7 +100,7 @@ def test_values_and_decisions_read_no_clock() -> None:
     read = [
         f"{name}:{node.lineno}"
         for name, _, tree in modules(only_source=True)
-        if name.startswith(("src/relight/model/", "src/relight/journal/", "src/relight/engine/"))
+        if name.startswith(tuple(f"src/relight/{room}/" for room in NO_CLOCK))
         for node in ast.walk(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
@@ -111,4 +112,4 @@ def test_values_and_decisions_read_no_clock() -> None:
 
 def test_readme_fits_one_screen_or_two() -> None:
     lengths = [text.count("\n") for name, text in texts() if name == "README.md"]
-    assert all(lines < MOST_LINES_A_README for lines in lengths)
+    assert all(lines < MAX_LINES_A_README for lines in lengths)

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from relight.journal.delivering import delivers, holds
-from relight.journal.dialogue import NEXT_PROMPT
+from relight.journal.conversation.dialogue import NEXT_PROMPT
+from relight.journal.conversation.prompt_delivery import delivers, holds
 from relight.journal.fold import Fold
 from relight.journal.formats.claude_code import CLAUDE_CODE
 from relight.journal.formats.codex import CODEX
 from relight.journal.formats.format import Format
-from relight.model.step import AttemptStart, Changes, Step
+from relight.values.step import AttemptStart, Changes, Step
 
 BOTH = pytest.mark.parametrize("format", [CLAUDE_CODE, CODEX], ids=["claude", "codex"])
 SECRET = "fake-secret-of-a-test"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from relight.journal.failures import reset, texts
 from relight.journal.failures.classify import classify
-from relight.journal.failures.recorded import ending_of
-from relight.model.ending import FAILURE_CLASSES, LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS, Ending, Verdict
+from relight.values.ending import FAILURE_CLASSES, LEAST_WAIT_SECONDS, MAX_WAIT_SECONDS, Ending, Verdict
+from tests.support.recorded_failures import ending_of
 
 US = 1_000_000
 NOW = int(datetime(2026, 11, 15, 4, 5, tzinfo=UTC).timestamp()) * US
@@ -509,7 +509,7 @@ def test_total_and_waits_are_clamped(ending: Ending) -> None:
     assert verdict == classify(ending)
     assert len(verdict.text) <= 300
     if verdict.wake_us is not None:
-        assert LEAST_WAIT_SECONDS * US <= verdict.wake_us - ending.now_us <= MOST_WAIT_SECONDS * US
+        assert LEAST_WAIT_SECONDS * US <= verdict.wake_us - ending.now_us <= MAX_WAIT_SECONDS * US
         assert verdict.wake_at is not None and verdict.reset_at is not None
     if ending.own_signal:
         assert verdict.kind == "paused"

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from relight.journal.first_reply import first_reply, length_of
+from relight.journal.conversation.first_reply import first_reply, length_of
 from relight.journal.fold import Fold
-from relight.model.checkpoint import at
-from relight.model.info import FirstReply
-from relight.model.step import Carried, Changes, Step
-from relight.model.usage import Usage
+from relight.values.checkpoint import at
+from relight.values.info import FirstReply
+from relight.values.step import Carried, Changes, Step
+from relight.values.usage import Usage
 
 SECOND = 1_000_000
 

@@ -10,9 +10,8 @@ from hypothesis import strategies as st
 
 from relight.journal.formats.format import CallSite, ToolResult
 from relight.journal.formats.registry import FORMATS, by_name, detect
-from relight.journal.normalise import lint, normalise, open_calls
-from relight.model.call import NOT_RUN, OUTCOME_UNKNOWN
-from relight.model.view import Block, Call, Image, Message, Reason, Result, ResultStatus, Text, op_of
+from relight.values.call import NOT_RUN, OUTCOME_UNKNOWN
+from relight.values.view import Block, Call, Image, Message, Reason, Result, ResultStatus, Text, op_of
 from tests.journal.conversations import (
     FORMAT_NAMES,
     Messages,
@@ -23,6 +22,7 @@ from tests.journal.conversations import (
     results_of,
     spoilt,
 )
+from tests.support.normalise import lint, normalise, open_calls
 
 STATUSES: tuple[ResultStatus, ...] = get_args(ResultStatus)
 every_format = pytest.mark.parametrize("name", FORMAT_NAMES)

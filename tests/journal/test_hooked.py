@@ -7,10 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from relight.journal.conversation.loop_detector import repeated
 from relight.journal.fold import _TRIAL, Fold, open_effects
-from relight.journal.looping import repeated
-from relight.model.call import Intent, Outcome
-from relight.model.step import Changes
+from relight.values.call import Intent, Outcome
+from relight.values.step import Changes
 
 
 def asked(call: str, command: str = "ls") -> dict[str, Any]:

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from relight.journal.formats.format import ToolResult
 from relight.journal.formats.registry import by_name, detect
-from relight.journal.normalise import OUTCOME_UNKNOWN, lint, normalise, open_calls
 from tests.journal.conversations import (
     FORMAT_NAMES,
     Messages,
@@ -26,6 +25,7 @@ from tests.journal.conversations import (
     results_of,
     without_results,
 )
+from tests.support.normalise import OUTCOME_UNKNOWN, lint, normalise, open_calls
 
 every_format = pytest.mark.parametrize("name", FORMAT_NAMES)
 

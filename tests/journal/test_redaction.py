@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relight.journal.redaction import Redactor, secret_names
+from relight.journal.redaction.redactor import Redactor, secret_names
 from tests.figures import Figure
 from tests.journal import canaries, secret_corpus
 

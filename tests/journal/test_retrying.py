@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relight.journal.retrying import FRUITLESS, History, Move, decide
-from relight.model.ending import Backoff, Cure, FailureClass, Scope, Verdict
-from relight.model.policy import RunPolicy
+from relight.journal.retry import FRUITLESS, History, Move, decide
+from relight.values.ending import Backoff, Cure, FailureClass, Scope, Verdict
+from relight.values.policy import RunPolicy
 
 NOW_US = 1_800_000_000_000_000
 HOUR_US = 3_600_000_000

@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import Any
 
 import relight
-from relight.model.info import SessionInfo
-from relight.testing.fake_model import FakeModel, Item, pairs, texts, unpaired
-from relight.testing.scripted_agent import install
+from relight.values.info import SessionInfo
 from tests.cli.shell import command, environment, eventually
+from tests.support.fake_model import FakeModel, Item, pairs, texts, unpaired
+from tests.support.scripted_agent import install
 
 SECONDS = 30.0
 UNSET = "(unset)"

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.testing.fake_model import texts
 from tests.cli.shell import eventually
 from tests.live.conftest import Open
 from tests.live.stage import Stage, alive, kill
+from tests.support.fake_model import texts
 
 pytestmark = pytest.mark.crash
 TRUTH_SECONDS = 5.0

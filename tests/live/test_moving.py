@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.testing.fake_model import texts
 from tests.live.conftest import Open
 from tests.live.stage import Stage
+from tests.support.fake_model import texts
 
 ONE = {"text": "first", "calls": [{"shell": "echo one > a.txt"}]}
 TWO = {"text": "second", "calls": [{"shell": "echo two > a.txt; echo new > b.txt"}]}

@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from relight.testing.fake_model import texts
 from tests.cli.shell import eventually
 from tests.figures import Figure
 from tests.live.conftest import Open
 from tests.live.stage import Stage, alive, kill
+from tests.support.fake_model import texts
 
 ONE = {"text": "first", "calls": [{"shell": "echo one > a.txt"}]}
 TMUX = ("--runtime", "tmux")

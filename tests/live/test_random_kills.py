@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from relight.testing.fake_model import pairs, texts, unpaired
-from relight.testing.scripted_agent.conversation import UNANSWERED
 from tests.figures import Figure
 from tests.live.conftest import Open
 from tests.live.stage import Stage, kill
+from tests.support.fake_model import pairs, texts, unpaired
+from tests.support.scripted_agent.conversation import UNANSWERED
 
 pytestmark = pytest.mark.crash
 TURNS = 12

@@ -12,14 +12,14 @@ import msgspec
 import pytest
 
 import relight
-from relight.engine.library import Relight
-from relight.engine.supervise_agent import AgentSupervision
 from relight.errors import Ambiguous, NotFound, RelightError
-from relight.machine import SystemEntropy
-from relight.model.execution import Started
+from relight.library.facade import Relight
 from relight.ports.runtime import Exit
 from relight.runtimes.tmux.runtime import TmuxRuntime
+from relight.supervision.agent import AgentSupervision
+from relight.system.machine import SystemEntropy
 from relight.testing.recorder_runtime import RecordedChild, RecorderRuntime
+from relight.values.execution import Started
 from relight.wiring import open_context
 from tests.cli.shell import logical_dump
 from tests.live.conftest import Open

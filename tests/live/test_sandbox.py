@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from relight.agents.claude_code import places as claude
-from relight.agents.codex import places as codex
+from relight.agents.claude_code import directories as claude
+from relight.agents.codex import directories as codex
 from relight.errors import UsageError
-from relight.machine import open_log
 from relight.ports.agent import Surroundings
 from relight.ports.runtime import CONFINED_VARIABLE
+from relight.system.machine import open_log
 from tests.live.conftest import Open
 
 SANDBOX = ("--runtime", "sandbox", "--retries", "0")

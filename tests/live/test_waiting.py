@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from relight.agents.claude_code.adapter import ClaudeCode
-from relight.engine.starting import denial
 from relight.hooks.channel import SocketHooks
-from relight.model.policy import RunPolicy
-from relight.model.session import Identity
 from relight.ports.hooks import DENY_VARIABLE
-from relight.testing.fake_model import texts
+from relight.supervision.start import denial
+from relight.values.policy import RunPolicy
+from relight.values.session import Identity
 from tests.cli.shell import eventually
 from tests.live.conftest import Open
 from tests.live.stage import UNSET, Stage, kill
+from tests.support.fake_model import texts
 
 ONE = {"text": "first", "calls": [{"shell": "echo one > a.txt"}]}
 PUSH = {"text": "now", "calls": [{"shell": "git push >> pushed 2>&1; echo x >> pushes"}]}

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Final
 
 import relight
-from relight.model.session import Head, Identity
-from relight.model.status import Status
-from relight.model.usage import Usage
 from relight.ports.store import Record
+from relight.values.session import Head, Identity
+from relight.values.status import Status
+from relight.values.usage import Usage
 
 _STATUSES: Final[tuple[Status, ...]] = ("completed", "failed", "completed", "halted", "completed", "terminated")
 

@@ -16,10 +16,10 @@ import msgspec
 
 import relight
 from relight.errors import Waiting
-from relight.machine import SystemHost
-from relight.model.lease import Owner
-from relight.model.status import Failure
+from relight.system.machine import SystemHost
 from relight.testing.clock import ManualClock, SeededEntropy
+from relight.values.lease import Owner
+from relight.values.status import Failure
 
 HOURS = 3600.0
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from relight.agents.claude_code.places import project_key
-from relight.server.pages.conversation import MOST_IMAGE
-from relight.testing.scripted_agent import install
+from relight.agents.claude_code.directories import project_key
+from relight.server.pages.conversation import MAX_IMAGE
 from tests.cli.shell import Shell
 from tests.server.desk import Desk
+from tests.support.scripted_agent import install
 
 PNG = base64.b64decode(
     "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNkYPhfDwAChwGA60e6kgAAAABJRU5ErkJggg=="
@@ -67,7 +67,7 @@ def test_where_there_is_no_picture_there_is_none(desk: Desk, query: str) -> None
 
 def test_a_picture_that_is_too_large_or_elsewhere_is_only_named(desk: Desk) -> None:
     url = {"type": "image", "source": {"type": "url", "url": "https://example.com/" + "a" * 5000}}
-    large = shown(PNG + b"\0" * MOST_IMAGE)["content"][1]
+    large = shown(PNG + b"\0" * MAX_IMAGE)["content"][1]
     session = said(desk, {"role": "user", "content": [url, large]})
     client = desk.client("read")
     text = client.get(f"/sessions/{session}?tab=conversation", headers={"accept": "text/html"}).text

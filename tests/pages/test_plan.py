@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from relight.testing.scripted_agent import install
 from tests.server.desk import Answer, Desk
+from tests.support.scripted_agent import install
 
 KEY = "sk-ant-api03-fakefakefakefakefakefakefakefakefakefake"
 

@@ -10,12 +10,12 @@ import pytest
 from starlette.testclient import TestClient
 
 import relight
-from relight.journal.keeping import keepable
-from relight.model.queueing import Worker
-from relight.model.status import Failure, StatusChange
+from relight.journal.queues.small_records import pack_record
 from relight.server.pages.dialogs import VERBS
 from relight.server.pages.rendering import ASSETS, assets, environment
 from relight.testing.clock import ManualClock
+from relight.values.queues import Worker
+from relight.values.status import Failure, StatusChange
 from tests.pages.crowd import crowd, long_session
 from tests.server.conftest import fill
 from tests.server.desk import Desk
@@ -208,7 +208,7 @@ def test_operations_show_quarantine_queues_and_workers_with_what_to_do(desk: Des
         seen=desk.rl.store.instant(),
         sweep_seconds=5.0,
     )
-    desk.rl.store.keep("worker", worker.name, keepable(worker))
+    desk.rl.store.keep("worker", worker.name, pack_record(worker))
     with desk.client() as client:
         text = client.get("/operations", headers={"accept": "text/html"}).text
     assert "Quarantine (1)" in text and "/do/resume" in text and "Release…" in text

@@ -12,8 +12,8 @@ import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
 
-from relight.journal.gathering import alike, cause_of, comes_back
-from relight.model.status import Failure
+from relight.journal.bulk_resume import alike, cause_of, comes_back
+from relight.values.status import Failure
 from tests.server.conftest import fill
 from tests.server.desk import Desk
 

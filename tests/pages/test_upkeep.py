@@ -11,10 +11,10 @@ import apsw
 import pytest
 
 import relight
-from relight.engine.drilling import Room, bring_back
-from relight.model.snapshot import Change, Entry, Skipped
-from relight.server.upkeep import Size, growth_of
+from relight.files.drill import Room, bring_back
+from relight.server.jobs.upkeep import Size, growth_of
 from relight.testing.clock import ManualClock
+from relight.values.snapshot import Change, Entry, Skipped
 from tests.server.desk import Desk
 
 DAY = 86_400_000_000

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from relight.engine.comparing import FileDiff
-from relight.engine.tailing import Event
+from relight.files.diff import FileDiff
+from relight.history.events import Event
 from relight.server.pages import files, history, plots, window
 from relight.server.pages.conversation import conversation, whole_part
 from relight.server.pages.digest import Tally, parts_of

@@ -9,13 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relight import wording as words
-from relight.cli.list import Listing, lines_of
-from relight.cli.look import Look
-from relight.model.info import SessionInfo
-from relight.model.status import STATUSES
+from relight.cli.looking.list import Listing, lines_of
+from relight.cli.render.style import Look
 from relight.server.pages.inert import finalize, inert, preview
 from relight.server.pages.sessions import line_of
+from relight.text import format as words
+from relight.values.info import SessionInfo
+from relight.values.status import STATUSES
 from tests.pages.hostile import payloads
 from tests.server.desk import Desk
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 import relight
-from relight.engine.reading import resolve
+from relight.history.loading import resolve
 from relight.journal.bundle import Frame, LabelRow, Manifest, Piece, StepRow, Writer, frames, part_row, read_part
 from relight.ports.store import Store
 

@@ -19,13 +19,13 @@ import relight
 from relight.errors import BundleRefused, Conflict, NotFound, Refused, RelightError, UsageError
 from relight.journal.bundle import _HEAD, MAGIC, OBJECT, SIGNATURE, STEP, Frame, LabelRow, Manifest, StepRow, Writer
 from relight.journal.codec import encode_changes
-from relight.model.lease import Owner
-from relight.model.session import Parent
-from relight.model.snapshot import Entry, SnapshotRecord
-from relight.model.step import Changes, Claim, Draft
 from relight.stores.memory import MemoryStore
 from relight.testing.store_kit import run as run_kit
-from relight.workspaces.tree.objects import digest, encode_pages, encode_snapshot, snapshot_id
+from relight.values.lease import Owner
+from relight.values.session import Parent
+from relight.values.snapshot import Entry, SnapshotRecord
+from relight.values.step import Changes, Claim, Draft
+from relight.workspaces.pool.objects import digest, encode_pages, encode_snapshot, snapshot_id
 from tests.cli.shell import Shell
 from tests.figures import Figure
 from tests.portability.bundles import KEY, TOKEN, Machine, dump, read, reply, user, with_manifest, with_part, write

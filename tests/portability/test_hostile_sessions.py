@@ -15,11 +15,11 @@ import pytest
 
 import relight
 from relight.errors import BundleRefused, NotResumable, RelightError
-from relight.journal.bundle import Frame, Manifest, StepRow, Unbelievable, part_row, read_part, read_step
+from relight.journal.bundle import BundleInvalid, Frame, Manifest, StepRow, part_row, read_part, read_step
 from relight.journal.chain import step_digest
 from relight.journal.codec import decode_changes, encoded
-from relight.model.checkpoint import LATEST_US, at
-from relight.model.session import GENESIS
+from relight.values.checkpoint import LATEST_US, at
+from relight.values.session import GENESIS
 from tests.figures import Figure
 from tests.portability.bundles import read, reply, user, with_part, write
 
@@ -114,7 +114,7 @@ def test_words_of_a_forged_bundle_raise_nothing_foreign(
         change = mutation(chance)
         try:
             bundle = write(tmp_path / f"{number}.relight", forged(frames, change, at))
-        except Unbelievable:
+        except BundleInvalid:
             taken["refused"] += 1
             continue
         out = tmp_path / str(number)

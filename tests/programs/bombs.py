@@ -17,10 +17,10 @@ from relight.errors import RelightError
 from relight.journal import bundle
 from relight.journal.chain import step_digest
 from relight.journal.codec import decode_changes, encode_changes
-from relight.model.session import GENESIS
-from relight.model.snapshot import Entry, SnapshotRecord
-from relight.workspaces.tree import objects
-from relight.workspaces.tree.manifest import Manifests
+from relight.values.session import GENESIS
+from relight.values.snapshot import Entry, SnapshotRecord
+from relight.workspaces.manifest import Manifests
+from relight.workspaces.pool import objects
 
 KINDS = ("chunks", "tree", "honest", "longer")
 

@@ -20,10 +20,10 @@ from relight.journal.chain import unseal_head, unseal_identity
 from relight.journal.codec import VERSION, Undecodable, decode_changes, decode_open, encode_changes
 from relight.journal.fold import Fold
 from relight.journal.formats.registry import FORMATS
-from relight.journal.normalise import lint, normalise
-from relight.model.call import Intent, Outcome
-from relight.model.status import StatusChange
-from relight.model.step import Carried, Changes, Step
+from relight.values.call import Intent, Outcome
+from relight.values.status import StatusChange
+from relight.values.step import Carried, Changes, Step
+from tests.support.normalise import lint, normalise
 
 FORBIDDEN = ("exec", "compile", "import", "socket", "subprocess", "os.system", "os.exec", "os.posix_spawn", "os.fork",
              "ctypes", "pickle", "marshal", "code.__new__", "function.__new__", "shutil", "os.spawn", "open",

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 
 from relight.blobs import directory
-from relight.workspaces.tree import home, native
+from relight.workspaces import home
+from relight.workspaces.changes import native
 from tests.programs import filer
 
 LOADED = (directory, home, native.load())  # so that a fork of the nursery need not import them

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relight.workspaces.tree import native
-from relight.workspaces.tree.far import part
+from relight.workspaces.changes import native
+from relight.workspaces.remote import part
 from tests.blobs.machines import Fleet, restored
 
 LOADED = native.load()  # so that a fork of the nursery need not

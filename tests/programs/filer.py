@@ -10,11 +10,14 @@ import os
 from pathlib import Path
 
 import relight
-from relight.engine import restoring, session, sweeping  # so that a fork of the nursery need not import them
-from relight.model.policy import Retention
-from relight.workspaces.tree import home, native
+from relight.files import restore
+from relight.operations import remove  # so that a fork of the nursery need not import them
+from relight.sessions import session
+from relight.values.policy import Retention
+from relight.workspaces import home
+from relight.workspaces.changes import native
 
-LOADED = (restoring, session, sweeping, home, native.load())
+LOADED = (restore, session, remove, home, native.load())
 
 
 def grow(root: Path) -> None:

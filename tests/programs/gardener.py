@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relight.workspaces.tree import native
+from relight.workspaces.changes import native
 from tests.workspaces.trees import open_tree
 
 LOADED = native.load()  # so that a fork of the nursery need not

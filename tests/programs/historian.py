@@ -12,9 +12,9 @@ from random import Random
 from typing import Any
 
 import relight
-from relight.engine.library import Relight
-from relight.engine.session import Session
 from relight.errors import InDoubt, NotFound, RelightError, Waiting
+from relight.library.facade import Relight
+from relight.sessions.session import Session
 from tests.programs.agent import write_line
 
 KEYS = ("pay", "tag")

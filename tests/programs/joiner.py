@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 import relight
-from relight.engine.joining import Write
 from relight.journal.fold import Fold
-from relight.model.step import Changes
+from relight.sessions.shared import Write
+from relight.values.step import Changes
 
 AGENT = "joiner"
 

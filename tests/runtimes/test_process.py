@@ -15,11 +15,11 @@ import pytest
 
 from relight.errors import AgentFailed, Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Exit
-from relight.processes import ancestors, children_of, children_of_ours, is_zombie, start_of
 from relight.runtimes.process import ProcessRuntime, output
-from relight.runtimes.process.adopted import ADOPTED
 from relight.runtimes.process.child import ProcessChild
 from relight.runtimes.process.output import Lines, Log
+from relight.runtimes.process.subreaper import ADOPTED
+from relight.system.processes import ancestors, children_of, children_of_ours, is_zombie, start_of
 from relight.testing.runtime_kit import until
 
 LEAVES_A_SHELL = """

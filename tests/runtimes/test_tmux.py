@@ -17,9 +17,9 @@ import pytest
 
 from relight.errors import Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Exit
-from relight.processes import members_of, start_of
 from relight.runtimes.tmux import TmuxRuntime
 from relight.runtimes.tmux.child import TmuxChild
+from relight.system.processes import members_of, start_of
 from relight.testing.runtime_kit import until
 from tests.cli.shell import Shell
 from tests.figures import Figure

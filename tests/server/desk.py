@@ -14,17 +14,17 @@ from fastapi import FastAPI
 from starlette.testclient import TestClient
 
 import relight
-from relight.machine import SystemClock
 from relight.ports.clock import Clock
 from relight.server.app import create_app, make_guard
-from relight.server.guard import Guard
-from relight.server.measured import measured
+from relight.server.http.guard import Guard
+from relight.server.http.running import Running
 from relight.server.metrics import Metrics
-from relight.server.running import Running
 from relight.server.service import Service
 from relight.server.settings import ServerSettings
+from relight.server.timed_store import measured
 from relight.server.tokens import SCOPES
 from relight.stores.sqlite.store import SqliteStore
+from relight.system.machine import SystemClock
 
 HOST = "127.0.0.1:7878"
 

@@ -9,8 +9,8 @@ import pytest
 from starlette.testclient import TestClient
 
 from relight.errors import StoreUnavailable
-from relight.refusals import KeyBusy
-from relight.server.acting import Acting, Done
+from relight.server.actions import ActionRunner, Done
+from relight.server.http.refusals import KeyBusy
 from relight.server.tokens import Principal
 from tests.server.desk import Answer, Desk
 
@@ -88,10 +88,10 @@ def test_a_key_whose_server_died_at_work_does_nothing_twice(desk: Desk) -> None:
         raise KeyboardInterrupt
 
     service, ran = desk.service, []
-    before = Acting(service.rl, service.state, service.settings, service.clock)
+    before = ActionRunner(service.rl, service.state, service.settings, service.clock)
     row = before._claim_key(WHO, "k", "", {})  # and then the power went
     assert isinstance(row, str)
-    after = Acting(service.rl, service.state, service.settings, service.clock)
+    after = ActionRunner(service.rl, service.state, service.settings, service.clock)
     with pytest.raises(KeyBusy, match="nobody knows how far it came"):
         after.act(WHO, "try", None, lambda _: ran.append(1) or Done(document={}), asked={}, key="k")  # type: ignore[func-returns-value]
     assert ran == []
@@ -191,7 +191,7 @@ def test_the_audit_log_cannot_be_rewritten_and_stays_bounded(desk: Desk, client:
     import msgspec
 
     small = msgspec.structs.replace(desk.settings, most_actions=10)
-    Acting(desk.rl, desk.service.state, small, desk.service.clock).prune()
+    ActionRunner(desk.rl, desk.service.state, small, desk.service.clock).prune()
     kept = desk.service.state.rows("SELECT verb FROM actions ORDER BY id")
     assert [row[0] for row in kept] == [f"verb-{number}" for number in range(20, 30)]
 

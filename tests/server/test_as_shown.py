@@ -9,15 +9,15 @@ from typing import Any, cast
 import pytest
 
 import relight
-from relight.cli.group import run
+from relight.cli.app.group import run
 from relight.errors import PlanMoved, StoreUnavailable
-from relight.machine import SystemClock
-from relight.model.step import Committed, Draft
 from relight.ports import faults
 from relight.ports.store import Store
-from relight.server.acting import Done
+from relight.server.actions import Done
 from relight.server.tokens import Principal
 from relight.stores.sqlite.store import SqliteStore
+from relight.system.machine import SystemClock
+from relight.values.step import Committed, Draft
 from tests.server.desk import Answer, Desk
 from tests.server.test_starting import logical
 

@@ -20,8 +20,8 @@ import pytest
 
 import relight
 from relight.errors import UsageError
-from relight.server import pinned
-from relight.server.callbacks import Callbacks
+from relight.server.jobs import safe_post
+from relight.server.jobs.callbacks import Callbacks
 from relight.testing.clock import ManualClock
 from tests.figures import Figure
 from tests.server.desk import Answer, Desk
@@ -164,7 +164,7 @@ def test_a_damaged_session_keeps_nobody_elses_callback(desk: Desk, receiver: Rec
 def test_an_end_after_more_steps_than_one_look_reads_is_told_although_nothing_happens_any_more(
     desk: Desk, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("relight.server.callbacks._PAGE", 2)
+    monkeypatch.setattr("relight.server.jobs.callbacks._PAGE", 2)
     callbacks = desk.service.callbacks
     callbacks.add(work(desk.rl, "job"), receiver.url, after_seq=0)
     for _ in range(desk.rl.get("job").seq):
@@ -215,12 +215,12 @@ PUBLIC = ["93.184.216.34", "8.8.8.8", "2606:4700:4700::1111", "::ffff:8.8.8.8"]
 @pytest.mark.guarantee("G24")
 def test_only_public_addresses_are_reached(figure: Figure) -> None:
     for text in REFUSED:
-        assert not pinned.may_reach("x.example", ipaddress.ip_address(text), ()), text
+        assert not safe_post.may_reach("x.example", ipaddress.ip_address(text), ()), text
     for text in PUBLIC:
-        assert pinned.may_reach("x.example", ipaddress.ip_address(text), ()), text
-    assert pinned.may_reach("hook.lan", ipaddress.ip_address("10.1.2.3"), ("hook.lan",))
-    assert pinned.may_reach("x", ipaddress.ip_address("10.1.2.3"), ("10.0.0.0/8",))
-    assert not pinned.may_reach("x", ipaddress.ip_address("10.1.2.3"), ("hook.lan", "192.168.0.0/16"))
+        assert safe_post.may_reach("x.example", ipaddress.ip_address(text), ()), text
+    assert safe_post.may_reach("hook.lan", ipaddress.ip_address("10.1.2.3"), ("hook.lan",))
+    assert safe_post.may_reach("x", ipaddress.ip_address("10.1.2.3"), ("10.0.0.0/8",))
+    assert not safe_post.may_reach("x", ipaddress.ip_address("10.1.2.3"), ("hook.lan", "192.168.0.0/16"))
     figure("G24", f"{len(REFUSED)} kinds of addresses that are not public: all refused")
 
 
@@ -236,9 +236,9 @@ def test_only_public_addresses_are_reached(figure: Figure) -> None:
 )  # fmt: skip
 def test_an_address_that_would_never_be_called_is_refused_at_once(url: str) -> None:
     with pytest.raises(UsageError):
-        pinned.checked(url, ())
-    with pytest.raises(pinned.Unreachable):
-        pinned.post(url, b"{}", {}, allow=(), seconds=2)
+        safe_post.checked(url, ())
+    with pytest.raises(safe_post.Unreachable):
+        safe_post.post(url, b"{}", {}, allow=(), seconds=2)
 
 
 def test_a_name_that_only_the_resolver_knows_to_lead_inside_is_not_called(
@@ -246,8 +246,8 @@ def test_a_name_that_only_the_resolver_knows_to_lead_inside_is_not_called(
 ) -> None:
     inside = [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("127.0.0.1", receiver.server.server_port))]
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: inside)
-    with pytest.raises(pinned.Unreachable, match="not public"):
-        pinned.post("http://inside.example/", b"{}", {}, allow=(), seconds=2)
+    with pytest.raises(safe_post.Unreachable, match="not public"):
+        safe_post.post("http://inside.example/", b"{}", {}, allow=(), seconds=2)
     assert not receiver.heard
 
 
@@ -298,12 +298,12 @@ def test_a_name_is_resolved_once_and_connected_as_it_was_checked(
         raise ConnectionRefusedError("nobody is called in a test")
 
     monkeypatch.setattr(socket, "create_connection", connect)
-    with pytest.raises(pinned.Unreachable):
-        pinned.post("http://rebind.example:8080/x", b"{}", {}, allow=(), seconds=2)
+    with pytest.raises(safe_post.Unreachable):
+        safe_post.post("http://rebind.example:8080/x", b"{}", {}, allow=(), seconds=2)
     assert looked == ["rebind.example"] and connected == [("93.184.216.34", 8080)]
     looked.append("again")
-    with pytest.raises(pinned.Unreachable, match="not public"):
-        pinned.post("http://rebind.example:8080/x", b"{}", {}, allow=(), seconds=2)
+    with pytest.raises(safe_post.Unreachable, match="not public"):
+        safe_post.post("http://rebind.example:8080/x", b"{}", {}, allow=(), seconds=2)
 
 
 @pytest.mark.guarantee("G27")
@@ -325,9 +325,9 @@ def test_an_answer_that_drips_is_not_waited_for() -> None:
     thread = threading.Thread(target=drip, daemon=True)
     thread.start()
     began = time.monotonic()
-    with pytest.raises(pinned.Unreachable):
+    with pytest.raises(safe_post.Unreachable):
         url = f"http://127.0.0.1:{listener.getsockname()[1]}/"
-        pinned.post(url, b"{}", {}, allow=("127.0.0.1",), seconds=0.5)
+        safe_post.post(url, b"{}", {}, allow=("127.0.0.1",), seconds=0.5)
     assert time.monotonic() - began < 5
     ended.set()
     thread.join()

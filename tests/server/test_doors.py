@@ -10,8 +10,8 @@ import pytest
 
 import relight
 from relight.errors import RelightError, UsageError
-from relight.server.doors import spoken, told
-from relight.server.problems import problem_of
+from relight.server.http.problems import problem_of
+from relight.server.http.wording import spoken, told
 from tests.server.desk import Answer, Desk
 
 SOURCE = Path(relight.__file__).parent

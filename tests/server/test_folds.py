@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from relight.errors import NotFound
-from relight.server.folds import KEPT, Folds
-from relight.server.guard import Turns
+from relight.server.http.guard import ConcurrencyLimit
+from relight.server.live.folds import KEPT, Folds
 from tests.server.desk import Desk
 
 
@@ -57,7 +57,7 @@ def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(some: Desk)
 
 def test_a_caller_that_asks_a_lot_waits_for_itself_alone() -> None:
     async def play() -> tuple[int, int]:
-        turns, at_work, most = Turns(), 0, 0
+        turns, at_work, most = ConcurrencyLimit(), 0, 0
         hold = asyncio.Event()
 
         async def read() -> None:

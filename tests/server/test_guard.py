@@ -12,7 +12,7 @@ import pytest
 from starlette.routing import BaseRoute
 from starlette.testclient import TestClient
 
-from relight.server.guard import OPEN
+from relight.server.http.guard import OPEN
 from relight.server.tokens import SCOPES
 from relight.testing.clock import ManualClock
 from tests.figures import Figure

@@ -12,7 +12,7 @@ import pytest
 from starlette.testclient import TestClient
 
 import relight
-from relight.engine.documents import SESSION_KEYS, session_document
+from relight.history.documents import SESSION_KEYS, session_document
 from tests.calls import call, send_mail
 from tests.server.desk import Answer, Desk
 

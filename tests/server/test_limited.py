@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from relight.machine import SystemClock
-from relight.model.session import Head, Identity
-from relight.model.status import Failure
+from relight.system.machine import SystemClock
+from relight.values.session import Head, Identity
+from relight.values.status import Failure
 from tests.server.desk import Desk
 
 HOUR_US = 3_600_000_000

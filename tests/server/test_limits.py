@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from relight.errors import LimitReached
-from relight.model.policy import RunPolicy
+from relight.values.policy import RunPolicy
 from tests.cli.shell import eventually
 from tests.server.desk import Answer, Desk
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from relight.machine import SystemClock
-from relight.model.session import Head, Identity
-from relight.model.status import Status
 from relight.stores.sqlite.store import SqliteStore
+from relight.system.machine import SystemClock
+from relight.values.session import Head, Identity
+from relight.values.status import Status
 from tests.cli.shell import Shell
 from tests.server.desk import Desk
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from relight.machine import SystemClock
-from relight.server.housekeeping import Housekeeping
+from relight.server.jobs.housekeeping import Housekeeping
+from relight.system.machine import SystemClock
 from relight.testing.clock import ManualClock
 from tests.server.conftest import fill
 from tests.server.desk import Answer, Desk

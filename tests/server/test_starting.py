@@ -8,7 +8,7 @@ from typing import Any
 import apsw
 import pytest
 
-from relight.cli.group import run
+from relight.cli.app.group import run
 from tests.server.desk import Answer, Desk
 
 

@@ -16,7 +16,7 @@ import apsw
 import pytest
 
 import relight
-from relight.server.streams import Topic
+from relight.server.live.streams import Topic
 from relight.stores.sqlite.store import SqliteStore
 from tests.cli.shell import eventually
 from tests.figures import Figure

@@ -18,11 +18,11 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from starlette.testclient import TestClient
 
-from relight.engine.tailing import Event
-from relight.server import tracing
-from relight.server.logs import LOG, JsonLines, PlainLines
-from relight.server.overview import Overview
-from relight.server.stories import resumes_of
+from relight.history.events import Event
+from relight.server.http import tracing
+from relight.server.http.logs import LOG, JsonLines, PlainLines
+from relight.server.live.overview import Overview
+from relight.server.resume_stats import resumes_of
 from tests.docs.pages import ROOT
 from tests.server.conftest import fill
 from tests.server.desk import Desk

@@ -12,16 +12,16 @@ from hypothesis import Phase, settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, rule
 
 from relight.errors import RelightError
-from relight.model.call import Intent
-from relight.model.lease import Owner
-from relight.model.session import Head, Identity, Parent
-from relight.model.snapshot import Snapshot
-from relight.model.status import STATUSES, StatusChange
-from relight.model.step import Claim, Draft, View
 from relight.ports.store import Query, Store
 from relight.stores.memory import MemoryStore
 from relight.stores.sqlite.store import SqliteStore
 from relight.testing.clock import ManualClock, SeededEntropy
+from relight.values.call import Intent
+from relight.values.lease import Owner
+from relight.values.session import Head, Identity, Parent
+from relight.values.snapshot import Snapshot
+from relight.values.status import STATUSES, StatusChange
+from relight.values.step import Claim, Draft, View
 
 NAMES = st.sampled_from([None, "one", "two", "three"])
 TEXTS = st.sampled_from(["", "a", "A%b_", "ümläut", "\ud800", "\ufdd0x", "long " * 40])

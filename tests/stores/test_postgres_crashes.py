@@ -16,11 +16,11 @@ import pytest
 
 import relight
 from relight.errors import Conflict, LeaseHeld, LeaseLost, StoreUnavailable
-from relight.machine import SystemClock, SystemEntropy
-from relight.model.lease import Instant
-from relight.model.session import Head, Identity
 from relight.stores.postgres.store import PostgresStore
+from relight.system.machine import SystemClock, SystemEntropy
 from relight.testing.store_checks.trial import Hooks, Trial
+from relight.values.lease import Instant
+from relight.values.session import Head, Identity
 from tests.figures import Figure
 from tests.stores.postgres_server import Server, free_port, python, running, wait_for
 
@@ -304,9 +304,9 @@ def test_a_commit_that_comes_late_is_void(server: Server, sample: Callable[..., 
 CLAIMER = """
 import sys
 from relight.errors import Conflict, LeaseHeld
-from relight.machine import SystemClock, SystemEntropy
-from relight.model.lease import Owner
-from relight.model.step import Claim, Draft
+from relight.system.machine import SystemClock, SystemEntropy
+from relight.values.lease import Owner
+from relight.values.step import Claim, Draft
 from relight.stores.postgres.store import PostgresStore
 store = PostgresStore(sys.argv[1], SystemClock())
 print("ready", flush=True)

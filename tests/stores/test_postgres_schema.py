@@ -13,14 +13,14 @@ import psycopg
 import pytest
 
 from relight.errors import Corrupt, NewerStore, NotAStore
-from relight.machine import SystemClock
-from relight.model.status import STATUSES
 from relight.ports.store import Query
 from relight.stores.postgres import listing, migrate
 from relight.stores.postgres.statements import HERE, SQL
 from relight.stores.postgres.store import PostgresStore
+from relight.system.machine import SystemClock
 from relight.testing.clock import ManualClock
 from relight.testing.store_checks.trial import Hooks, Trial
+from relight.values.status import STATUSES
 from tests.stores.postgres_server import Server, name_of, python, running
 
 
@@ -70,7 +70,7 @@ def test_every_statement_is_used_and_has_a_purpose() -> None:
 
 OPEN = """
 import sys
-from relight.machine import SystemClock
+from relight.system.machine import SystemClock
 from relight.stores.postgres.store import PostgresStore
 sys.stdin.readline()
 store = PostgresStore(sys.argv[1], SystemClock())

@@ -20,15 +20,15 @@ from hypothesis.stateful import initialize, run_state_machine_as_test
 import relight
 from relight.errors import Corrupt, SnapshotSwept, StoreReadOnly, StoreUnavailable, UnknownStore
 from relight.journal.codec import encode_changes
-from relight.machine import SystemClock
-from relight.model.session import Identity
-from relight.model.snapshot import Snapshot
-from relight.model.step import Changes
 from relight.ports.store import Query, Record, Store
 from relight.stores.memory import MemoryStore
 from relight.stores.postgres.store import PostgresStore
+from relight.system.machine import SystemClock
 from relight.testing.clock import ManualClock
 from relight.testing.store_checks.trial import Hooks, Trial
+from relight.values.session import Identity
+from relight.values.snapshot import Snapshot
+from relight.values.step import Changes
 from tests.figures import Figure
 from tests.stores.postgres_server import Server, name_of, running
 from tests.stores.test_against_memory import PHASES, BothStores

@@ -14,7 +14,7 @@ import pytest
 
 import relight
 from relight.errors import StoreError, StoreUnavailable
-from relight.stores.postgres import together
+from relight.stores.postgres import batching
 from tests.figures import Figure
 from tests.stores.postgres_server import Server, name_of, running, wait_for
 from tests.stores.test_postgres_crashes import wire_to
@@ -52,12 +52,12 @@ def numbers(often: int = OFTEN) -> list[str]:
     return [str(number) for number in range(often)]
 
 
-@pytest.mark.parametrize("most", [together.MOST, 2], ids=["all fit", "two fit"])
+@pytest.mark.parametrize("most", [batching.MAX, 2], ids=["all fit", "two fit"])
 def test_sessions_that_write_at_the_same_time_share_transactions(
     server: Server, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(together, "MOST", most)
-    monkeypatch.setattr(together, "LOOK_SECONDS", 3600.0)  # nobody is left without a call
+    monkeypatch.setattr(batching, "MAX", most)
+    monkeypatch.setattr(batching, "LOOK_SECONDS", 3600.0)  # nobody is left without a call
     url = server.database()
     with relight.open(url) as rl, ThreadPoolExecutor(MANY) as pool:
         sessions = [rl.session(f"s{number}") for number in range(MANY)]

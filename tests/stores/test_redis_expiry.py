@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import relight
-from relight.engine.library import Relight
-from relight.machine import SystemClock
+from relight.library.facade import Relight
 from relight.stores.redis.store import RedisStore
+from relight.system.machine import SystemClock
 from tests.cli.shell import eventually
 from tests.stores.redis_server import ALWAYS, RedisServer, redis_program
 

@@ -17,12 +17,12 @@ import pytest
 import relight
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, RelightError, StoreFull, StoreUnavailable
 from relight.journal.chain import broken_links
-from relight.model.lease import Owner
-from relight.model.session import GENESIS
-from relight.model.step import Claim
 from relight.stores.redis.store import RedisStore
 from relight.testing.clock import ManualClock
 from relight.testing.store_checks.trial import Hooks, Trial
+from relight.values.lease import Owner
+from relight.values.session import GENESIS
+from relight.values.step import Claim
 from tests.figures import Figure
 from tests.stores.redis_proxy import Cut, Proxy
 from tests.stores.redis_server import ALWAYS, RedisServer, redis_program, world

@@ -15,15 +15,15 @@ import relight
 from relight import wiring
 from relight.errors import Corrupt, MissingExtra, NewerStore, StoreError, StoreReadOnly, StoreUnavailable, UsageError
 from relight.journal.chain import broken_links
-from relight.machine import SystemClock
-from relight.model.session import GENESIS
-from relight.model.snapshot import Snapshot
 from relight.ports.store import Query, Record
 from relight.stores.redis.address import parse
 from relight.stores.redis.durability import judge
 from relight.stores.redis.store import RedisStore
+from relight.system.machine import SystemClock
 from relight.testing.clock import ManualClock
 from relight.testing.store_checks.trial import Hooks, Trial, ids
+from relight.values.session import GENESIS
+from relight.values.snapshot import Snapshot
 from tests.stores.redis_server import ALWAYS, RedisServer, redis_program, world
 
 STRICT = {**ALWAYS, "no-appendfsync-on-rewrite": "no", "maxmemory": "0", "maxmemory-policy": "noeviction", "save": ""}

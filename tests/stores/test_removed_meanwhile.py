@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import relight
-from relight.engine.reading import load, resolve
 from relight.errors import NotFound
+from relight.history.loading import load, resolve
 from tests.stores.redis_server import RedisServer, redis_program
 
 LARGE_BYTES = 3_000_000

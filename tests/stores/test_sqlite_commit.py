@@ -12,8 +12,8 @@ import pytest
 
 from relight.errors import LeaseLost
 from relight.ports import faults
+from relight.stores.sqlite.group_commit import Waiter, WriterQueue
 from relight.stores.sqlite.store import SqliteStore
-from relight.stores.sqlite.turns import Place, Turns
 from relight.testing.clock import ManualClock
 from relight.testing.store_checks.trial import Trial
 from tests.stores.sessions import trial
@@ -170,9 +170,9 @@ def test_other_writes_wait_their_turn(world: Trial) -> None:
 
 def test_turns_are_never_lost() -> None:
     """Many threads, some alone, some taken along: everybody is served once, and the line is empty."""
-    turns, served = Turns(), [0] * 40
+    turns, served = WriterQueue(), [0] * 40
 
-    class Numbered(Place):
+    class Numbered(Waiter):
         __slots__ = ("number",)
 
         def __init__(self, number: int) -> None:

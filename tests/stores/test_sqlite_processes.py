@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 
 from relight.journal.chain import broken_links
-from relight.model.session import GENESIS
 from relight.stores.sqlite.store import SqliteStore
 from relight.testing.clock import ManualClock
+from relight.values.session import GENESIS
 from tests.stores.sessions import trial
 
 Sample = Callable[..., int]

@@ -10,7 +10,7 @@ from pathlib import Path
 import apsw
 import pytest
 
-from relight.journal.storemarks import APPLICATION_ID
+from relight.journal.files.store_marks import APPLICATION_ID
 from relight.stores.sqlite import migrate
 from relight.stores.sqlite.rows import label_seal
 from relight.stores.sqlite.statements import HERE, SQL

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.stores.sqlite.told import Told
+from relight.stores.sqlite.watermark import Watermark
 
 THREADS = 16
 
@@ -49,9 +49,9 @@ def test_readers_and_writers_of_a_fresh_watermark_never_meet_the_wrong_map(
     tmp_path: Path, sample: Callable[..., int]
 ) -> None:
     for number in range(sample(60, proof=3_000)):
-        told = Told(tmp_path / f"{number}.db")
+        told = Watermark(tmp_path / f"{number}.db")
 
-        def act(thread: int, told: Told = told) -> None:
+        def act(thread: int, told: Watermark = told) -> None:
             sid = thread // 2 * 5_000 + 1  # so far apart that the file grows under them
             if thread % 2:
                 told.write([(sid, 7)])
@@ -109,7 +109,7 @@ def test_without_preallocation_the_watermark_still_notices_a_lost_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "posix_fallocate")
-    told = Told(tmp_path / "relight.db")
+    told = Watermark(tmp_path / "relight.db")
     told.write([(1, 3), (20_000, 4)])
     told.close()
     assert (told.seq(1), told.seq(20_000), told.sessions()) == (3, 4, 20_000)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from relight.inheritance import LAUNCHERS, handed, took
+from relight.processes.inheritance import LAUNCHERS, handed, took
 from tests.cli.shell import Shell
 
 PYTHON = sys.executable
@@ -91,7 +91,7 @@ def test_the_program_behind_a_launcher_is_the_program(programs: Shell, command: 
 
 
 def test_what_is_taken_is_gone_from_the_environment_and_what_is_inherited_is_a_parent(monkeypatch: Any) -> None:
-    monkeypatch.setattr("relight.inheritance._TAKEN", {})
+    monkeypatch.setattr("relight.processes.inheritance._TAKEN", {})
     supervisor = "1:0"
     given = {"RELIGHT_SESSION": "s", "RELIGHT_OWNER": "o", "RELIGHT_SUPERVISOR": supervisor}
     assert handed(dict(given))["session"] == "s"

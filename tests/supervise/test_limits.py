@@ -11,12 +11,12 @@ import pytest
 
 import relight
 from relight.errors import LimitReached, UsageError
-from relight.journal.limiting import Reached, spent, worked_since
-from relight.model.lease import Instant, Lease, Owner
-from relight.model.policy import RunPolicy
-from relight.model.session import Head
-from relight.model.step import AttemptStart, Claim, Draft
-from relight.model.usage import Usage
+from relight.journal.limits import Reached, spent, worked_since
+from relight.values.lease import Instant, Lease, Owner
+from relight.values.policy import RunPolicy
+from relight.values.session import Head
+from relight.values.step import AttemptStart, Claim, Draft
+from relight.values.usage import Usage
 from tests.cli.shell import Shell, eventually
 
 PYTHON = sys.executable

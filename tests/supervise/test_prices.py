@@ -16,9 +16,9 @@ from relight import aio
 from relight.agents.claude_code import ClaudeCode
 from relight.agents.codex import Codex
 from relight.errors import NotResumable, UsageError
-from relight.model.pending import Wanted
-from relight.model.policy import Allowance, RunPolicy
 from relight.ports.agent import Surroundings
+from relight.values.pending import Wanted
+from relight.values.policy import Allowance, RunPolicy
 
 MONEY, TOKENS = Allowance(budget=5), Allowance(budget_tokens=500)
 NO_PRICE = "no price is known for the model nobodys-1"

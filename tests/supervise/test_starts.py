@@ -16,12 +16,12 @@ import msgspec
 import pytest
 
 import relight
-from relight.background import start_in_background
-from relight.engine.documents import session_document
-from relight.engine.library import Relight
 from relight.errors import Conflict, LeaseHeld, NotResumable, RelightError
-from relight.model.pending import Wanted
+from relight.history.documents import session_document
+from relight.library.facade import Relight
 from relight.ports import faults
+from relight.processes.background import start_in_background
+from relight.values.pending import Wanted
 from tests.cli.shell import command, environment, eventually
 from tests.server.desk import Desk
 

@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from relight.testing.fake_model import FakeModel, ScriptError, pairs, read_log, texts, unpaired
+from tests.support.fake_model import FakeModel, ScriptError, pairs, read_log, texts, unpaired
 
 TOOLS: dict[str, list[dict[str, Any]]] = {
     "messages": [{"name": "Bash", "input_schema": {"type": "object"}}, {"name": "Write"}, {"name": "Edit"}],
@@ -402,7 +402,7 @@ def test_the_log_is_on_disk_before_the_answer_and_holds_no_key(tmp_path: Path) -
 def test_as_a_process(tmp_path: Path) -> None:
     script, log = tmp_path / "script.json", tmp_path / "log.jsonl"
     script.write_text(json.dumps([{"text": "hello"}]))
-    command = [sys.executable, "-m", "relight.testing.fake_model", "--script", str(script), "--log", str(log)]
+    command = [sys.executable, "-m", "tests.support.fake_model", "--script", str(script), "--log", str(log)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         url = json.loads(process.stdout.readline())["url"]

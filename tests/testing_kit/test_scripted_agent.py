@@ -14,10 +14,10 @@ from typing import Any
 
 import pytest
 
-from relight.testing.fake_model import FakeModel, texts, unpaired
-from relight.testing.scripted_agent import install
-from relight.testing.scripted_agent.conversation import UNANSWERED
 from tests.cli.shell import eventually
+from tests.support.fake_model import FakeModel, texts, unpaired
+from tests.support.scripted_agent import install
+from tests.support.scripted_agent.conversation import UNANSWERED
 
 STREAM = ("--output-format", "stream-json", "--verbose")
 

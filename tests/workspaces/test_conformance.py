@@ -8,7 +8,7 @@ import pytest
 
 from relight.ports.workspace import Workspace
 from relight.testing.workspace_kit import WorkspaceChecks
-from relight.workspaces.tree import native
+from relight.workspaces.changes import native
 from tests.workspaces.trees import open_tree
 
 

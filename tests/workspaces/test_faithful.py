@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from relight.errors import SnapshotIncomplete, WorkspaceUnusable
 from relight.testing.workspace_kit import MemorySegments, _wipe, picture
-from relight.workspaces.tree import capture
-from relight.workspaces.tree.workspace import TreeWorkspace
+from relight.workspaces.changes import capture
+from relight.workspaces.workspace import TreeWorkspace
 from tests.figures import Figure
 from tests.workspaces.trees import Gardener, open_tree
 
@@ -186,7 +186,7 @@ def test_a_clock_that_goes_back_hides_nothing(tmp_path: Path, monkeypatch: pytes
     root.mkdir()
     (root / "f").write_bytes(b"one")
     with open_tree(root, tmp_path / "home") as workspace:
-        monkeypatch.setattr("relight.workspaces.tree.capture.time.time_ns", lambda: 1_000_000_000)
+        monkeypatch.setattr("relight.workspaces.changes.capture.time.time_ns", lambda: 1_000_000_000)
         first = workspace.snapshot()
         (root / "f").write_bytes(b"two")
         os.utime(root / "f", ns=(5, 5))

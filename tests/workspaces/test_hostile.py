@@ -14,11 +14,11 @@ import pytest
 
 from relight.errors import Corrupt, RelightError
 from relight.journal import compression
-from relight.model.snapshot import Entry, SnapshotRecord
-from relight.workspaces.tree import compress, objects, segment
-from relight.workspaces.tree.beneath import _by_components, open_directory
-from relight.workspaces.tree.pool import Pool
-from relight.workspaces.tree.workspace import TreeWorkspace
+from relight.values.snapshot import Entry, SnapshotRecord
+from relight.workspaces.pool import compress, objects, segment
+from relight.workspaces.pool.pool import Pool
+from relight.workspaces.restore.openat import _by_components, open_directory
+from relight.workspaces.workspace import TreeWorkspace
 from tests.figures import Figure
 from tests.workspaces.trees import open_tree
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from relight.journal.restore import ancestors, decide, diff, may_run_later
-from relight.model.snapshot import Decision, Entry
+from relight.journal.files.restore_plan import ancestors, decide, diff, may_run_later
+from relight.values.snapshot import Decision, Entry
 
 NAMES = [b"a", b"b", b"c"]
 PATHS = [*NAMES, *(x + b"/" + y for x in NAMES for y in NAMES), b"a/a/a", b"a/b/c"]

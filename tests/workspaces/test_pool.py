@@ -13,9 +13,9 @@ import pytest
 from relight.errors import Corrupt, StoreFull
 from relight.ports import faults
 from relight.testing.workspace_kit import MemorySegments
-from relight.workspaces.tree import objects
-from relight.workspaces.tree.ignore import Level, lines
-from relight.workspaces.tree.pool import Pool
+from relight.workspaces.changes.ignore import Level, lines
+from relight.workspaces.pool import objects
+from relight.workspaces.pool.pool import Pool
 from tests.workspaces.trees import open_tree
 
 
@@ -96,7 +96,7 @@ def test_an_error_while_writing_is_told_and_the_next_snapshot_is_whole(
         def fail(*_: object) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(f"relight.workspaces.tree.own.os.{call}", fail)
+        monkeypatch.setattr(f"relight.workspaces.pool.own_segment.os.{call}", fail)
         with pytest.raises(StoreFull):
             workspace.snapshot()
         monkeypatch.undo()

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from relight.testing.workspace_kit import MemorySegments
-from relight.workspaces.tree import compress, objects
-from relight.workspaces.tree.manifest import Manifests
-from relight.workspaces.tree.pool import Pool
-from relight.workspaces.tree.sweep import Mode, sweep
+from relight.workspaces.manifest import Manifests
+from relight.workspaces.pool import compress, objects
+from relight.workspaces.pool.pool import Pool
+from relight.workspaces.pool.sweep import Mode, sweep
 from tests.figures import Figure
 from tests.workspaces.trees import open_tree
 

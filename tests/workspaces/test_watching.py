@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from relight.workspaces.tree import native, scan, watch
+from relight.workspaces.changes import native, scan, watch
 from tests.figures import Figure
 from tests.workspaces.trees import Gardener, open_tree
 

@@ -8,8 +8,8 @@ import shutil
 from pathlib import Path
 
 from relight.testing.workspace_kit import FileSegments
-from relight.workspaces.tree.policy import TreePolicy
-from relight.workspaces.tree.workspace import TreeWorkspace
+from relight.workspaces.policy import TreePolicy
+from relight.workspaces.workspace import TreeWorkspace
 
 ODD = [
     b"\xff\xfe",

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from relight.errors import UsageError
-from relight.model.call import Effect
 from relight.ports.agent import (
     Ask,
     Begun,
@@ -22,6 +21,7 @@ from relight.ports.agent import (
     Surroundings,
     Transcript,
 )
+from relight.values.call import Effect
 
 
 class Command:

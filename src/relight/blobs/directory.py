@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
-from relight import owned
 from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
-from relight.ports.blobs import PAGE_MOST, Blob, checked_key, checked_prefix
+from relight.ports.blobs import MAX_PAGE, Blob, checked_key, checked_prefix
+from relight.system import private_directories
 
 _BESIDE: Final = ".new-"
 """no blob's name begins with a dot"""
@@ -98,7 +98,7 @@ class DirectoryBlobs:
             return None
         return Blob(key, found.st_size, found.st_mtime)
 
-    def list(self, prefix: str = "", *, after: str = "", limit: int = PAGE_MOST) -> list[Blob]:
+    def list(self, prefix: str = "", *, after: str = "", limit: int = MAX_PAGE) -> list[Blob]:
         with self._told():
             names = sorted(self._below(checked_prefix(prefix)))
             found = (self._stat(name) for name in names[bisect_right(names, after) :])
@@ -143,10 +143,10 @@ class DirectoryBlobs:
             self._make(directory.parent)
         with suppress(FileExistsError):
             if directory == self._directory:
-                owned.make(directory)
+                private_directories.make(directory)
             else:
-                directory.mkdir(mode=owned.DIRECTORY_MODE)
-                directory.chmod(owned.DIRECTORY_MODE)  # whatever the umask
+                directory.mkdir(mode=private_directories.DIRECTORY_MODE)
+                directory.chmod(private_directories.DIRECTORY_MODE)  # whatever the umask
             _sync(directory.parent)
 
     def _path(self, key: str) -> Path:

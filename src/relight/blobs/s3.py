@@ -21,11 +21,11 @@ from obstore.exceptions import AlreadyExistsError, BaseError, PermissionDeniedEr
 from obstore.store import S3Store
 
 from relight.errors import StoreError, StoreUnavailable, UsageError
-from relight.ports.blobs import PAGE_MOST, Blob, checked_key, checked_prefix
+from relight.ports.blobs import MAX_PAGE, Blob, checked_key, checked_prefix
 
 MULTIPART_BYTES: Final = 64 * 1024 * 1024
 PIECE_BYTES: Final = 16 * 1024 * 1024
-DELETE_MOST: Final = 1000
+MAX_DELETE: Final = 1000
 RETRIES: Final = 8
 RETRY_SECONDS: Final = 30
 REQUEST_SECONDS: Final = 180
@@ -135,7 +135,7 @@ class S3Blobs:
             _unless_absent(error)
             return None
 
-    def list(self, prefix: str = "", *, after: str = "", limit: int = PAGE_MOST) -> list[Blob]:
+    def list(self, prefix: str = "", *, after: str = "", limit: int = MAX_PAGE) -> list[Blob]:
         below = checked_prefix(prefix).rstrip("/") or None
         with self._told():
             found: list[Blob] = []
@@ -148,8 +148,8 @@ class S3Blobs:
     def delete(self, keys: Iterable[str]) -> None:
         going = [checked_key(key) for key in keys]
         with self._told():
-            for at in range(0, len(going), DELETE_MOST):
-                obstore.delete(self._store, going[at : at + DELETE_MOST])
+            for at in range(0, len(going), MAX_DELETE):
+                obstore.delete(self._store, going[at : at + MAX_DELETE])
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -12,16 +12,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
     _start_lightly()
     if "_RELIGHT_COMPLETE" in os.environ:
-        from relight.cli.completing import answered
+        from relight.cli.app.complete import answered
 
         if answered(os.environ):
             return 0
-    from relight.cli.group import run
+    from relight.cli.app.group import run
 
     words = sys.argv[1:] if arguments is None else arguments
     if os.environ.pop("RELIGHT_LOGGED", None) is None:
         return run(words)
-    from relight.logged import cleaned_output
+    from relight.system.output_log import cleaned_output
 
     with cleaned_output():
         return run(words)

@@ -22,7 +22,7 @@ from relight.demo.wire import ask, end_with_parent, say_ready
 from relight.ports import faults
 
 MAX_TURNS: Final = 40
-_BEFORE_READY: Final = ("relight.wiring", "relight.stores.sqlite.store", "relight.workspaces.tree.home")
+_BEFORE_READY: Final = ("relight.wiring", "relight.stores.sqlite.store", "relight.workspaces.home")
 """imported before we say that we are ready, so that a kill after it falls into work and not into an import"""
 
 

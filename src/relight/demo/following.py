@@ -10,8 +10,8 @@ from typing import Any
 
 from relight.demo.screen import Screen
 from relight.demo.stage import Player, wait_until
-from relight.engine.library import Relight
-from relight.engine.tailing import Event
+from relight.history.events import Event
+from relight.library.facade import Relight
 
 
 class Follower:

@@ -19,7 +19,7 @@ import relight
 from relight.demo import shop
 from relight.errors import AgentFailed, NotFound
 from relight.ports.workspace import Workspace
-from relight.workspaces.tree.home import TreeWorkspaces
+from relight.workspaces.home import TreeWorkspaces
 
 NOTES: Final = "notes.md"
 _NOTES_TEXT: Final = b"to do: ask about taxes\n"

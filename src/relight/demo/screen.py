@@ -1,7 +1,7 @@
 """The demo's screen: lines that are never drawn over, in 80 columns, clear without colour, and pauses a key skips.
 
-How a stream may look is decided where the command line decides it (cli/look.py); this knows the demo's own lines.
-Plain mode and narrow terminals have no columns and say in words what the marks mean.
+How a stream may look is decided where the command line decides it (cli/render/style.py); this knows the demo's own
+lines. Plain mode and narrow terminals have no columns and say in words what the marks mean.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from relight.cli.console import rendered, shown, wrapped
-from relight.cli.look import DEFAULT_WIDTH, Line, Look, Role, Span
-from relight.cli.plaintext import cells, cut, pad
+from relight.cli.render.cells import cells, cut, pad
+from relight.cli.render.console import rendered, shown, wrapped
+from relight.cli.render.style import DEFAULT_WIDTH, Line, Look, Role, Span
 
 NOTE: Final = 52
 """the column of a step's mark"""

@@ -14,7 +14,7 @@ from relight.demo.shop import FIX, PLACE
 PROMPT: Final = "The cart's tests fail. Fix it, then tell the team."
 NO_MAIL: Final = "no mail found"
 SUBJECT: Final = "fixed"
-MAILS_AT_MOST: Final = 9
+MAX_MAILS: Final = 9
 """tries to send, each after a look that found none; then it gives up"""
 
 Message = dict[str, Any]
@@ -90,7 +90,7 @@ def _after_tests(result: str) -> tuple[str, list[Call]]:
 def _after_looking(result: str, sent: int) -> tuple[str, list[Call]]:
     if result != NO_MAIL:
         return "It went out. Done.", []
-    if sent >= MAILS_AT_MOST:
+    if sent >= MAX_MAILS:
         return "The mail does not go out. I stop here.", []
     return "It did not go out. I will send it now.", [_mail()]
 

@@ -16,19 +16,19 @@ from typing import Any, Final
 import msgspec
 
 import relight
-from relight.cli.look import Span
+from relight.cli.render.style import Span
 from relight.demo import script, shop
 from relight.demo.claims import Claims
 from relight.demo.counting import count
 from relight.demo.going_back import look_through
 from relight.demo.screen import Screen
 from relight.demo.stage import Player, Stage
-from relight.engine.tailing import Event
-from relight.model.call import OUTCOME_UNKNOWN
+from relight.history.events import Event
+from relight.values.call import OUTCOME_UNKNOWN
 
 ALONE: Final = "alone"
 STORM: Final = "storm"
-KILLS_AT_MOST: Final = 20
+MAX_KILLS: Final = 20
 LIFE_SHARE: Final = 0.2
 """the mean time until a kill, in undisturbed lives"""
 EARLY: Final = 5
@@ -77,11 +77,11 @@ class Storm:
 
     def _kill_until_done(self, life_seconds: float) -> None:
         self._screen.part("The same task, and kill -9 at random moments until it is done anyway")
-        for life in range(1, KILLS_AT_MOST + 2):
+        for life in range(1, MAX_KILLS + 2):
             self.numbers["lives"] = life
             agent = self._stage.start_agent(STORM)
             agent.wait_ready()
-            if life > KILLS_AT_MOST:
+            if life > MAX_KILLS:
                 agent.wait_end()
                 break
             delay = self._moment(life_seconds)

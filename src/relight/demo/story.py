@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 import relight
-from relight.cli.look import Span
+from relight.cli.render.style import Span
 from relight.demo import shop
 from relight.demo.claims import Claims
 from relight.demo.counting import Count, count, mails, saves_us

@@ -44,7 +44,7 @@ def write_directly(payload: bytes) -> bytes:
     """Without a supervisor: the journal itself, under the lease that this agent was started with."""
     import subprocess
 
-    command = [sys.executable, "-P", "-m", "relight.cli.hooked"]
+    command = [sys.executable, "-P", "-m", "relight.processes.hook"]
     done = subprocess.run(command, input=payload, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
     if done.returncode:
         raise OSError(f"direct write: {done.stderr[-400:].decode('utf-8', 'replace')}")

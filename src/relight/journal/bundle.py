@@ -33,40 +33,40 @@ from relight.journal.codec import (
     encoded,
 )
 from relight.journal.compression import Damaged, compress, decompress
-from relight.model.policy import LIMITS
-from relight.model.session import Head, Identity
-from relight.model.step import Step, StepKind
+from relight.values.policy import LIMITS
+from relight.values.session import Head, Identity
+from relight.values.step import Step, StepKind
 
 FORMAT: Final = 1
 MAGIC: Final = b"relight bundle 1\n"
 MANIFEST, STEP, LABEL, OBJECT, ATTACHMENT, END, SIGNATURE = b"M", b"S", b"L", b"O", b"A", b"E", b"K"
-OBJECT_MOST_BYTES: Final = 16 * 1024 * 1024
-MANIFEST_MOST_BYTES: Final = 4 * 1024 * 1024
-SMALL_MOST_BYTES: Final = 64 * 1024
+OBJECT_MAX_BYTES: Final = 16 * 1024 * 1024
+MANIFEST_MAX_BYTES: Final = 4 * 1024 * 1024
+SMALL_MAX_BYTES: Final = 64 * 1024
 PIECE_BYTES: Final = 1024 * 1024
-PARTS_MOST: Final = 1000
-ROOTS_MOST: Final = 64
-ATTACHMENTS_MOST: Final = 64
+MAX_PARTS: Final = 1000
+MAX_ROOTS: Final = 64
+MAX_ATTACHMENTS: Final = 64
 KEY_LEAST_BYTES: Final = 16
 LOOKED_INTO_BYTES: Final = 2 * 1024 * 1024
 """a larger body is believed by its digest alone: few bytes of it may become very many objects"""
 _HEAD: Final = struct.Struct(">cQI32s")
 _OBJECT_HEAD: Final = struct.Struct(">H")
-_MOST: Final = {
-    MANIFEST: MANIFEST_MOST_BYTES,
-    STEP: LIMITS.step_bytes + SMALL_MOST_BYTES,
-    LABEL: SMALL_MOST_BYTES,
-    OBJECT: OBJECT_MOST_BYTES + _OBJECT_HEAD.size,
-    ATTACHMENT: PIECE_BYTES + SMALL_MOST_BYTES,
-    END: SMALL_MOST_BYTES,
-    SIGNATURE: SMALL_MOST_BYTES,
+_MAX: Final = {
+    MANIFEST: MANIFEST_MAX_BYTES,
+    STEP: LIMITS.step_bytes + SMALL_MAX_BYTES,
+    LABEL: SMALL_MAX_BYTES,
+    OBJECT: OBJECT_MAX_BYTES + _OBJECT_HEAD.size,
+    ATTACHMENT: PIECE_BYTES + SMALL_MAX_BYTES,
+    END: SMALL_MAX_BYTES,
+    SIGNATURE: SMALL_MAX_BYTES,
 }
 _KEY_DOMAIN: Final = b"relight bundle key 1\n"
 _SIGNED_DOMAIN: Final = b"relight bundle signature 1\n"
 _T = TypeVar("_T")
 
 
-class Unbelievable(Exception):
+class BundleInvalid(Exception):
     """Bytes that are no bundle of ours. Internal: the engine turns it into `BundleRefused`."""
 
 
@@ -162,7 +162,7 @@ def read_part(row: PartRow) -> tuple[Identity, Head]:
     try:
         return decode_identity(row.identity), decode_head(row.head)
     except Undecodable as error:
-        raise Unbelievable(f"a session that cannot be read: {error}") from None
+        raise BundleInvalid(f"a session that cannot be read: {error}") from None
 
 
 def step_row(part: int, step: Step, snapshots: list[tuple[int, str]]) -> StepRow:
@@ -180,7 +180,7 @@ def read_step(session: str, row: StepRow) -> Step:
         if len(row.body) <= LOOKED_INTO_BYTES and declared_bytes(row.body) <= LOOKED_INTO_BYTES:
             decode_changes(row.body)
     except Undecodable as error:
-        raise Unbelievable(f"step {row.seq} cannot be read: {error}") from None
+        raise BundleInvalid(f"step {row.seq} cannot be read: {error}") from None
     return Step(
         session=session,
         seq=row.seq,
@@ -242,8 +242,8 @@ class Writer:
         return digest
 
     def _frame(self, kind: bytes, data: bytes, *, packed: bool = False) -> None:
-        if len(data) > _MOST[kind]:
-            raise Unbelievable(f"{len(data):,} bytes in one piece; the most is {_MOST[kind]:,}")
+        if len(data) > _MAX[kind]:
+            raise BundleInvalid(f"{len(data):,} bytes in one piece; the most is {_MAX[kind]:,}")
         stored = compress(data) if packed else data
         self._write(_HEAD.pack(kind, len(stored), len(data) if packed else 0, sha256(stored).digest()))
         self._write(stored)
@@ -273,40 +273,40 @@ def frames(file: BinaryIO, size: int) -> Iterator[Frame]:
     The manifest comes first. A signature is told and not judged; it comes last, when everything before it was checked.
     """
     if file.read(len(MAGIC)) != MAGIC:
-        raise Unbelievable("not a bundle, or one of a newer form")
+        raise BundleInvalid("not a bundle, or one of a newer form")
     whole, left = sha256(MAGIC), size - len(MAGIC)
     counts = dict.fromkeys((STEP, LABEL, OBJECT, ATTACHMENT), 0)
     first, ended = True, False
     while left:
         head = file.read(_HEAD.size)
         if len(head) != _HEAD.size:
-            raise Unbelievable("it ends in the middle")
+            raise BundleInvalid("it ends in the middle")
         kind, length, raw, digest = _HEAD.unpack(head)
         left -= _HEAD.size
-        if kind not in _MOST or max(length, raw) > _MOST[kind] or length > left or (kind == MANIFEST) != first:
-            raise Unbelievable("it ends in the middle, or a piece of it is of an impossible size or in a wrong place")
+        if kind not in _MAX or max(length, raw) > _MAX[kind] or length > left or (kind == MANIFEST) != first:
+            raise BundleInvalid("it ends in the middle, or a piece of it is of an impossible size or in a wrong place")
         if ended and kind != SIGNATURE:
-            raise Unbelievable("something follows its end")
+            raise BundleInvalid("something follows its end")
         stored = file.read(length)
         left -= length
         if len(stored) != length or sha256(stored).digest() != digest:
-            raise Unbelievable("a piece of it fails its checksum")
+            raise BundleInvalid("a piece of it fails its checksum")
         first = False
         if raw and kind != OBJECT:
-            raise Unbelievable("compressed, where nothing is")
+            raise BundleInvalid("compressed, where nothing is")
         if kind == END:
             ended = True
             yield _checked_end(stored, counts, whole.digest())
             continue
         if kind == SIGNATURE and (not ended or left):
-            raise Unbelievable("a signature in a wrong place")
+            raise BundleInvalid("a signature in a wrong place")
         whole.update(head)
         whole.update(stored)
         if kind in counts:
             counts[kind] += 1
         yield _read(kind, stored, raw)
     if not ended:
-        raise Unbelievable("it ends in the middle")
+        raise BundleInvalid("it ends in the middle")
 
 
 def _read(kind: bytes, stored: bytes, raw: int) -> Frame:
@@ -314,9 +314,9 @@ def _read(kind: bytes, stored: bytes, raw: int) -> Frame:
         try:
             data = decompress(stored, raw)
         except Damaged as error:
-            raise Unbelievable(str(error)) from None
+            raise BundleInvalid(str(error)) from None
         if len(data) < _OBJECT_HEAD.size:
-            raise Unbelievable("an object without a root")
+            raise BundleInvalid("an object without a root")
         return _OBJECT_HEAD.unpack_from(data)[0], data[_OBJECT_HEAD.size :]
     return _decoded(_DECODERS[kind], stored)
 
@@ -325,11 +325,11 @@ def _decoded(decoder: msgspec.msgpack.Decoder[_T], stored: bytes) -> _T:
     try:
         return decoder.decode(stored)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise Unbelievable(f"a piece of it cannot be read: {error}") from None
+        raise BundleInvalid(f"a piece of it cannot be read: {error}") from None
 
 
 def _checked_end(stored: bytes, counts: dict[bytes, int], digest: bytes) -> End:
     end = _decoded(_end, stored)
     if (end.steps, end.labels, end.objects, end.pieces) != tuple(counts.values()) or end.sha256 != digest:
-        raise Unbelievable("it fails its checksum as a whole")
+        raise BundleInvalid("it fails its checksum as a whole")
     return end

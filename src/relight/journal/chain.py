@@ -13,8 +13,8 @@ from typing import Any, Final
 import msgspec
 
 from relight.journal.codec import Undecodable, decode_head, decode_identity, encode_record, encoded
-from relight.model.session import Head, Identity
-from relight.model.step import Step
+from relight.values.session import Head, Identity
+from relight.values.step import Step
 
 SEAL_BYTES: Final = 16
 _DIGESTS_TRIED: Final = 3

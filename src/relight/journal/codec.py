@@ -18,10 +18,10 @@ import msgspec
 from relight.errors import InvalidMessage
 from relight.journal.compression import Damaged, Frame, compress, decompress, decompress_all
 from relight.journal.jsonable import check_json
-from relight.model.call import OpenEffect
-from relight.model.policy import LIMITS
-from relight.model.session import Head, Identity
-from relight.model.step import Changes
+from relight.values.call import OpenEffect
+from relight.values.policy import LIMITS
+from relight.values.session import Head, Identity
+from relight.values.step import Changes
 
 VERSION: Final = 1
 UPCASTERS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
@@ -36,7 +36,7 @@ _FREE_BYTES: Final = 2 * 1024 * 1024
 _TOGETHER: Final = 64
 _TOGETHER_BYTES: Final = 256 * 1024
 """bodies that are unpacked with one call, and the most each of them may become"""
-_MOST_RATIO: Final = 16
+_MAX_RATIO: Final = 16
 _BIG_INT: Final = 1
 _ODD_TEXT: Final = 2
 _ODD_MAP: Final = 3
@@ -179,7 +179,7 @@ def decode_open(data: bytes) -> tuple[OpenEffect, ...]:
 def _most_from(packed: bytes) -> int:
     """How much may come out of compressed data. What shrinks more is stored as it is, so that a reader may refuse a
     few bytes that claim to be very many: each of them could become an object."""
-    return max(_FREE_BYTES, _MOST_RATIO * len(packed))
+    return max(_FREE_BYTES, _MAX_RATIO * len(packed))
 
 
 def _unpack(body: bytes, cap: int) -> tuple[int, bytes]:

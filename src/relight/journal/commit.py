@@ -11,21 +11,21 @@ from typing import Any
 import msgspec
 
 from relight.errors import Conflict
-from relight.journal import leasing, limiting
+from relight.journal import leases, limits
 from relight.journal.chain import digest_of
-from relight.model.call import OpenEffect
-from relight.model.lease import Instant
-from relight.model.session import Head
-from relight.model.status import ENDED, LIVE, allowed
-from relight.model.step import Committed, Draft, Step, View
+from relight.values.call import OpenEffect
+from relight.values.lease import Instant
+from relight.values.session import Head
+from relight.values.status import ENDED, LIVE, allowed
+from relight.values.step import Committed, Draft, Step, View
 
 
 def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Committed:
     """Decide one commit. Raises LeaseHeld, LeaseLost or Conflict, and then nothing may be written."""
     if draft.claim is not None:
-        owned = leasing.take(head, draft.claim, now)
+        owned = leases.take(head, draft.claim, now)
     else:
-        leasing.check_writer(head, draft)
+        leases.check_writer(head, draft)
         owned = head
     seq = head.seq + 1
     at_us = max(at_us, head.updated_us)
@@ -43,11 +43,11 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         attempt=step.attempt,
         resumed_from=head.resumed_from if draft.attempt is None else draft.attempt.resumed_from,
         usage=head.usage if draft.usage is None else head.usage + draft.usage,
-        worked_us=head.worked_us + limiting.worked_since(head, draft, at_us=at_us, now=now),
+        worked_us=head.worked_us + limits.worked_since(head, draft, at_us=at_us, now=now),
         size_bytes=head.size_bytes + len(draft.body),
         said=_said_after(head, draft, view),
         updated_us=at_us,
-        lease=None if draft.release else leasing.renewed(owned.lease, now),
+        lease=None if draft.release else leases.renewed(owned.lease, now),
         place=head.place if draft.place is None else draft.place if draft.place.queue else None,
         **_status_after(head, draft, at_us),
         **_whereabouts_after(draft),
@@ -74,13 +74,13 @@ def _whereabouts_after(draft: Draft) -> dict[str, Any]:
 
 def plan_renewal(head: Head, *, owner: str, epoch: int, now: Instant) -> Head:
     """A heartbeat: the same head with a later deadline, or LeaseLost."""
-    leasing.check_writer(head, _heartbeat(owner, epoch))
-    return msgspec.structs.replace(head, lease=leasing.renewed(head.lease, now))
+    leases.check_writer(head, _heartbeat(owner, epoch))
+    return msgspec.structs.replace(head, lease=leases.renewed(head.lease, now))
 
 
 def plan_release(head: Head, *, owner: str, epoch: int) -> Head:
     """The lease given back without a step; the epoch stays, so that nobody can write under it by accident."""
-    leasing.check_writer(head, _heartbeat(owner, epoch))
+    leases.check_writer(head, _heartbeat(owner, epoch))
     return msgspec.structs.replace(head, lease=None)
 
 

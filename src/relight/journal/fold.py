@@ -13,13 +13,13 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.journal.dialogue import Dialogue
+from relight.journal.conversation.dialogue import Dialogue
 from relight.journal.formats.format import CallSite, Format
 from relight.journal.formats.registry import FORMATS, detect
-from relight.model.call import Asked, Call, Intent, OpenEffect, Outcome, Prior
-from relight.model.checkpoint import at
-from relight.model.step import Carried, Changes, Step
-from relight.model.usage import Usage
+from relight.values.call import Asked, Call, Intent, OpenEffect, Outcome, Prior
+from relight.values.checkpoint import at
+from relight.values.step import Carried, Changes, Step
+from relight.values.usage import Usage
 
 _TRIAL: Final = Step(
     session="",
@@ -38,7 +38,7 @@ _TRIAL: Final = Step(
 """a step that is never stored, for seeing what a change would do"""
 
 
-MOST_PARTIALS: Final = 1_000
+MAX_PARTIALS: Final = 1_000
 """partial results that are kept in memory and over resets; older ones stay in the journal"""
 
 
@@ -58,7 +58,7 @@ class Slot(msgspec.Struct, eq=False):
     """a message that the caller appended itself, with the result in it"""
     generation: int = 1
     prior: Prior | None = None
-    """what is known of it from outside the visible conversation (journal/branches.py)"""
+    """what is known of it from outside the visible conversation (journal/effects/ledger.py)"""
 
     @property
     def is_open(self) -> bool:
@@ -140,7 +140,7 @@ class Fold(Dialogue):
         """effects that an agent's hook told of, until the call itself is in the conversation"""
         self.tools: dict[str, str] = {}
         self.partials: list[Any] = []
-        """partial results, oldest first; the newest `MOST_PARTIALS` of them"""
+        """partial results, oldest first; the newest `MAX_PARTIALS` of them"""
         self.result: Any = None
         self.turns = 0
         self.measured: Measured | None = None
@@ -279,7 +279,7 @@ class Fold(Dialogue):
         if changes.tools is not None:
             self.tools = changes.tools
         if changes.partial:
-            self.partials = [*self.partials, *changes.partial][-MOST_PARTIALS:]
+            self.partials = [*self.partials, *changes.partial][-MAX_PARTIALS:]
         self._hear(step, changes, self.format)
         if changes.status is not None:
             self.result = changes.status.result

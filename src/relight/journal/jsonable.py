@@ -11,7 +11,7 @@ import math
 from typing import Any, Final
 
 from relight.errors import InvalidMessage
-from relight.model.policy import LIMITS
+from relight.values.policy import LIMITS
 
 _LEAVES: Final = frozenset({str, int, bool, type(None)})
 _SHOWN: Final = 120

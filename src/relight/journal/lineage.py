@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from relight.model.session import Identity
+from relight.values.session import Identity
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from relight.model.policy import DAY, Retention
-from relight.model.session import Head, Identity
+from relight.values.policy import DAY, Retention
+from relight.values.session import Head, Identity
 
 
 def due(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from relight.model.session import Identity
+from relight.values.session import Identity
 
 
 def searchable(identity: Identity) -> str:

@@ -19,8 +19,8 @@ from typing import Any, Literal, Protocol
 
 import msgspec
 
-from relight.model.call import Effect
-from relight.model.usage import Usage
+from relight.values.call import Effect
+from relight.values.usage import Usage
 
 Line = dict[str, Any]
 """one line of a native transcript, as the agent wrote it"""

@@ -14,7 +14,7 @@ import re
 from collections.abc import Iterable
 from typing import Final, NamedTuple, Protocol
 
-PAGE_MOST: Final = 1000
+MAX_PAGE: Final = 1000
 """names in one page of a list"""
 _KEY: Final = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,99}(?:/[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,99}){0,9}")
 
@@ -62,7 +62,7 @@ class Blobs(Protocol):
         """Its size and age; None where there is none."""
         ...
 
-    def list(self, prefix: str = "", *, after: str = "", limit: int = PAGE_MOST) -> list[Blob]:
+    def list(self, prefix: str = "", *, after: str = "", limit: int = MAX_PAGE) -> list[Blob]:
         """A page in the order of the names, those after `after`. A prefix is empty or ends with a slash."""
         ...
 

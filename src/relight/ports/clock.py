@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from relight.model.lease import Instant, Owner
+from relight.values.lease import Instant, Owner
 
 
 class Clock(Protocol):

@@ -8,8 +8,8 @@
 3. Reading changes nothing.
 4. After `delete` no byte of the session is left, in a log either.
 5. A session with a place stands in its line exactly while it is queued: the row of the line is written in the same
-   transaction as the head (`journal/lining.py`). A claim that wants a slot of its queue takes it in its transaction
-   (`journal/slots.py`), or is refused with QueueFull, and nothing is written.
+   transaction as the head (`journal/queues/order.py`). A claim that wants a slot of its queue takes it in its
+   transaction (`journal/queues/slots.py`), or is refused with QueueFull, and nothing is written.
 
 A store decides nothing: what may be written is decided by journal/, who may write by the lease inside the head.
 """
@@ -22,14 +22,14 @@ from typing import Final, Protocol
 
 import msgspec
 
-from relight.journal.keeping import KeptKind
-from relight.journal.lining import Waiting
-from relight.model.lease import Instant
-from relight.model.queueing import Line
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.status import Status
-from relight.model.step import Committed, Draft, Step, StepKind
+from relight.journal.queues.order import QueueRow
+from relight.journal.queues.small_records import KeptKind
+from relight.values.lease import Instant
+from relight.values.queues import QueueKey
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.status import Status
+from relight.values.step import Committed, Draft, Step, StepKind
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ class Store(Protocol):
 
     def create(self, identity: Identity, head: Head) -> None:
         """Begin a session. Conflict where the id exists or another session has the name; an archived one gives it up
-        before that, by `update` (engine/naming.py)."""
+        before that, by `update` (sessions/names.py)."""
         ...
 
     def update(self, identity: Identity) -> None:
@@ -223,11 +223,11 @@ class Store(Protocol):
         one has another epoch than the one given for it, or none: somebody has claimed or removed it since."""
         ...
 
-    def list_lines(self) -> list[Line]:
+    def list_lines(self) -> list[QueueKey]:
         """The lines in which somebody stands, due or not, sorted; the cost is that of the lines, not of who stands."""
         ...
 
-    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+    def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         """The first of a line whose time has come, by rank. A time to wake is compared with the server's own time
         where there is a server. The cost is that of `limit`, whoever else stands there."""
         ...

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from relight.model.snapshot import (
+from relight.values.snapshot import (
     Change,
     Choice,
     Entry,

@@ -14,11 +14,9 @@ from importlib.metadata import version
 
 from fastapi import FastAPI
 
-from relight.engine.library import Relight
-from relight.machine import SystemClock
+from relight.library.facade import Relight
 from relight.ports.clock import Clock
-from relight.server import openapi, problems
-from relight.server.acting import Acting
+from relight.server.actions import ActionRunner
 from relight.server.api import (
     actions,
     adoptable,
@@ -36,23 +34,25 @@ from relight.server.api import (
     token,
     upkeep,
 )
-from relight.server.callbacks import Callbacks
-from relight.server.folds import Folds
-from relight.server.frame import Frame
-from relight.server.guard import Gate, Guard
-from relight.server.housekeeping import Housekeeping
-from relight.server.measured import watched
+from relight.server.http import openapi, problems
+from relight.server.http.frame import Frame
+from relight.server.http.gone import removed_problem
+from relight.server.http.guard import Gate, Guard
+from relight.server.jobs.callbacks import Callbacks
+from relight.server.jobs.housekeeping import Housekeeping
+from relight.server.jobs.upkeep import Upkeep
+from relight.server.live.folds import Folds
+from relight.server.live.streams import Hub
 from relight.server.metrics import Metrics
 from relight.server.pages import router as pages
-from relight.server.removed import removed_problem
+from relight.server.resume_stats import ResumeStats
 from relight.server.service import Service
 from relight.server.settings import ServerSettings
 from relight.server.starting import Starter
 from relight.server.state import ServerState
-from relight.server.stories import Stories
-from relight.server.streams import Hub
+from relight.server.timed_store import watched
 from relight.server.tokens import Tokens
-from relight.server.upkeep import Upkeep
+from relight.system.machine import SystemClock
 
 
 def make_guard(settings: ServerSettings, clock: Clock | None = None) -> Guard:
@@ -107,13 +107,13 @@ def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, 
         settings=settings,
         clock=clock,
         state=state,
-        acting=Acting(rl, state, settings, clock),
+        acting=ActionRunner(rl, state, settings, clock),
         starter=Starter(rl, callbacks),
         hub=Hub(rl, settings, metrics),
         callbacks=callbacks,
         metrics=metrics,
         folds=Folds(rl),
-        stories=Stories(rl),
+        stories=ResumeStats(rl),
         upkeep=Upkeep(rl, state, settings, clock),
     )
 

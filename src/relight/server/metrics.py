@@ -14,10 +14,10 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from relight.engine.library_reading import Reading
-from relight.engine.tailing import Event
 from relight.errors import RelightError
-from relight.model.status import STATUSES
+from relight.history.events import Event
+from relight.library.reading import Reading
+from relight.values.status import STATUSES
 
 MEDIA: Final = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"})

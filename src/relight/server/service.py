@@ -7,19 +7,19 @@ from typing import Annotated
 import msgspec
 from fastapi import Depends, Request
 
-from relight.engine.library import Relight
+from relight.library.facade import Relight
 from relight.ports.clock import Clock
-from relight.server.acting import Acting
-from relight.server.callbacks import Callbacks
-from relight.server.folds import Folds
-from relight.server.guard import Guard
+from relight.server.actions import ActionRunner
+from relight.server.http.guard import Guard
+from relight.server.jobs.callbacks import Callbacks
+from relight.server.jobs.upkeep import Upkeep
+from relight.server.live.folds import Folds
+from relight.server.live.streams import Hub
 from relight.server.metrics import Metrics
+from relight.server.resume_stats import ResumeStats
 from relight.server.settings import ServerSettings
 from relight.server.starting import Starter
 from relight.server.state import ServerState
-from relight.server.stories import Stories
-from relight.server.streams import Hub
-from relight.server.upkeep import Upkeep
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,7 +30,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     settings: ServerSettings
     clock: Clock
     state: ServerState
-    acting: Acting
+    acting: ActionRunner
     """every change goes through it: plan hash, idempotency key, audit"""
     starter: Starter
     hub: Hub
@@ -38,7 +38,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True):
     metrics: Metrics
     folds: Folds
     """sessions as folded, shared by who reads them"""
-    stories: Stories
+    stories: ResumeStats
     """how resumes went"""
     upkeep: Upkeep
     """what the daily look at the store found"""

@@ -14,14 +14,14 @@ from typing import Any
 
 import msgspec
 
-from relight.background import Begun, start_in_background
-from relight.engine.library import Relight
 from relight.errors import UsageError
-from relight.model.info import SessionInfo
-from relight.model.outcome import Outcome
-from relight.model.pending import Wanted
-from relight.model.policy import RunPolicy
-from relight.server.callbacks import Callbacks
+from relight.library.facade import Relight
+from relight.processes.background import Begun, start_in_background
+from relight.server.jobs.callbacks import Callbacks
+from relight.values.info import SessionInfo
+from relight.values.outcome import Outcome
+from relight.values.pending import Wanted
+from relight.values.policy import RunPolicy
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,9 +20,9 @@ from typing import Any, Final
 
 import apsw
 
-from relight import owned
 from relight.errors import StoreUnavailable
-from relight.machine import redactor
+from relight.system import private_directories
+from relight.system.machine import redactor
 
 FILE: Final = "server.db"
 _BUSY_MS: Final = 10_000
@@ -76,7 +76,7 @@ class ServerState:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         try:
-            owned.make_trusted(directory, marked=True)
+            private_directories.make_trusted(directory, marked=True)
             path = directory / FILE
             os.close(os.open(path, os.O_RDWR | os.O_CREAT, 0o600))
             self._connection = apsw.Connection(str(path))

@@ -18,10 +18,10 @@ from typing import Final, Literal, get_args
 import msgspec
 
 from relight.errors import Conflict, NotFound, UsageError
-from relight.model.checkpoint import at
-from relight.model.ref import check_name
 from relight.ports.clock import Clock
 from relight.server.state import ServerState
+from relight.values.checkpoint import at
+from relight.values.ref import check_name
 
 Scope = Literal["read", "operate", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)

@@ -11,23 +11,23 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from relight.errors import Conflict, Corrupt, NotFound, SnapshotSwept
-from relight.forking import begins_anew
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
-from relight.journal.keeping import KeptKind
-from relight.journal.lining import Waiting, first_of, waiting_of
+from relight.journal.queues.order import QueueRow, first_of, waiting_of
+from relight.journal.queues.slots import plan_slot, slot_wanted
+from relight.journal.queues.small_records import KeptKind
 from relight.journal.search import searchable
-from relight.journal.slots import plan_slot, slot_wanted
-from relight.model.lease import Instant
-from relight.model.queueing import Line
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.status import Status
-from relight.model.step import Committed, Draft, Step
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
+from relight.system.fork_handlers import begins_anew
+from relight.values.lease import Instant
+from relight.values.queues import QueueKey
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.status import Status
+from relight.values.step import Committed, Draft, Step
 
 
 class MemoryStore:
@@ -215,10 +215,10 @@ class MemoryStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[Line]:
+    def list_lines(self) -> list[QueueKey]:
         return sorted({row.line for row in self._waiting()})
 
-    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+    def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         now_us = self._clock.now_us()
         rows = [row for row in self._waiting() if row.line == line]
         ready = first_of((row for row in rows if row.wake_us is None), limit)
@@ -226,7 +226,7 @@ class MemoryStore:
         chosen = {session for _, session in woken[:limit]}
         return first_of([*ready, *(row for row in rows if row.session in chosen)], limit)
 
-    def _waiting(self) -> list[Waiting]:
+    def _waiting(self) -> list[QueueRow]:
         rows = (waiting_of(record.head) for record in self._records() if record.head is not None)
         return [row for row in rows if row is not None]
 

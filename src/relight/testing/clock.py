@@ -9,7 +9,7 @@ import random
 import threading
 from typing import Final
 
-from relight.model.lease import Instant
+from relight.values.lease import Instant
 
 START_US: Final = 1_700_000_000_000_000
 """a moment in 2023: nothing in a test depends on today"""

@@ -19,20 +19,20 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Protocol
 
-from relight.machine import SystemClock, SystemEntropy
-from relight.model.lease import Owner
-from relight.model.queueing import Line, Place
-from relight.model.session import Head, Identity
-from relight.model.status import StatusChange
-from relight.model.step import Claim, Draft
-from relight.ports.engine import Ticket, WorkEngine
 from relight.ports.store import Store
+from relight.ports.wakeup import Ticket, WorkEngine
+from relight.system.machine import SystemClock, SystemEntropy
 from relight.testing.promises import Report, add_tests, report_of
 from relight.testing.store_checks.trial import equal, require
+from relight.values.lease import Owner
+from relight.values.queues import QueueKey, QueuePosition
+from relight.values.session import Head, Identity
+from relight.values.status import StatusChange
+from relight.values.step import Claim, Draft
 
 SOON_SECONDS: Final = 15.0
 """within which a hint must arrive, also where a notification was lost"""
-A: Final = Line("a")
+A: Final = QueueKey("a")
 MakeStore = Callable[[], Store]
 MakeEngine = Callable[[Store], WorkEngine]
 
@@ -58,10 +58,10 @@ class EngineTrial:
             engine.close()
         self.store.close()
 
-    def standing(self, line: Line = A, *, priority: int = 0, in_seconds: float | None = None) -> str:
+    def standing(self, line: QueueKey = A, *, priority: int = 0, in_seconds: float | None = None) -> str:
         """A new session in line."""
         now_us = self._clock.now_us()
-        place = Place(queue=line.queue, wants=line.wants, priority=priority, since_us=now_us)
+        place = QueuePosition(queue=line.queue, wants=line.wants, priority=priority, since_us=now_us)
         identity = Identity(id=self._entropy.session_id(), created_us=now_us, place=place)
         wake_us = now_us + round(in_seconds * 1e6) if in_seconds is not None else None
         self.store.create(identity, Head(session=identity.id, place=place, wake_us=wake_us))
@@ -91,7 +91,9 @@ class EngineTrial:
     def is_at_work(self, session: str) -> bool:
         return self.head(session).status == "working"
 
-    def offered(self, engine: WorkEngine, *lines: Line, limit: int = 10, seconds: float = SOON_SECONDS) -> list[Ticket]:
+    def offered(
+        self, engine: WorkEngine, *lines: QueueKey, limit: int = 10, seconds: float = SOON_SECONDS
+    ) -> list[Ticket]:
         """What it offers, once it offers something; nothing where it never does."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -101,7 +103,7 @@ class EngineTrial:
             engine.wait(0.05)
         return []
 
-    def never(self, engine: WorkEngine, session: str, *lines: Line, seconds: float = 0.2) -> None:
+    def never(self, engine: WorkEngine, session: str, *lines: QueueKey, seconds: float = 0.2) -> None:
         """This session is not offered for a while."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
@@ -130,9 +132,9 @@ def who_stands_in_line_is_offered(trial: EngineTrial) -> None:
 def only_lines_that_were_asked_for_are_offered(trial: EngineTrial) -> None:
     """A worker is offered what fits it, and nothing else; the line is named."""
     engine = trial.engine()
-    wanted = Line("a", ("eu", "gpu"))
-    long = Line("q" * 90, ("x" * 90,))
-    other, fits, far = trial.standing(Line("b")), trial.standing(wanted), trial.standing(long)
+    wanted = QueueKey("a", ("eu", "gpu"))
+    long = QueueKey("q" * 90, ("x" * 90,))
+    other, fits, far = trial.standing(QueueKey("b")), trial.standing(wanted), trial.standing(long)
     found = trial.offered(engine, wanted)
     equal([(one.session, one.line) for one in found], [(fits, wanted)], "the one that fits")
     trial.never(engine, other, wanted)

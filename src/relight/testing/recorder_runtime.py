@@ -20,7 +20,7 @@ import msgspec
 
 from relight.errors import AgentFailed, Refused, RelightError
 from relight.ports.runtime import SESSION_VARIABLE, Exit, Probe
-from relight.processes import LocalProcesses, program_of
+from relight.system.processes import LocalProcesses, program_of
 
 _FIRST_PID: Final = 1 << 23
 """above every pid of a real machine, so that a slip hits nobody"""

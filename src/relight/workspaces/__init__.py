@@ -1,1 +1,1 @@
-"""Siblings that keep the workspace port: `tree` captures a directory by content."""
+"""Directories captured by content: walk, compare, hash what changed, store it once, bring it back."""

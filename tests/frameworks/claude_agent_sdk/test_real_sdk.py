@@ -16,11 +16,11 @@ import pytest
 
 import relight
 from relight.frameworks.claude_agent_sdk import RelightSessionStore
-from relight.testing.fake_model import FakeModel, pairs, texts, unpaired
 from tests.agents.real import Claude
 from tests.cli.shell import SOURCE
 from tests.figures import Figure
 from tests.guarantees.processes import wait_until
+from tests.support.fake_model import FakeModel, pairs, texts, unpaired
 
 pytestmark = pytest.mark.agents
 

@@ -21,10 +21,10 @@ from claude_agent_sdk.testing import run_session_store_conformance
 from claude_agent_sdk.types import SessionKey, SessionListSubkeysKey
 
 import relight
-from relight.engine import joining
 from relight.errors import Corrupt, HasForks, InvalidMessage, NotFound, UsageError
 from relight.frameworks.claude_agent_sdk import RelightSessionStore
-from relight.model.policy import Retention
+from relight.sessions import shared
+from relight.values.policy import Retention
 from tests.frameworks.conftest import Open
 
 SESSION = "0b7f6f3e-1c52-4a07-9a3e-3f1f3b9b7a11"
@@ -183,7 +183,7 @@ def test_the_rest_of_a_removed_transcript_does_not_come_back(place: Open) -> Non
 def test_removals_are_remembered_for_a_while_in_little_room_and_without_a_name(
     place: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(joining, "_MOST_REMEMBERED", 3)
+    monkeypatch.setattr(shared, "_MAX_REMEMBERED", 3)
     rl = place()
     for number in range(5):
         key: SessionKey = {**KEY, "session_id": f"canary-{number}"}
@@ -194,7 +194,7 @@ def test_removals_are_remembered_for_a_while_in_little_room_and_without_a_name(
     late = turn("and then", parent="somewhere")
     with pytest.raises(NotFound):
         append(RelightSessionStore(rl), late, key)
-    monkeypatch.setattr(joining, "_REMEMBERED_US", 0)
+    monkeypatch.setattr(shared, "_REMEMBERED_US", 0)
     append(RelightSessionStore(rl), late, key)
     assert load(RelightSessionStore(rl), key) == late
 

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import UsageError
 from relight.frameworks.cursor import RelightAgentStore
+from relight.library.facade import Relight
 from tests.frameworks.cursor.test_store import a_run, agent
 
 ALIKE = ("x" * 80 + "51623", "x" * 80 + "73454")

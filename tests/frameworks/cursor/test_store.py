@@ -20,9 +20,9 @@ from cursor_sdk import Client, LocalAgentOptions, LocalAgentStoreConfig
 from cursor_sdk._local_store import dispatch_store_op, is_local_agent_store_handler
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import InvalidMessage, NotFound, UsageError
 from relight.frameworks.cursor import RelightAgentStore
+from relight.library.facade import Relight
 from tests.frameworks.conftest import Open
 from tests.guarantees.conftest import memory_path, nursery
 from tests.guarantees.processes import Nursery, lines_of

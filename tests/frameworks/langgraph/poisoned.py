@@ -20,7 +20,7 @@ from relight.frameworks.langgraph import RelightSaver, naming
 from relight.frameworks.langgraph.foreign import Foreign, Refusal
 from relight.frameworks.langgraph.records import Put, pack
 from relight.journal.codec import encoded
-from relight.model.status import StatusChange
+from relight.values.status import StatusChange
 
 CANARY = "relight-canary"
 FORBIDDEN = (

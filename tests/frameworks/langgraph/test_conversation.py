@@ -13,8 +13,8 @@ from langgraph.graph.message import add_messages
 
 import relight
 from relight.frameworks.langgraph import RelightSaver
+from relight.journal.formats.langgraph import conversation, spoken
 from relight.journal.formats.registry import detect
-from relight.journal.threads import conversation, spoken
 from tests.frameworks.conftest import Open
 from tests.frameworks.langgraph.graphs import config, put
 

@@ -10,12 +10,12 @@ import msgspec
 import pytest
 
 import relight
-from relight.engine import ledger
-from relight.engine.library import Relight
 from relight.errors import Corrupt
 from relight.frameworks.langgraph import RelightSaver, naming
 from relight.frameworks.langgraph.records import ListPart, MapPart, Put, pack
-from relight.model.status import StatusChange
+from relight.library.facade import Relight
+from relight.sessions import record_log
+from relight.values.status import StatusChange
 from tests.frameworks.langgraph.graphs import checkpoint, config, conversation, put
 
 
@@ -48,8 +48,8 @@ def append(rl: Relight, data: bytes) -> int:
     """As one would who can write to the store: whole and sealed, but no record of the saver's."""
     found = naming.locate(rl._context, "t")
     assert found is not None
-    opened = ledger.opened(rl._context, found)
-    for _ in ledger.claimed(opened, 5.0):
+    opened = record_log.opened(rl._context, found)
+    for _ in record_log.claimed(opened, 5.0):
         pass
     return opened.append(data, "state", status=StatusChange(status="completed"), release=True).seq
 

@@ -12,8 +12,8 @@ import pytest
 import relight
 from relight.errors import HasForks, NotResumable, ThreadGone, UsageError
 from relight.frameworks.langgraph import RelightSaver
-from relight.model.policy import Retention
 from relight.ports import faults
+from relight.values.policy import Retention
 from tests.figures import Figure
 from tests.frameworks.conftest import Open
 from tests.frameworks.langgraph.graphs import asking, checkpoint, config, conversation, counting, put

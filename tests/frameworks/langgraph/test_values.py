@@ -262,7 +262,7 @@ def test_types_that_the_program_hands_over_or_has_imported_need_no_registering(p
         "never.imported.Type",
         "fractions.Fraction",
         "string.Template",
-        "relight.model.session.Head",
+        "relight.values.session.Head",
         "no_module",
         "",
         ".",

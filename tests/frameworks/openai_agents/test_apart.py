@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import NotFound
 from relight.frameworks.openai_agents import RelightSession
+from relight.library.facade import Relight
 
 
 @pytest.fixture

@@ -19,11 +19,11 @@ from agents.memory import SessionSettings
 from agents.memory.session import Session
 
 import relight
-from relight.engine.library import Relight
 from relight.errors import InDoubt, InvalidMessage, NotFound, NotResumable, UsageError
 from relight.frameworks.openai_agents import RelightSession
-from relight.model.policy import Retention
+from relight.library.facade import Relight
 from relight.ports import faults
+from relight.values.policy import Retention
 from tests.cli.shell import SOURCE
 from tests.figures import Figure
 from tests.frameworks.conftest import Open

@@ -6,15 +6,14 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.claude_code import hooks, launching, models, places, tree
-from relight.agents.claude_code import lines as making
+from relight.agents.claude_code import command_line, directories, hooks, models, tree
+from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code.growing import Growing
 from relight.agents.claude_code.helpers import Helpers
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, random_id
-from relight.model.call import Effect
 from relight.ports.agent import (
     Ask,
     Begun,
@@ -29,6 +28,7 @@ from relight.ports.agent import (
     Surroundings,
     Transcript,
 )
+from relight.values.call import Effect
 
 _PURE: Final = names(
     "Read Grep Glob LS NotebookRead WebFetch WebSearch TodoRead TodoWrite TaskGet TaskList TaskOutput BashOutput"
@@ -56,18 +56,18 @@ class ClaudeCode:
         return ()
 
     def recognises(self, command: Sequence[str]) -> bool:
-        return launching.understand(command) is not None
+        return command_line.understand(command) is not None
 
     def task_of(self, command: Sequence[str]) -> str | None:
-        found = launching.understand(command)
+        found = command_line.understand(command)
         return found.prompt if found is not None else None
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
-        named = launching.named_id(command)
+        named = command_line.named_id(command)
         return named if is_id(named) else None
 
     def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
-        found = launching.understand(command)
+        found = command_line.understand(command)
         return models.model_of(found.line if found is not None else None, surroundings)
 
     def own_cost(self, line: Line) -> OwnCost | None:
@@ -80,7 +80,7 @@ class ClaudeCode:
         return random_id()
 
     def launch(self, ask: Ask) -> Launch:
-        return launching.launch(ask)
+        return command_line.launch(ask)
 
     def effect_of(self, tool: str, arguments: Any) -> Effect:
         if tool in _PURE:
@@ -88,17 +88,17 @@ class ClaudeCode:
         return "idempotent" if tool in _IDEMPOTENT else "once"
 
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
-        return places.locate(native_id, surroundings)
+        return directories.locate(native_id, surroundings)
 
     def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
-        found = [name for at, name in places.begun(surroundings) if at >= since_us]
+        found = [name for at, name in directories.begun(surroundings) if at >= since_us]
         return found[0] if len(found) == 1 else None
 
     def sessions(self, surroundings: Surroundings) -> list[str]:
-        return [name for _, name in places.begun(surroundings)]
+        return [name for _, name in directories.begun(surroundings)]
 
     def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
-        return places.everywhere(surroundings, most=most)
+        return directories.everywhere(surroundings, most=most)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("session_id")
@@ -147,7 +147,7 @@ class ClaudeCode:
         return making.answered(results, lines, at_us=at_us)
 
     def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
-        path = places.transcript(native_id, surroundings)
+        path = directories.transcript(native_id, surroundings)
         jsonl.create(path, making.moved(lines, native_id, str(Path(surroundings.directory).resolve())))
         return path
 

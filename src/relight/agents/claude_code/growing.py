@@ -11,8 +11,8 @@ from collections.abc import Sequence
 import msgspec
 
 from relight.agents.claude_code import tree
-from relight.model.usage import Usage
 from relight.ports.agent import Entry, Line
+from relight.values.usage import Usage
 
 
 class Growing:

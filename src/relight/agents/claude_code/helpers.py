@@ -11,10 +11,10 @@ from typing import Final
 
 from relight.agents.claude_code import tree
 from relight.agents.native import jsonl
-from relight.model.usage import Usage
 from relight.ports.agent import Entry
+from relight.values.usage import Usage
 
-_MOST: Final = 1000
+_MAX: Final = 1000
 """transcripts that are looked at"""
 
 
@@ -40,7 +40,7 @@ class Helpers:
 
     def _transcripts(self) -> list[Path]:
         try:
-            paths = sorted(self._place.glob("agent-*.jsonl"))[:_MOST]
+            paths = sorted(self._place.glob("agent-*.jsonl"))[:_MAX]
         except OSError:
             return []
         return [path for path in paths if path.is_file() and not path.is_symlink()]

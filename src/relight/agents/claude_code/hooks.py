@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.claude_code import places
+from relight.agents.claude_code import directories
 from relight.agents.native.names import is_id
 from relight.ports.agent import Decision, Heard, Surroundings
 
@@ -56,7 +56,7 @@ def decides(heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] 
 
 def _transcript(native: str | None, surroundings: Surroundings) -> Path | None:
     """By the id, in the agent's own home; a path that a hook names is not believed."""
-    return places.locate(native, surroundings) if native is not None else None
+    return directories.locate(native, surroundings) if native is not None else None
 
 
 def _text(told: Mapping[str, Any], field: str) -> str:

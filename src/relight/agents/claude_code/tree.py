@@ -15,8 +15,8 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from relight.journal.formats.anthropic import ANTHROPIC
-from relight.model.usage import Usage, usage_seen
 from relight.ports.agent import Entry, Line, NativeCall, OwnCost
+from relight.values.usage import Usage, usage_seen
 
 SPOKEN: Final = frozenset({"user", "assistant"})
 PASSING: Final = frozenset({"progress"})

@@ -7,13 +7,12 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from relight.agents.codex import gate, launching, models, places, rollout
-from relight.agents.codex import lines as making
+from relight.agents.codex import command_line, directories, gate, models, rollout
+from relight.agents.codex import rollout_lines as making
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
 from relight.agents.native.names import is_id, timed_id
-from relight.model.call import Effect
 from relight.ports.agent import (
     Ask,
     Begun,
@@ -28,6 +27,7 @@ from relight.ports.agent import (
     Surroundings,
     Transcript,
 )
+from relight.values.call import Effect
 
 _PURE: Final = names(
     "view_image update_plan read_file list_dir grep_files web_search tool_search list_mcp_resources"
@@ -47,22 +47,22 @@ class Codex:
     secrets = ("OPENAI_API_KEY", "CODEX_API_KEY", "CODEX_ACCESS_TOKEN")
 
     def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
-        named = places.key_of(surroundings)
+        named = directories.key_of(surroundings)
         return (named,) if named is not None else ()
 
     def recognises(self, command: Sequence[str]) -> bool:
-        return launching.understand(command) is not None
+        return command_line.understand(command) is not None
 
     def task_of(self, command: Sequence[str]) -> str | None:
-        found = launching.understand(command)
+        found = command_line.understand(command)
         return found.prompt if found is not None else None
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
-        found = launching.understand(command)
+        found = command_line.understand(command)
         return found.named if found is not None and found.verb == "resume" and is_id(found.named) else None
 
     def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
-        found = launching.understand(command)
+        found = command_line.understand(command)
         return models.model_of(found.line if found is not None else None, surroundings)
 
     def own_cost(self, line: Line) -> OwnCost | None:
@@ -76,7 +76,7 @@ class Codex:
         return timed_id()
 
     def launch(self, ask: Ask) -> Launch:
-        return launching.launch(ask)
+        return command_line.launch(ask)
 
     def effect_of(self, tool: str, arguments: Any) -> Effect:
         if tool in _PURE:
@@ -84,17 +84,17 @@ class Codex:
         return "idempotent" if tool in _IDEMPOTENT else "once"
 
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
-        return places.locate(native_id, places.sessions_of(surroundings))
+        return directories.locate(native_id, directories.sessions_of(surroundings))
 
     def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
-        found = places.begun(surroundings, since_us=since_us)
+        found = directories.begun(surroundings, since_us=since_us)
         return found[0][1] if len(found) == 1 else None
 
     def sessions(self, surroundings: Surroundings) -> list[str]:
-        return [name for _, name in places.begun(surroundings)]
+        return [name for _, name in directories.begun(surroundings)]
 
     def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
-        return places.everywhere(surroundings, most=most)
+        return directories.everywhere(surroundings, most=most)
 
     def id_in_output(self, line: Line) -> str | None:
         named = line.get("thread_id") if line.get("type") == "thread.started" else None
@@ -104,17 +104,17 @@ class Codex:
         return self.follow(path).read()
 
     def follow(self, path: Path) -> FileFollower:
-        home = places.home_above(path)
+        home = directories.home_above(path)
 
         def parent(native_id: str) -> Sequence[Line] | None:
-            above = places.locate(native_id, home)
+            above = directories.locate(native_id, home)
             return jsonl.read(above).lines if above is not None else None
 
         growing = rollout.Growing(parent)
 
         def assembled(own: Sequence[Line], offset: int, tail: bytes) -> Transcript:
             entries = growing.entries(own)
-            version, named = growing.meta.get("cli_version"), places.id_of(path) or growing.meta.get("id")
+            version, named = growing.meta.get("cli_version"), directories.id_of(path) or growing.meta.get("id")
             return Transcript(
                 native_id=named if isinstance(named, str) and is_id(named) else "",
                 path=path,
@@ -157,9 +157,9 @@ class Codex:
 
     def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
         at_us = time.time_ns() // 1000
-        path = places.new_rollout(native_id, surroundings, at_us=at_us)
+        path = directories.new_rollout(native_id, surroundings, at_us=at_us)
         directory = str(Path(surroundings.directory).resolve())
-        providers = places.providers_of(surroundings)
+        providers = directories.providers_of(surroundings)
         jsonl.create(path, making.moved(lines, native_id, directory, providers=providers, at_us=at_us))
         return path
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import tomllib
 from typing import Any
 
-from relight.agents.codex import places
+from relight.agents.codex import directories
 from relight.agents.native.argv import CommandLine
 from relight.ports.agent import Surroundings
 
@@ -13,11 +13,11 @@ from relight.ports.agent import Surroundings
 def model_of(line: CommandLine | None, surroundings: Surroundings) -> str | None:
     """By its own name; None where only Codex knows, as for the default of a local provider."""
     if line is None:
-        return places.model_of(surroundings)
+        return directories.model_of(surroundings)
     named = line.value("--model") or _overridden(line)
     if named or line.has("--oss"):
         return named
-    of_user = None if line.has("--ignore-user-config") else places.model_of(surroundings, line.value("--profile"))
+    of_user = None if line.has("--ignore-user-config") else directories.model_of(surroundings, line.value("--profile"))
     return of_user
 
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
-from relight.model.usage import Usage
 from relight.ports.agent import Entry, Line, NativeCall
+from relight.values.usage import Usage
 
 META: Final = "session_meta"
 ITEM: Final = "response_item"
@@ -27,14 +27,14 @@ _WORLD: Final = "world_state"
 _EVENT: Final = "event_msg"
 _EVENTS: Final = frozenset({"token_count", "task_complete", "turn_complete", "turn_aborted"})
 _ENDS: Final = frozenset({"task_complete", "turn_complete"})
-_MOST_FORKS: Final = 64
+_MAX_FORKS: Final = 64
 
 
 def whole(lines: Sequence[Line], parent: Callable[[str], Sequence[Line] | None]) -> list[Line]:
     """The lines with those of the threads it was forked from, which `parent` finds by id; its own meta line first."""
     found = list(lines)
     base, seen = history_base(found), set[str]()
-    while base is not None and base[0] not in seen and len(seen) < _MOST_FORKS:
+    while base is not None and base[0] not in seen and len(seen) < _MAX_FORKS:
         seen.add(base[0])
         before = list(parent(base[0]) or ())
         kept = [line for line in before if line.get("type") != META and _ordinal(line) < base[1]]

@@ -12,8 +12,8 @@ from typing import Any
 from relight.agents.codex.rollout import ITEM, payload_of
 from relight.agents.native.names import derived_id, micros
 from relight.journal.formats.codex import CODEX
-from relight.model.view import Text
 from relight.ports.agent import Line
+from relight.values.view import Text
 
 
 def shown(line: Line, native_id: str) -> Iterator[Line]:

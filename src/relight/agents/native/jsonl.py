@@ -19,8 +19,8 @@ from typing import Any, Final
 
 import msgspec
 
-from relight import owned
 from relight.errors import Conflict, Refused
+from relight.system import private_directories
 
 _DECODER: Final = msgspec.json.Decoder()
 _ENCODER: Final = msgspec.json.Encoder()
@@ -78,7 +78,7 @@ def encode(lines: Iterable[dict[str, Any]]) -> bytes:
 def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
     """Make a file of these lines. Refused where there is one of this name."""
     data = encode(lines)
-    owned.make(path.parent)
+    private_directories.make(path.parent)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, _PRIVATE_FILE)
@@ -126,7 +126,7 @@ def keep(path: Path, copy: Path, clean: Callable[[str], str]) -> None:
     """A copy of the whole file under another name, durable, once; cleaned line by line."""
     if copy.exists():
         return
-    owned.make(copy.parent)
+    private_directories.make(copy.parent)
     partial = copy.with_name(f".{copy.name}.{secrets.token_hex(4)}")
     with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, _PRIVATE_FILE), "wb") as file:
         with path.open("rb") as lines:

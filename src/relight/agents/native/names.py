@@ -22,8 +22,8 @@ from relight.errors import UsageError
 from relight.ports.runtime import CONFINED_VARIABLE
 
 _UUID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
-_MOST_DIRECTORIES: Final = 500
-_MOST_FILES: Final = 5000
+_MAX_DIRECTORIES: Final = 500
+_MAX_FILES: Final = 5000
 _OURS: Final = uuid.UUID("7f1b4f0e-6f2a-5f5e-9a64-2c3d5b7b9f11")
 
 
@@ -112,14 +112,14 @@ def recent(home: Path, *, depth: int) -> list[tuple[int, Path]]:
         below = [
             Path(entry.path) for place in level for entry in _entries(place) if entry.is_dir(follow_symlinks=False)
         ]
-        level = sorted(below, reverse=True)[:_MOST_DIRECTORIES]
+        level = sorted(below, reverse=True)[:_MAX_DIRECTORIES]
     found: list[tuple[int, Path]] = []
     for place in level:
         for entry in _entries(place):
             if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
                     found.append((entry.stat().st_mtime_ns // 1000, Path(entry.path)))
-        if len(found) >= _MOST_FILES:
+        if len(found) >= _MAX_FILES:
             break
     return sorted(found, reverse=True)
 
@@ -127,6 +127,6 @@ def recent(home: Path, *, depth: int) -> list[tuple[int, Path]]:
 def _entries(directory: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
-            return list(islice(entries, _MOST_FILES))
+            return list(islice(entries, _MAX_FILES))
     except OSError:
         return []

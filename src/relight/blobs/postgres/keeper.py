@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from relight.errors import Corrupt
-from relight.ports.blobs import PAGE_MOST, Blob, checked_key, checked_prefix
+from relight.ports.blobs import MAX_PAGE, Blob, checked_key, checked_prefix
 
 PIECE_BYTES: Final = 512 * 1024
-PIECES_MOST: Final = 1_000_000
-DELETE_MOST: Final = 1000
+MAX_PIECES: Final = 1_000_000
+MAX_DELETE: Final = 1000
 _NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
@@ -69,7 +69,7 @@ class PostgresBlobs:
 
     def get(self, key: str) -> bytes | None:
         with self._database.reading() as cursor:
-            rows = cursor.execute(SQL["read_pieces"], (checked_key(key), 0, PIECES_MOST)).fetchall()
+            rows = cursor.execute(SQL["read_pieces"], (checked_key(key), 0, MAX_PIECES)).fetchall()
         if not rows:
             return None
         data = b"".join(piece for _, _, piece in rows)
@@ -92,7 +92,7 @@ class PostgresBlobs:
             row = cursor.execute(SQL["read_first"], (checked_key(key),)).fetchone()
         return None if row is None else _blob(row)
 
-    def list(self, prefix: str = "", *, after: str = "", limit: int = PAGE_MOST) -> list[Blob]:
+    def list(self, prefix: str = "", *, after: str = "", limit: int = MAX_PAGE) -> list[Blob]:
         checked_prefix(prefix)
         end = prefix[:-1] + "0" if prefix else ""  # the character after the slash
         with self._database.reading() as cursor:
@@ -101,9 +101,9 @@ class PostgresBlobs:
 
     def delete(self, keys: Iterable[str]) -> None:
         going = [checked_key(key) for key in keys]
-        for at in range(0, len(going), DELETE_MOST):
+        for at in range(0, len(going), MAX_DELETE):
             with self._database.transaction() as cursor:
-                cursor.execute(SQL["delete_blobs"], (going[at : at + DELETE_MOST],))
+                cursor.execute(SQL["delete_blobs"], (going[at : at + MAX_DELETE],))
 
 
 def _blob(row: Any) -> Blob:

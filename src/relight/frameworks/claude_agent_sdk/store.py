@@ -2,7 +2,7 @@
 
 A transcript is a relight session: `relight list` shows it, `verify` checks it, `export` and `sweep` treat it like any
 other. An append is one durable step before it returns. Lines with a `uuid` are taken once, however often and by
-whomever they are given; concurrent processes are put in a row by their commits (`engine/joining.py`). Nothing that is
+whomever they are given; concurrent processes are put in a row by their commits (`sessions/shared.py`). Nothing that is
 stored is imported or run: lines are JSON.
 """
 
@@ -31,24 +31,24 @@ from claude_agent_sdk.types import (
     SessionSummaryEntry,
 )
 
-from relight.engine.joining import Joint, Write
-from relight.engine.library import Relight
 from relight.errors import NotFound, UsageError
 from relight.frameworks.claude_agent_sdk import transcripts
 from relight.frameworks.claude_agent_sdk.transcripts import SUMMARY, Entry, Known
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
-from relight.model.info import SessionInfo
+from relight.library.facade import Relight
+from relight.sessions.shared import SharedSession, Write
+from relight.values.info import SessionInfo
 
 AGENT: Final = "claude-agent-sdk"
 PROVIDER: Final = "anthropic"
 PROJECT_LABEL: Final = "project"
-MOST_OPEN: Final = 256
+MAX_OPEN: Final = 256
 """transcripts kept in memory between two appends"""
 HOOK_SECONDS: Final = 10.0
 """how long a tool waits until its call is durable, before it is refused"""
 _LOOK_SECONDS: Final = 0.002
-_MOST_CALLS: Final = 10_000
+_MAX_CALLS: Final = 10_000
 _NOT_DURABLE: Final = (
     "relight: this call could not be made durable, so it was not started; nothing ran. "
     'Is session_store_flush="eager" set, and does the store answer?'
@@ -78,7 +78,7 @@ class RelightSessionStore(SessionStore):
         self._snapshot = snapshot
         self._labels = dict(labels or {})
         self._lease_seconds = lease_seconds
-        self._open: OrderedDict[str, tuple[Joint, Known]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[SharedSession, Known]] = OrderedDict()
         self._lock = Lock()
         self._durable: OrderedDict[str, None] = OrderedDict()
         """calls whose line is in the store, the latest ones"""
@@ -120,7 +120,7 @@ class RelightSessionStore(SessionStore):
         with self._lock:
             for call in transcripts.calls_of(lines):
                 self._durable[call] = None
-            while len(self._durable) > _MOST_CALLS:
+            while len(self._durable) > _MAX_CALLS:
                 self._durable.popitem(last=False)
 
     # -- the protocol -----------------------------------------------------------------------------------------
@@ -201,7 +201,7 @@ class RelightSessionStore(SessionStore):
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
-    def _joint(self, key: SessionKey) -> tuple[Joint, Known]:
+    def _joint(self, key: SessionKey) -> tuple[SharedSession, Known]:
         project, session = _checked(key, "project_key"), _checked(key, "session_id")
         name = name_of(project, session)
         with self._lock:
@@ -225,9 +225,9 @@ class RelightSessionStore(SessionStore):
 
     def _make_room(self) -> None:
         """Those that rest are opened again when they are asked for."""
-        if len(self._open) < MOST_OPEN:
+        if len(self._open) < MAX_OPEN:
             return
-        for name in [name for name, (joint, _) in self._open.items() if joint.is_resting][: MOST_OPEN // 4]:
+        for name in [name for name, (joint, _) in self._open.items() if joint.is_resting][: MAX_OPEN // 4]:
             self._open.pop(name)[0].forget()
 
     def _sessions(self, project_key: str) -> list[SessionInfo]:

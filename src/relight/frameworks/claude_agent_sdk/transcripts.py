@@ -12,12 +12,12 @@ from collections import ChainMap
 from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequence, Set
 from typing import Any, Final
 
-from relight.engine.joining import Write
 from relight.journal.fold import Fold
 from relight.journal.formats.claude_code import CLAUDE_CODE
-from relight.model.status import StatusChange
-from relight.model.step import Changes
-from relight.model.usage import Usage, usage_seen
+from relight.sessions.shared import Write
+from relight.values.status import StatusChange
+from relight.values.step import Changes
+from relight.values.usage import Usage, usage_seen
 
 SUMMARY: Final = "summary"
 _SUB: Final = "subagent:"

@@ -13,11 +13,11 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from relight.engine.joining import Write
 from relight.errors import NotFound, UsageError
 from relight.journal.fold import Fold
-from relight.model.status import StatusChange
-from relight.model.step import Changes
+from relight.sessions.shared import Write
+from relight.values.status import StatusChange
+from relight.values.step import Changes
 
 PAGE: Final = 50
 EVENTS_PAGE: Final = 100

@@ -2,7 +2,7 @@
 
 Every operation is one durable step before it is answered. Run events are numbered inside the commit that adds them,
 so that any number of threads and processes can append to one run without a gap and without a duplicate
-(`engine/joining.py`); an event with an idempotency key is taken once. Nothing that is stored is imported or run.
+(`sessions/shared.py`); an event with an idempotency key is taken once. Nothing that is stored is imported or run.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from hashlib import sha256
 from threading import Lock
 from typing import Any, Final, Literal
 
-from relight.engine.joining import Joint, Write
-from relight.engine.library import Relight
 from relight.errors import NotFound, UsageError
 from relight.frameworks.cursor import rows
 from relight.frameworks.cursor.rows import AGENT_ROW, Keys, Row
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
+from relight.library.facade import Relight
+from relight.sessions.shared import SharedSession, Write
 
 AGENT: Final = "cursor"
 KIND_LABEL: Final = "cursor"
-MOST_OPEN: Final = 512
+MAX_OPEN: Final = 512
 """sessions kept in memory between two operations"""
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
 
@@ -67,13 +67,13 @@ class Sessions:
         self._rl = rl
         self._labels = labels
         self._lease_seconds = lease_seconds
-        self._open: OrderedDict[str, tuple[Joint, Keys]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[SharedSession, Keys]] = OrderedDict()
         self._lock = Lock()
 
-    def of(self, kind: Kind, key: str) -> Joint:
+    def of(self, kind: Kind, key: str) -> SharedSession:
         return self.with_keys(kind, key)[0]
 
-    def with_keys(self, kind: Kind, key: str) -> tuple[Joint, Keys]:
+    def with_keys(self, kind: Kind, key: str) -> tuple[SharedSession, Keys]:
         name = name_of(kind, key)
         with self._lock:
             if name not in self._open:
@@ -84,7 +84,7 @@ class Sessions:
             self._open.move_to_end(name)
             return self._open[name]
 
-    def all(self, kind: Kind) -> list[Joint]:
+    def all(self, kind: Kind) -> list[SharedSession]:
         found = self._rl.sessions(agent=AGENT, labels={KIND_LABEL: kind})
         return [self.of(kind, one.key) for one in found if one.key is not None and one.name == name_of(kind, one.key)]
 
@@ -95,9 +95,9 @@ class Sessions:
             joint.close()
 
     def _make_room(self) -> None:
-        if len(self._open) < MOST_OPEN:
+        if len(self._open) < MAX_OPEN:
             return
-        for name in [name for name, (joint, _) in self._open.items() if joint.is_resting][: MOST_OPEN // 4]:
+        for name in [name for name, (joint, _) in self._open.items() if joint.is_resting][: MAX_OPEN // 4]:
             self._open.pop(name)[0].forget()
 
 
@@ -141,7 +141,7 @@ class Agents:
         found = [row for joint in self._sessions.all("agent") if (row := joint.look(_agent_row)) is not None]
         return rows.page_of_agents(found, _filter(payload))
 
-    def _matching(self, ids: set[str] | None) -> Sequence[Joint]:
+    def _matching(self, ids: set[str] | None) -> Sequence[SharedSession]:
         return self._sessions.all("agent") if ids is None else [self._sessions.of("agent", one) for one in sorted(ids)]
 
 
@@ -191,7 +191,7 @@ class Runs:
         given = _filter(payload)
         return rows.page_of_runs([row for _, row in self._matching(given)], given)
 
-    def _matching(self, given: Payload) -> Sequence[tuple[Joint, Row]]:
+    def _matching(self, given: Payload) -> Sequence[tuple[SharedSession, Row]]:
         agents, runs = rows.wanted(given, "agentIds"), rows.wanted(given, "runIds")
         sessions = self._sessions
         joints = sessions.all("agent") if agents is None else [sessions.of("agent", one) for one in sorted(agents)]
@@ -287,7 +287,7 @@ class Checkpoints:
         found = [blob for joint in self._matching(given) for blob in joint.look(_blobs) or ()]
         return rows.page_of_blobs([one for one in found if blobs is None or one in blobs], given)
 
-    def _matching(self, given: Payload) -> Sequence[Joint]:
+    def _matching(self, given: Payload) -> Sequence[SharedSession]:
         agents, sessions = rows.wanted(given, "agentIds"), self._sessions
         if agents is None:
             return sessions.all("checkpoints")
@@ -314,7 +314,7 @@ def _blobs(fold: Fold, _: object) -> list[str]:
     return rows.blobs_of(fold.state)
 
 
-def _drop_if_empty(joint: Joint) -> None:
+def _drop_if_empty(joint: SharedSession) -> None:
     """Of an agent without a row and without a run nothing is left to keep."""
     joint.drop(only_if=lambda fold: AGENT_ROW not in fold.state and not rows.runs_of(fold.state))
 

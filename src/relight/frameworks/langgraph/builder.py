@@ -12,8 +12,8 @@ import msgspec
 from relight.frameworks.langgraph import lists, maps
 from relight.frameworks.langgraph.index import PAGE_RECORDS, Encoded, Index, Stored, Write
 from relight.frameworks.langgraph.records import ListPart, MapPart, Named, Put, Writes, pack, page_of
-from relight.model.session import GENESIS
-from relight.model.step import StepKind
+from relight.values.session import GENESIS
+from relight.values.step import StepKind
 
 _FIRST: int = 2
 """the record behind the step that begins the session"""

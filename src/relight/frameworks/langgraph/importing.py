@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from relight.engine.context import Context
 from relight.errors import RelightError
 from relight.frameworks.langgraph import naming
 from relight.frameworks.langgraph.builder import Builder
@@ -23,10 +22,11 @@ from relight.frameworks.langgraph.records import plain
 from relight.frameworks.langgraph.sources import ForeignCheckpoint, ForeignWrite, Source, opened
 from relight.frameworks.langgraph.thread import Thread
 from relight.journal.codec import encoded
-from relight.model.status import StatusChange
+from relight.sessions.context import Context
+from relight.values.status import StatusChange
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 Outcome = Literal["copied", "here", "refused"]
 _LEASE_SECONDS = 5.0

@@ -13,11 +13,11 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from relight.engine.ledger import Entry
 from relight.frameworks.langgraph.records import ListPart, MapPart, Named, Page, Put, Writes, page_of, unpack
 from relight.journal.codec import Undecodable
-from relight.journal.threads import put_together
-from relight.model.session import GENESIS
+from relight.journal.formats.langgraph import put_together
+from relight.sessions.record_log import Entry
+from relight.values.session import GENESIS
 
 PAGE_RECORDS: Final = 256
 """records from which on the next checkpoint carries a page"""

@@ -18,13 +18,13 @@ from typing import Any, Final
 import msgspec
 
 from relight.frameworks.langgraph.records import ListPart
-from relight.journal.threads import NEW
+from relight.journal.formats.langgraph import NEW
 
 _LOOKED_AT: Final = 8
 """elements at the end, and as many others in turn, that are looked at for changes in place"""
 SLACK: Final = 64
 """a chain of parts begins anew when it has so many elements more than twice what it stands for"""
-_MOST_PIECES: Final = 32
+_MAX_PIECES: Final = 32
 _FEW: Final = 12
 """parts of an element that are themselves looked into"""
 _MUTABLE: Final = (list, dict, set)
@@ -99,7 +99,7 @@ def part_of(
     if len(fresh) == size or weight > 2 * size + SLACK:
         return whole(value, pack, old=fresh[0] if fresh else size)
     pieces = _pieces(places)
-    if len(pieces) > _MOST_PIECES:
+    if len(pieces) > _MAX_PIECES:
         fresh, pieces = list(range(keep, size)), []
     add = [msgspec.Raw(packed.get(at) or pack(value[at], at)) for at in fresh]
     return ListPart(size=size, base=base, keep=keep, then=pieces, add=add, weight=before.weight + len(add))

@@ -12,16 +12,16 @@ import re
 from hashlib import sha256
 from typing import Any, Final
 
-from relight.engine import ledger
-from relight.engine.context import Context
-from relight.engine.ledger import Ledger
 from relight.errors import Conflict, InvalidName
-from relight.journal.threads import AGENT
-from relight.model.ref import check_name
-from relight.model.session import Identity
-from relight.model.status import StatusChange
-from relight.model.step import StepKind
+from relight.journal.formats.langgraph import AGENT
 from relight.ports.store import Record
+from relight.sessions import record_log
+from relight.sessions.context import Context
+from relight.sessions.record_log import Ledger
+from relight.values.ref import check_name
+from relight.values.session import Identity
+from relight.values.status import StatusChange
+from relight.values.step import StepKind
 
 _REPLACES: Final = "replaces"
 _SESSION: Final = re.compile(r"[0-9a-f]{32}\Z")
@@ -42,7 +42,7 @@ def locate(context: Context, thread_id: str) -> Record | None:
         found = context.store.find_named(name)
         if found is not None and found.identity.agent == AGENT and found.identity.key == thread_id:
             return found
-    held = [one for one in ledger.keyed(context, agent=AGENT, key=thread_id) if one.identity.parent is None]
+    held = [one for one in record_log.keyed(context, agent=AGENT, key=thread_id) if one.identity.parent is None]
     held.sort(key=lambda one: _REPLACES not in one.identity.metadata)
     if held:
         return held[0]
@@ -57,11 +57,11 @@ def begin(context: Context, thread_id: str, fields: dict[str, Any] | None = None
     """A new thread, or the one that somebody else just began."""
     for name in names_for(thread_id):
         try:
-            return ledger.begin(context, name, {"agent": AGENT, "key": thread_id, **(fields or {})})
+            return record_log.begin(context, name, {"agent": AGENT, "key": thread_id, **(fields or {})})
         except Conflict:
             found = locate(context, thread_id)
             if found is not None:
-                return ledger.opened(context, found)
+                return record_log.opened(context, found)
     raise Conflict(f"thread {thread_id!a}: both names it could have are taken by other sessions")
 
 
@@ -82,7 +82,7 @@ def write_new(
         agent=AGENT,
         created_us=context.clock.now_us(),
     )
-    ledger.write_whole(context, made, records, status)
+    record_log.write_whole(context, made, records, status)
     return made
 
 
@@ -100,22 +100,22 @@ def replace(context: Context, old: Identity, records: list[tuple[bytes, StepKind
         metadata={_REPLACES: old.id},
         created_us=old.created_us,
     )
-    ledger.write_whole(context, new, records, status)
+    record_log.write_whole(context, new, records, status)
     return _exchange(context, old, new)
 
 
 def _exchange(context: Context, old: Identity, new: Identity) -> Identity:
     name = old.name
-    ledger.rename(context, old, name=None, key=None)
+    record_log.rename(context, old, name=None, key=None)
     return _finish(context, old, new, name)
 
 
 def _finish(context: Context, old: Identity | None, new: Identity, name: str | None) -> Identity:
     if old is not None:
-        ledger.remove(context, [old])
+        record_log.remove(context, [old])
     if name is None:
         name = next((one for one in names_for(new.key or "") if context.store.find_named(one) is None), None)
-    return ledger.rename(context, new, name=name, metadata={})
+    return record_log.rename(context, new, name=name, metadata={})
 
 
 def settle(context: Context, found: Ledger) -> Identity:
@@ -126,7 +126,7 @@ def settle(context: Context, found: Ledger) -> Identity:
         record = context.store.find(str(former))
         return _finish(context, record.identity if record is not None else None, identity, None)
     if identity.key is not None and identity.parent is None:
-        for other in ledger.keyed(context, agent=AGENT, key=identity.key):
+        for other in record_log.keyed(context, agent=AGENT, key=identity.key):
             if other.identity.metadata.get(_REPLACES) == identity.id:
-                ledger.remove(context, [other.identity])
+                record_log.remove(context, [other.identity])
     return identity

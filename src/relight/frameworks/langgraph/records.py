@@ -96,7 +96,7 @@ class Writes(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
 
 _decoder: Final = typed_decoder(Put | Writes)
 _PAGED: Final = b"\xa4kind\xa3put\xa4page"
-_MOST_ON_A_PAGE: Final = 32_768
+_MAX_ON_A_PAGE: Final = 32_768
 """of a thread that was written without pages and is longer than this, none are begun"""
 
 Named = tuple[int, str, str, str | None, bool]
@@ -121,7 +121,7 @@ def is_paged(data: bytes) -> bool:
 
 def page_of(last: tuple[int, bytes], records: Sequence[Named]) -> Page | None:
     """A page with these records, behind the last page; None where they are too many for one."""
-    if len(records) > _MOST_ON_A_PAGE:
+    if len(records) > _MAX_ON_A_PAGE:
         return None
     places: dict[str, int] = {}
     for _, ns, _, _, _ in records:

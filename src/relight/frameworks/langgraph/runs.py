@@ -26,11 +26,11 @@ import msgspec
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
-from relight.engine.heartbeat import BEATS_A_LEASE
-from relight.engine.recorder import Recorder
-from relight.eventloop import store_threads
-from relight.model.session import Head
-from relight.model.status import Status, StatusChange, kept_text
+from relight.event_loop import store_threads
+from relight.sessions.heartbeat import BEATS_A_LEASE
+from relight.sessions.recorder import Recorder
+from relight.values.session import Head
+from relight.values.status import Status, StatusChange, kept_text
 
 _T = TypeVar("_T")
 

@@ -29,7 +29,6 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.base import SerializerProtocol
 
-from relight.engine import ledger
 from relight.errors import RelightError, ThreadBusy, ThreadGone, UnknownType, UsageError
 from relight.frameworks.langgraph import naming, runs
 from relight.frameworks.langgraph.builder import rebuilt
@@ -38,11 +37,12 @@ from relight.frameworks.langgraph.index import Index, Stored
 from relight.frameworks.langgraph.serde import DataSerializer
 from relight.frameworks.langgraph.thread import Thread, named_by
 from relight.frameworks.langgraph.values import Values
-from relight.journal.threads import AGENT
-from relight.model.status import Status, StatusChange
+from relight.journal.formats.langgraph import AGENT
+from relight.sessions import record_log
+from relight.values.status import Status, StatusChange
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 LEASE_SECONDS: Final = 5.0
 WAIT_SECONDS: Final = 30.0
@@ -201,7 +201,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
             yield self._thread(str(thread_id))
             return
         seen: set[str] = set()
-        for one in ledger.keyed(self._context, agent=AGENT):
+        for one in record_log.keyed(self._context, agent=AGENT):
             name = naming.thread_of(one.identity)
             if name not in seen:
                 seen.add(name)

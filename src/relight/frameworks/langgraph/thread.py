@@ -15,9 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, Final
 
-from relight.engine import ledger as ledgers
-from relight.engine.context import Context
-from relight.engine.ledger import Entry, Ledger
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, ThreadBusy, ThreadGone
 from relight.frameworks.langgraph import naming
 from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Link
@@ -25,9 +22,12 @@ from relight.frameworks.langgraph.lists import Live
 from relight.frameworks.langgraph.records import is_paged
 from relight.frameworks.langgraph.runs import Caller, Pulse, Run
 from relight.journal.codec import Undecodable
-from relight.journal.threads import AGENT
-from relight.model.status import StatusChange
-from relight.model.step import StepKind
+from relight.journal.formats.langgraph import AGENT
+from relight.sessions import record_log as ledgers
+from relight.sessions.context import Context
+from relight.sessions.record_log import Entry, Ledger
+from relight.values.status import StatusChange
+from relight.values.step import StepKind
 
 _EPOCH_OF_UUIDS: Final = 0x01B21DD213814000
 """1582-10-15 in 100 ns before 1970"""

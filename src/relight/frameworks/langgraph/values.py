@@ -35,7 +35,7 @@ from zoneinfo import ZoneInfo
 
 from relight.errors import InvalidMessage, UnknownType, UsageError
 from relight.journal.codec import decode_value, encoded
-from relight.model.policy import LIMITS
+from relight.values.policy import LIMITS
 
 MARK: Final = "$"
 _MARK_BYTES: Final = b"\xa1$"

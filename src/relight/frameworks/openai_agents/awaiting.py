@@ -6,11 +6,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import TypeVar
 
-from relight.engine.joining import Decide, Joint
-from relight.eventloop import stored
+from relight.event_loop import stored
 from relight.journal.fold import Fold
-from relight.model.checkpoint import Checkpoint
-from relight.model.session import Head
+from relight.sessions.shared import Decide, SharedSession
+from relight.values.checkpoint import Checkpoint
+from relight.values.session import Head
 
 _T = TypeVar("_T")
 
@@ -20,18 +20,18 @@ async def in_thread(function: Callable[[], _T]) -> _T:
     return await stored(function, always=True)
 
 
-async def look(joint: Joint, reader: Callable[[Fold, Head], _T]) -> _T | None:
+async def look(joint: SharedSession, reader: Callable[[Fold, Head], _T]) -> _T | None:
     """What the reader makes of the newest state; None where there is no such session."""
     return await in_thread(partial(joint.look, reader))
 
 
-async def write(joint: Joint, decide: Decide) -> Checkpoint | None:
+async def write(joint: SharedSession, decide: Decide) -> Checkpoint | None:
     """One durable step; its place in the row is taken before anything is awaited, so it is that of the call."""
     asked = joint.ask(decide)
     return await in_thread(asked.settle)
 
 
-async def write_if_there(joint: Joint, decide: Decide) -> None:
+async def write_if_there(joint: SharedSession, decide: Decide) -> None:
     """The same, where the session exists: it is not begun for it."""
     if await look(joint, lambda fold, head: True):
         await write(joint, decide)

@@ -14,14 +14,14 @@ from hashlib import sha256
 from itertools import takewhile
 from typing import Any, Final
 
-from relight.engine.joining import Joint, Write
-from relight.engine.library import Relight
 from relight.frameworks.openai_agents import items as decide
 from relight.frameworks.openai_agents.awaiting import in_thread, look, write
 from relight.frameworks.openai_agents.items import BRANCHES, PREVIEW, Item
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
-from relight.model.checkpoint import Checkpoint
+from relight.library.facade import Relight
+from relight.sessions.shared import SharedSession, Write
+from relight.values.checkpoint import Checkpoint
 
 MAIN: Final = "main"
 _CANDIDATES: Final = 8
@@ -32,16 +32,16 @@ class Branches:
     """The branches of one conversation; the current one is this object's own."""
 
     _rl: Relight
-    _main: Joint
-    _joints: dict[str, Joint]
+    _main: SharedSession
+    _joints: dict[str, SharedSession]
     _current: str
-    _join: Callable[..., Joint]
+    _join: Callable[..., SharedSession]
 
-    def _begin_branches(self, main: Joint) -> None:
+    def _begin_branches(self, main: SharedSession) -> None:
         self._main, self._joints, self._current = main, {MAIN: main}, MAIN
 
     @property
-    def _joint(self) -> Joint:
+    def _joint(self) -> SharedSession:
         return self._joints[self._current]
 
     @property
@@ -143,7 +143,7 @@ class Branches:
         told_apart = sha256(f"{len(main)}:{main}{branch}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
         return f"{main[:80]}.branch-{told_apart}"
 
-    async def _joint_of(self, branch_id: str | None) -> Joint:
+    async def _joint_of(self, branch_id: str | None) -> SharedSession:
         if branch_id is None:
             return self._joint
         if branch_id == MAIN:
@@ -153,7 +153,7 @@ class Branches:
             raise ValueError(f"Branch '{branch_id}' does not exist")
         return self._joints.get(branch_id) or self._join(session, begins=False)
 
-    async def _described(self, name: str, joint: Joint) -> dict[str, Any] | None:
+    async def _described(self, name: str, joint: SharedSession) -> dict[str, Any] | None:
         def read(fold: Fold, _: object) -> tuple[int, int]:
             return len(fold.messages), len(decide.user_turns(fold.messages))
 
@@ -188,7 +188,7 @@ class Branches:
         self._to_main()
         return True
 
-    def _fork(self, source: Joint, branch: str, items: list[Item]) -> Joint:
+    def _fork(self, source: SharedSession, branch: str, items: list[Item]) -> SharedSession:
         """A fork that holds exactly these items: from a checkpoint that does, or from the head and then reset."""
         made = self._join(self._session_of(branch), begins=False)
         made.drop(with_forks=True)  # what a branch of this name that was never finished has left

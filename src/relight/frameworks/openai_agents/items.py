@@ -13,15 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.engine.joining import Write
 from relight.errors import InDoubt
-from relight.journal.approving import question_of
+from relight.journal.effects.approvals import question_of
 from relight.journal.fold import Fold
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
-from relight.model.call import Intent
-from relight.model.status import StatusChange
-from relight.model.step import Changes
-from relight.model.usage import Usage
+from relight.sessions.shared import Write
+from relight.values.call import Intent
+from relight.values.status import StatusChange
+from relight.values.step import Changes
+from relight.values.usage import Usage
 
 RUN: Final = "run_state"
 RUN_CALLS: Final = "run_calls"

@@ -2,7 +2,7 @@
 
 A conversation is a relight session: `relight list` shows it, `verify` checks it, `export` and `sweep` treat it like any
 other. `add_items` is one durable step before it returns; nothing that is stored is imported or run. Several processes
-may use the same conversation: what they add is put in a row by their commits (`engine/joining.py`).
+may use the same conversation: what they add is put in a row by their commits (`sessions/shared.py`).
 """
 
 from __future__ import annotations
@@ -20,8 +20,6 @@ from agents.memory import SessionSettings
 from agents.memory.session import SessionABC
 from agents.memory.session_settings import coerce_session_settings, resolve_session_limit
 
-from relight.engine.joining import Joint, Write
-from relight.engine.library import Relight
 from relight.errors import NotFound, UsageError
 from relight.frameworks.openai_agents import items as decide
 from relight.frameworks.openai_agents.awaiting import in_thread, look, write, write_if_there
@@ -29,10 +27,12 @@ from relight.frameworks.openai_agents.branches import MAIN, Branches
 from relight.frameworks.openai_agents.items import Item, Waiting
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
-from relight.model.call import Call
-from relight.model.checkpoint import Checkpoint
-from relight.model.ref import check_name
-from relight.model.usage import usage_seen
+from relight.library.facade import Relight
+from relight.sessions.shared import SharedSession, Write
+from relight.values.call import Call
+from relight.values.checkpoint import Checkpoint
+from relight.values.ref import check_name
+from relight.values.usage import usage_seen
 
 AGENT: Final = "openai-agents"
 PROVIDER: Final = "openai-responses"
@@ -85,7 +85,7 @@ class RelightSession(Branches, SessionABC):
         for joint in self._joints.values():
             joint.close()
 
-    def _join(self, name: str, *, begins: bool = True) -> Joint:
+    def _join(self, name: str, *, begins: bool = True) -> SharedSession:
         return self._rl.join(name, agent=AGENT, provider=PROVIDER, key=self.session_id, begins=begins, **self._options)
 
     # -- the protocol -----------------------------------------------------------------------------------------

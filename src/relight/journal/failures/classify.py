@@ -16,11 +16,11 @@ from relight.journal.failures import claude, codex, others, reset, texts
 from relight.journal.failures.cures import verdict
 from relight.journal.failures.finding import Finding
 from relight.journal.failures.lenient import mapping, one_line, pick
-from relight.model.ending import Ending, FailureClass, Verdict
+from relight.values.ending import Ending, FailureClass, Verdict
 
 _SIGKILL: Final = 9
 _SIGNALS: Final[dict[int, FailureClass]] = {1: "terminated", 2: "interrupted", 3: "interrupted", 15: "terminated"}
-_MOST_SIGNAL: Final = 64
+_MAX_SIGNAL: Final = 64
 _SPEAKERS: Final = frozenset({"claude", "codex"})
 """agents whose structured word is complete: an error they could not name is not named better by stderr"""
 _AGENTS: Final = {
@@ -122,6 +122,6 @@ def _signal(ending: Ending) -> int | None:
     code = ending.exit_code
     if code is None or others.gemini_status(ending) is not None:
         return None
-    if -_MOST_SIGNAL <= code < 0:
+    if -_MAX_SIGNAL <= code < 0:
         return -code
     return code - 128 if 128 < code <= 128 + 31 else None

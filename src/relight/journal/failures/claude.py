@@ -28,7 +28,7 @@ from relight.journal.failures.lenient import (
     status_code,
     word,
 )
-from relight.model.ending import Ending, FailureClass, ResetSource, Source
+from relight.values.ending import Ending, FailureClass, ResetSource, Source
 
 _TERMINAL: Final[Mapping[str, FailureClass]] = {
     "aborted_tools": "interrupted",

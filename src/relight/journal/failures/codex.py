@@ -17,7 +17,7 @@ import msgspec
 from relight.journal.failures import reset, texts
 from relight.journal.failures.finding import Finding, by_status
 from relight.journal.failures.lenient import mapping, number, one_line, pick, plain, sentence, status_code, word
-from relight.model.ending import Ending, FailureClass, ResetSource
+from relight.values.ending import Ending, FailureClass, ResetSource
 
 _INFO: Final[Mapping[str, FailureClass]] = {
     "usage_limit_exceeded": "usage_limit",

@@ -12,7 +12,7 @@ import msgspec
 
 from relight.journal.failures import reset
 from relight.journal.failures.finding import Finding
-from relight.model.ending import Backoff, Cure, Ending, FailureClass, Scope, Verdict
+from relight.values.ending import Backoff, Cure, Ending, FailureClass, Scope, Verdict
 
 _PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
 _WITHOUT_RESET: Final = Backoff(first_seconds=1800, most_seconds=5 * 3600, tries=12)

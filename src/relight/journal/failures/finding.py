@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from relight.model.ending import FailureClass, ResetSource, Source
+from relight.values.ending import FailureClass, ResetSource, Source
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):

@@ -14,7 +14,7 @@ from typing import Any, Final
 from relight.journal.failures import reset, texts
 from relight.journal.failures.finding import Finding, by_status
 from relight.journal.failures.lenient import first, mapping, one_line, pick, sentence, status_code, word
-from relight.model.ending import Ending, FailureClass
+from relight.values.ending import Ending, FailureClass
 
 _NAMES: Final[Mapping[str, FailureClass]] = {
     "ContextOverflowError": "context",

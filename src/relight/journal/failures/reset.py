@@ -14,7 +14,7 @@ from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 from relight.journal.failures.lenient import mapping, number, pick, plain
-from relight.model.ending import LEAST_WAIT_SECONDS, MOST_WAIT_SECONDS
+from relight.values.ending import LEAST_WAIT_SECONDS, MAX_WAIT_SECONDS
 
 SECOND_US: Final = 1_000_000
 _GRACE: Final = timedelta(seconds=120)
@@ -125,7 +125,7 @@ def wake_us(reset_us: int, now_us: int, least_seconds: float = LEAST_WAIT_SECOND
     """When to try again: after the reset and a margin, because resets slide, but neither at once nor after more than
     8 days. The margin is the least wait too."""
     least_us = round(least_seconds * SECOND_US)
-    return min(max(reset_us, now_us) + least_us, now_us + MOST_WAIT_SECONDS * SECOND_US)
+    return min(max(reset_us, now_us) + least_us, now_us + MAX_WAIT_SECONDS * SECOND_US)
 
 
 def _http_date_us(value: Any) -> int | None:

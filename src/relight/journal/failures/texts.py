@@ -12,7 +12,7 @@ from typing import Final
 
 from relight.journal.failures.finding import by_status
 from relight.journal.failures.lenient import plain
-from relight.model.ending import FailureClass
+from relight.values.ending import FailureClass
 
 TAIL_CHARACTERS: Final = 20_000
 _STDERR_LINES: Final = 30

@@ -13,7 +13,7 @@ from typing import Any, Final
 from relight.journal.formats.anthropic import ANTHROPIC
 from relight.journal.formats.content import is_kind, json_text, text_of
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
-from relight.model.view import Message, Text
+from relight.values.view import Message, Text
 
 _SPOKEN: Final = frozenset({"user", "assistant"})
 _NOTHING: Final[ProviderDict] = {}

@@ -12,7 +12,7 @@ from typing import Any, Final
 from relight.journal.formats.content import text_of
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
-from relight.model.view import Message, Text
+from relight.values.view import Message, Text
 
 _NOTHING: Final[ProviderDict] = {}
 _HARNESS: Final = (

@@ -10,8 +10,8 @@ import json
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from relight.model.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
-from relight.model.view import Block, Image, Result, ResultStatus, Text
+from relight.values.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN
+from relight.values.view import Block, Image, Result, ResultStatus, Text
 
 ERROR_MARK: Final = "[error]"
 _UNKNOWN_HEADS: Final = (OUTCOME_UNKNOWN.partition(":")[0] + ":", NOT_RUN_HERE)

@@ -19,7 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from relight.journal.formats.content import parse_arguments
-from relight.model.view import Call, Message, ResultStatus, op_of
+from relight.values.view import Call, Message, ResultStatus, op_of
 
 ProviderDict = dict[str, Any]
 """One message or item exactly as the provider's API takes it."""

@@ -26,7 +26,7 @@ from relight.journal.formats.content import (
     text_of,
 )
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
-from relight.model.view import Block, Message, Reason, Role, Text
+from relight.values.view import Block, Message, Reason, Role, Text
 
 _RESULT_CONTENT: Final = frozenset({"text"})
 _OWN_PARTS: Final = frozenset({"image_url", "file"})

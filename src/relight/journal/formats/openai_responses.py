@@ -30,7 +30,7 @@ from relight.journal.formats.content import (
     text_of,
 )
 from relight.journal.formats.format import CallSite, ProviderDict, ToolResult
-from relight.model.view import Block, Message, Reason, Role, Text
+from relight.values.view import Block, Message, Reason, Role, Text
 
 _CALLS: Final[dict[str, tuple[str, str]]] = {
     "function_call": ("", "arguments"),

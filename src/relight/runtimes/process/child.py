@@ -13,8 +13,8 @@ import subprocess
 from typing import Final
 
 from relight.ports.runtime import Exit
-from relight.runtimes.process.adopted import ADOPTED
 from relight.runtimes.process.output import Lines, Log, Stream
+from relight.runtimes.process.subreaper import ADOPTED
 from relight.runtimes.process.terminal import give_terminal, in_foreground
 
 LAST_LINES: Final = 20

@@ -13,11 +13,11 @@ from typing import Final
 
 from relight.errors import AgentFailed, Refused
 from relight.ports.runtime import AGENT_VARIABLE, SESSION_VARIABLE, Probe
-from relight.processes import LocalProcesses
-from relight.runtimes.process.adopted import ADOPTED
 from relight.runtimes.process.child import ProcessChild
 from relight.runtimes.process.output import Clean, Log
+from relight.runtimes.process.subreaper import ADOPTED
 from relight.runtimes.process.terminal import channel_like
+from relight.system.processes import LocalProcesses
 
 _PR_SET_PDEATHSIG: Final = 1
 _STDOUT: Final = 1

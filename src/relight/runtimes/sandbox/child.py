@@ -12,13 +12,13 @@ import signal
 from typing import Final
 
 from relight.ports.runtime import Child, Exit
-from relight.processes import children_of, group_of, members_of
+from relight.system.processes import children_of, group_of, members_of
 
 _SIGNALLED: Final = 128
 _SIGNALS: Final = frozenset(int(one) for one in signal.valid_signals())
 
 
-def beyond(exit: Exit) -> Exit:
+def unwrap_exit(exit: Exit) -> Exit:
     """How the agent ended, by how the wall did."""
     number = (exit.code or 0) - _SIGNALLED
     return Exit(signal=number) if number in _SIGNALS else exit
@@ -45,7 +45,7 @@ class SandboxChild:
 
     def poll(self) -> Exit | None:
         if self._exit is None and (exit := self._wall.poll()) is not None:
-            self._exit = beyond(exit)
+            self._exit = unwrap_exit(exit)
         return self._exit
 
     def signal(self, number: int) -> None:

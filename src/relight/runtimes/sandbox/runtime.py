@@ -13,13 +13,13 @@ from typing import Final
 
 from msgspec import structs
 
-from relight import owned
 from relight.errors import AgentFailed, UsageError
 from relight.ports.hooks import LOG_VARIABLE
 from relight.ports.runtime import CONFINED_VARIABLE, SESSION_VARIABLE, Probe, Runtime
-from relight.processes import program_of
 from relight.runtimes.sandbox import view
-from relight.runtimes.sandbox.child import SandboxChild, beyond
+from relight.runtimes.sandbox.child import SandboxChild, unwrap_exit
+from relight.system import private_directories
+from relight.system.processes import program_of
 
 INSTALL: Final = "install it: apt-get install bubblewrap (or: dnf install bubblewrap, pacman -S bubblewrap)"
 _TRY_SECONDS: Final = 10.0
@@ -141,12 +141,12 @@ class SandboxRuntime:
         if not _SESSION.fullmatch(session):
             raise UsageError("a sandbox needs the session's id, which names its home")
         home = Path(os.path.realpath(self._homes)) / session
-        owned.make_trusted(home)
+        private_directories.make_trusted(home)
         return str(home)
 
     def probe(self, handle: str) -> Probe:
         seen = self._inner.probe(handle)
-        return structs.replace(seen, exit=beyond(seen.exit)) if seen.exit is not None else seen
+        return structs.replace(seen, exit=unwrap_exit(seen.exit)) if seen.exit is not None else seen
 
     def deliver(self, handle: str, text: str) -> None:
         self._inner.deliver(handle, text)

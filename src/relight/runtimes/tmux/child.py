@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from relight.ports.runtime import Exit
-from relight.processes import environment_of, marker, members_of, start_of
 from relight.runtimes.tmux.server import Pane, Server
+from relight.system.processes import environment_of, marker, members_of, start_of
 
 LAST_LINES: Final = 20
 LINE_CHARACTERS: Final = 400

@@ -6,7 +6,7 @@ import os
 from typing import Final
 
 from relight.ports.runtime import SESSION_VARIABLE
-from relight.processes import environment_of, foreground_of, group_of, members_of, start_of, value_in, words_of
+from relight.system.processes import environment_of, foreground_of, group_of, members_of, start_of, value_in, words_of
 
 _SHELLS: Final = "sh ash bash busybox csh dash elvish fish ksh ksh93 mksh nu oksh posh pwsh rbash tcsh xonsh yash zsh"
 SHELLS: Final = frozenset(_SHELLS.split())

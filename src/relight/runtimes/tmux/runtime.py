@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from relight.errors import AgentFailed, Refused, UsageError
-from relight.machine import secrets_of
 from relight.ports.runtime import SESSION_VARIABLE, Probe
-from relight.processes import LocalProcesses, environment_of, members_of, start_of, value_in, words_of
 from relight.runtimes.tmux import keep, launch
 from relight.runtimes.tmux.child import Tail, TmuxChild
 from relight.runtimes.tmux.front import in_the_way
 from relight.runtimes.tmux.server import Pane, Server, checked
+from relight.system.machine import secrets_of
+from relight.system.processes import LocalProcesses, environment_of, members_of, start_of, value_in, words_of
 
 TEXT_BYTES: Final = 1024 * 1024
 _START_SECONDS: Final = 10.0

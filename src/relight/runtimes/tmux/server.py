@@ -21,11 +21,11 @@ from typing import Final
 
 import msgspec
 
-from relight import owned
 from relight.errors import AgentFailed, UsageError
 from relight.ports.runtime import Exit
-from relight.processes import is_zombie, start_of
 from relight.runtimes.tmux import keep
+from relight.system import private_directories
+from relight.system.processes import is_zombie, start_of
 
 INSTALL: Final = "install it: apt-get install tmux (or: brew install tmux, dnf install tmux)"
 SECONDS: Final = 10.0
@@ -68,7 +68,7 @@ class Server:
         if len(os.fsencode(self.socket)) > _SOCKET_BYTES:
             hints = ["choose a shorter directory for the store: set RELIGHT_STORE"]
             raise UsageError(f"the path is too long for a socket: {self.socket}", hints=hints)
-        owned.make_trusted(self.directory)
+        private_directories.make_trusted(self.directory)
 
     def ask(self, *words: str, stdin: bytes | None = None) -> str | None:
         """What tmux says; None where it refuses, or is not there."""

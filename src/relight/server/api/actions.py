@@ -8,11 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from relight.model.checkpoint import at
 from relight.server.api.sessions import Limit
-from relight.server.routes import Cursor, answer, from_cursor, get, page_document, to_cursor
-from relight.server.schemas import ActionDocument, Page
+from relight.server.http.routes import Cursor, answer, from_cursor, get, page_document, to_cursor
+from relight.server.http.schemas import ActionDocument, Page
 from relight.server.service import Served
+from relight.values.checkpoint import at
 
 router = APIRouter()
 _COLUMNS = "id, at_us, who, scope, verb, session, name, why, asked, before, after, outcome, undo"

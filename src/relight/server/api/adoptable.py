@@ -7,8 +7,8 @@ from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from relight.server.api.sessions import Limit
-from relight.server.routes import answer, get, page_document
-from relight.server.schemas import AdoptableDocument, Page
+from relight.server.http.routes import answer, get, page_document
+from relight.server.http.schemas import AdoptableDocument, Page
 from relight.server.service import Served
 
 router = APIRouter()

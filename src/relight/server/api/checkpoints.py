@@ -10,15 +10,15 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.documents import checkpoint_document
-from relight.engine.library import Relight
 from relight.errors import NotFound
-from relight.server.acting import Done
+from relight.history.documents import checkpoint_document
+from relight.library.facade import Relight
+from relight.server.actions import Done
 from relight.server.api.session_reading import list_checkpoints, whole_plan
 from relight.server.api.session_writing import ResumeBody, resumed
 from relight.server.api.sessions import Limit, cursor_of
-from relight.server.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post
-from relight.server.schemas import (
+from relight.server.http.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post
+from relight.server.http.schemas import (
     CheckpointDocument,
     FileDocument,
     ForgottenDocument,

@@ -12,10 +12,10 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from relight.errors import RelightError, UsageError
-from relight.server.logs import LOG
+from relight.server.http.logs import LOG
+from relight.server.http.problems import path_of
+from relight.server.http.routes import Ref, get
 from relight.server.metrics import Metrics
-from relight.server.problems import path_of
-from relight.server.routes import Ref, get
 from relight.server.service import Served, Service
 
 router = APIRouter()

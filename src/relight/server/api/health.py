@@ -8,15 +8,15 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from relight.engine.documents import encoded
-from relight.engine.library import Relight
 from relight.errors import Corrupt, StoreError
-from relight.inert import shown_address
+from relight.history.documents import encoded
+from relight.library.facade import Relight
+from relight.server.http.problems import Problem
+from relight.server.http.routes import answer, get
+from relight.server.http.schemas import FindingDocument, HealthDocument
 from relight.server.metrics import MEDIA
-from relight.server.problems import Problem
-from relight.server.routes import answer, get
-from relight.server.schemas import FindingDocument, HealthDocument
 from relight.server.service import Served
+from relight.text.safe import shown_address
 
 router = APIRouter()
 DURABILITY: Final = {

@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from fastapi import APIRouter, Query, Request
 from starlette.responses import RedirectResponse, Response
 
-from relight.refusals import Unauthorised
+from relight.server.http.refusals import Unauthorised
 from relight.server.service import Served
 
 router = APIRouter()

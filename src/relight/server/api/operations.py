@@ -9,18 +9,18 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.documents import retention_document
-from relight.engine.library import Relight
 from relight.errors import UsageError
+from relight.history.documents import retention_document
 from relight.journal.retention import retention_days
-from relight.model.policy import Retention
-from relight.server.acting import Done
+from relight.library.facade import Relight
+from relight.server.actions import Done
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Limit
-from relight.server.guard import principal_of
-from relight.server.routes import answer, get, page_document, post
-from relight.server.schemas import LeaseDocument, Page, RemovedDocument, RetentionDocument
+from relight.server.http.guard import principal_of
+from relight.server.http.routes import answer, get, page_document, post
+from relight.server.http.schemas import LeaseDocument, Page, RemovedDocument, RetentionDocument
 from relight.server.service import Served
+from relight.values.policy import Retention
 
 router = APIRouter()
 _TAG = "operations"

@@ -8,13 +8,13 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.library import Relight
-from relight.model.pending import Wanted
-from relight.server.acting import Done
+from relight.library.facade import Relight
+from relight.server.actions import Done
 from relight.server.api.sessions import check_prompt, started_document
-from relight.server.routes import Body, post
-from relight.server.schemas import StartedDocument
+from relight.server.http.routes import Body, post
+from relight.server.http.schemas import StartedDocument
 from relight.server.service import Served
+from relight.values.pending import Wanted
 
 router = APIRouter()
 

@@ -9,11 +9,11 @@ import msgspec
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response
 
-from relight.engine.documents import call_document, checkpoint_document, plan_document, session_document
-from relight.engine.library import Relight
 from relight.errors import Corrupt
-from relight.server.routes import Cursor, Ref, answer, from_cursor, get, page_document, to_cursor
-from relight.server.schemas import (
+from relight.history.documents import call_document, checkpoint_document, plan_document, session_document
+from relight.library.facade import Relight
+from relight.server.http.routes import Cursor, Ref, answer, from_cursor, get, page_document, to_cursor
+from relight.server.http.schemas import (
     BranchDocument,
     CallDocument,
     CheckpointDocument,
@@ -23,8 +23,8 @@ from relight.server.schemas import (
     Page,
     PlanDocument,
 )
+from relight.server.live.streams import event_document
 from relight.server.service import Served
-from relight.server.streams import event_document
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=500, description="Items a page.")]

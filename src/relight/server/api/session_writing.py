@@ -9,18 +9,14 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.documents import checkpoint_document, restore_document, session_document
-from relight.engine.library import Relight
 from relight.errors import RelightError, ScopeRequired
-from relight.model.checkpoint import Checkpoint
-from relight.model.pending import Wanted
-from relight.model.snapshot import Choice
-from relight.model.status import LIVE
-from relight.server.acting import Done
+from relight.history.documents import checkpoint_document, restore_document, session_document
+from relight.library.facade import Relight
+from relight.server.actions import Done
 from relight.server.api.sessions import CallbackBody, Limited, Short, Text, check_prompt, started_document
-from relight.server.guard import principal_of
-from relight.server.routes import Body, Ref, answer, post
-from relight.server.schemas import (
+from relight.server.http.guard import principal_of
+from relight.server.http.routes import Body, Ref, answer, post
+from relight.server.http.schemas import (
     CheckpointDocument,
     FilesReportDocument,
     SentDocument,
@@ -29,6 +25,10 @@ from relight.server.schemas import (
     StoppedDocument,
 )
 from relight.server.service import Served, Service
+from relight.values.checkpoint import Checkpoint
+from relight.values.pending import Wanted
+from relight.values.snapshot import Choice
+from relight.values.status import LIVE
 
 router = APIRouter()
 

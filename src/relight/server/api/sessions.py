@@ -11,25 +11,36 @@ from fastapi import APIRouter, Query, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.documents import outcome_document, session_document
-from relight.engine.library import Relight
-from relight.engine.limiting import allowance
-from relight.engine.queueing import headless
 from relight.errors import UsageError
-from relight.model.execution import agent_of
-from relight.model.info import SessionInfo
-from relight.model.outcome import Outcome
-from relight.model.policy import Allowance, RunPolicy
-from relight.model.status import Status
-from relight.server.acting import Done
-from relight.server.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post, to_cursor
-from relight.server.schemas import AttentionPage, RemovedDocument, SessionDocument, SessionsPage, StartedDocument
+from relight.fleet.queues import headless
+from relight.history.documents import outcome_document, session_document
+from relight.library.facade import Relight
+from relight.server.actions import Done
+from relight.server.http.routes import (
+    Body,
+    Cursor,
+    Ref,
+    answer,
+    delete,
+    from_cursor,
+    get,
+    page_document,
+    post,
+    to_cursor,
+)
+from relight.server.http.schemas import AttentionPage, RemovedDocument, SessionDocument, SessionsPage, StartedDocument
 from relight.server.service import Served, Service
 from relight.server.starting import Started
+from relight.sessions.limits import allowance
+from relight.values.execution import agent_of
+from relight.values.info import SessionInfo
+from relight.values.outcome import Outcome
+from relight.values.policy import Allowance, RunPolicy
+from relight.values.status import Status
 
 router = APIRouter()
 _ATTENTION: Final = 5
-_MOST_ARGUMENTS: Final = 1000
+_MAX_ARGUMENTS: Final = 1000
 Text = Annotated[str, Field(max_length=100_000)]
 Short = Annotated[str, Field(max_length=500)]
 Limit = Annotated[int, Query(ge=1, le=500, description="Items a page.")]
@@ -62,7 +73,7 @@ class CallbackBody(Body):
 class NewSession(Limited):
     """A session to begin: a command, or an agent with a prompt."""
 
-    command: Annotated[list[Text], Field(max_length=_MOST_ARGUMENTS)] | None = Field(
+    command: Annotated[list[Text], Field(max_length=_MAX_ARGUMENTS)] | None = Field(
         default=None, examples=[["python", "agent.py"]]
     )
     agent: Annotated[str, Field(max_length=100)] | None = Field(default=None, examples=["claude"])

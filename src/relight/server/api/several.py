@@ -14,22 +14,22 @@ from fastapi import APIRouter, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.library import Relight
 from relight.errors import RelightError
-from relight.journal.gathering import Alike, alike
-from relight.model.info import SessionInfo
-from relight.model.status import Status
-from relight.server.acting import Done
+from relight.journal.bulk_resume import Alike, alike
+from relight.library.facade import Relight
+from relight.server.actions import Done
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Short
-from relight.server.guard import principal_of
-from relight.server.problems import detail_of
-from relight.server.routes import answer, get, page_document, post
-from relight.server.schemas import AlikeDocument, FinishedPage, Page, SeveralDocument
+from relight.server.http.guard import principal_of
+from relight.server.http.problems import detail_of
+from relight.server.http.routes import answer, get, page_document, post
+from relight.server.http.schemas import AlikeDocument, FinishedPage, Page, SeveralDocument
 from relight.server.service import Served, Service
+from relight.values.info import SessionInfo
+from relight.values.status import Status
 
 router = APIRouter()
-MOST: Final = 100
+MAX: Final = 100
 """sessions at once; whoever has more does it again"""
 _LOOKED: Final = 1000
 _STOPPED: Final[tuple[Status, ...]] = ("terminated", "failed", "queued")
@@ -38,16 +38,16 @@ _STOPPED: Final[tuple[Status, ...]] = ("terminated", "failed", "queued")
 class SeveralBody(Why):
     """Which sessions, and the plan that was shown of each."""
 
-    sessions: Annotated[list[Short], Field(min_length=1, max_length=MOST)]
+    sessions: Annotated[list[Short], Field(min_length=1, max_length=MAX)]
     plans: dict[Short, Short] = Field(
-        default={}, max_length=MOST, description="session to the `plan` that was shown; one that moved is left as it is"
+        default={}, max_length=MAX, description="session to the `plan` that was shown; one that moved is left as it is"
     )
 
 
 def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
     """What an archiving would take, newest first, and how many more there are."""
-    found = list(islice(rl.sessions(status="completed"), MOST))
-    return found, max(0, rl.counts().get("completed", 0) - len(found)) if len(found) == MOST else 0
+    found = list(islice(rl.sessions(status="completed"), MAX))
+    return found, max(0, rl.counts().get("completed", 0) - len(found)) if len(found) == MAX else 0
 
 
 def stopped_alike(rl: Relight) -> list[Alike]:
@@ -77,7 +77,7 @@ def archive_several(request: Request, served: Served, body: SeveralBody) -> Resp
 def resume_preview(request: Request, served: Served) -> Response:
     """Sessions that stopped for the same reason and could be started again, group by group. Nothing is."""
     groups = [
-        {"cause": one.cause, "items": [_document(served.rl, info) for info in one.sessions[:MOST]]}
+        {"cause": one.cause, "items": [_document(served.rl, info) for info in one.sessions[:MAX]]}
         for one in stopped_alike(served.rl)
     ]
     return answer(request, page_document(groups, None))

@@ -12,9 +12,9 @@ from pydantic import BaseModel, Field
 from starlette.responses import Response
 
 from relight.errors import Corrupt
-from relight.model.checkpoint import at
-from relight.server.routes import answer, get
+from relight.server.http.routes import answer, get
 from relight.server.service import Served, Service
+from relight.values.checkpoint import at
 
 router = APIRouter()
 _SESSIONS: Final = 2000

@@ -9,10 +9,10 @@ from fastapi import APIRouter, Path, Request
 from pydantic import Field
 from starlette.responses import Response
 
-from relight.engine.library import Relight
-from relight.server.acting import Done
-from relight.server.routes import Body, answer, delete, get, page_document, post
-from relight.server.schemas import NewTokenDocument, Page, TokenDocument
+from relight.library.facade import Relight
+from relight.server.actions import Done
+from relight.server.http.routes import Body, answer, delete, get, page_document, post
+from relight.server.http.schemas import NewTokenDocument, Page, TokenDocument
 from relight.server.service import Served
 from relight.server.tokens import Scope
 

@@ -8,10 +8,10 @@ import msgspec
 from fastapi import APIRouter, Request
 from starlette.responses import Response
 
-from relight.model.checkpoint import at
-from relight.server.routes import answer, get
-from relight.server.schemas import UpkeepDocument
+from relight.server.http.routes import answer, get
+from relight.server.http.schemas import UpkeepDocument
 from relight.server.service import Served
+from relight.values.checkpoint import at
 
 router = APIRouter()
 

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
 
-from relight import wording as words
 from relight.errors import RelightError
-from relight.model.checkpoint import Checkpoint
-from relight.model.info import ResumePlan, SessionInfo
-from relight.model.status import LIVE
 from relight.server.pages.files import Files, files_of
 from relight.server.pages.session import Action, plan_lines
 from relight.server.pages.window import position
+from relight.text import format as words
+from relight.values.checkpoint import Checkpoint
+from relight.values.info import ResumePlan, SessionInfo
+from relight.values.status import LIVE
 
 if TYPE_CHECKING:
-    from relight.engine.comparing import FileDiff
-    from relight.engine.library import Relight
+    from relight.files.diff import FileDiff
+    from relight.library.facade import Relight
 
 Compare = Literal["disk", "previous", "head", "other"]
 COMPARES: Final[tuple[Compare, ...]] = ("disk", "previous", "head", "other")

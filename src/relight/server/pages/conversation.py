@@ -13,16 +13,16 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from relight import wording as words
-from relight.engine.tailing import Event
-from relight.inert import shortened
+from relight.history.events import Event
 from relight.journal.formats.registry import detect
-from relight.model.view import Call, Image, Reason, Result, Text
 from relight.server.pages.inert import preview
+from relight.text import format as words
+from relight.text.safe import shortened
+from relight.values.view import Call, Image, Reason, Result, Text
 
 _BASE64: Final = 4 / 3
 _ADDRESS: Final = 300
-MOST_IMAGE: Final = 10_000_000
+MAX_IMAGE: Final = 10_000_000
 """bytes of an image that a page shows"""
 _BEGINS: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 """kinds that are nothing but a picture, by how they begin; what a message says of itself is not relied on"""
@@ -121,7 +121,7 @@ def part_of(block: Any, *, whole: bool = False) -> Part:
     assert isinstance(block, Image)
     number = int(len(block.data) / _BASE64)
     size = words.size(number) if block.data else ""
-    inside = 0 < number <= MOST_IMAGE
+    inside = 0 < number <= MAX_IMAGE
     return Part(
         kind="image", title=block.media or "image", size=size, text=shortened(block.url, _ADDRESS), inside=inside
     )
@@ -152,7 +152,7 @@ def whole_part(event: Event, provider: str | None, index: int) -> Part | None:
 def picture(event: Event, provider: str | None, index: int) -> tuple[bytes, str] | None:
     """The bytes of an image and what they are; None where it is none, too large, or of a kind that could do more."""
     block = _block(event, provider, index)
-    if not isinstance(block, Image) or not 0 < len(block.data) <= MOST_IMAGE * _BASE64 + 4:
+    if not isinstance(block, Image) or not 0 < len(block.data) <= MAX_IMAGE * _BASE64 + 4:
         return None
     try:
         content = base64.b64decode(block.data, validate=True)

@@ -8,13 +8,13 @@ from typing import Any
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from relight.model.ref import parse_ref
 from relight.server.pages.dialog_values import Dialog
 from relight.server.pages.dialogs import dialog, retention_dialog, sweep_dialog
 from relight.server.pages.rendering import answer
 from relight.server.pages.session_routes import found
 from relight.server.pages.several import archive_dialog, resume_dialog
 from relight.server.pages.site import Site
+from relight.values.ref import parse_ref
 
 
 def add(router: APIRouter, site: Site) -> None:

@@ -8,8 +8,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from relight import wording as words
-from relight.model.info import SessionInfo
+from relight.text import format as words
+from relight.values.info import SessionInfo
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):

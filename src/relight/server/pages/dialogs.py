@@ -13,20 +13,20 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Final
 
-from relight import wording as words
 from relight.errors import NotFound, RelightError
-from relight.inert import shortened
+from relight.journal.files.undo_log import next_undo
 from relight.journal.retention import days_text
-from relight.journal.undoing import next_undo
-from relight.model.info import ResumePlan, SessionInfo
-from relight.model.status import LIVE
 from relight.server.pages.checkpoint import effects_line
 from relight.server.pages.dialog_values import Asked, Dialog, Field, Option
 from relight.server.pages.open_calls import again_fields, call_rows, open_calls
 from relight.server.pages.session import plan_lines
+from relight.text import format as words
+from relight.text.safe import shortened
+from relight.values.info import ResumePlan, SessionInfo
+from relight.values.status import LIVE
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 _BOXES: Final = 500
 _PATHS: Final = 20

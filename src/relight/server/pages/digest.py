@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relight import wording as words
 from relight.errors import Corrupt
-from relight.model.info import SessionInfo
+from relight.text import format as words
+from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 SESSIONS: Final = 1000
 STEPS: Final = 20_000

@@ -13,16 +13,16 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from relight import wording as words
 from relight.server.pages.inert import inert
+from relight.text import format as words
 
 if TYPE_CHECKING:
-    from relight.engine.comparing import FileDiff
+    from relight.files.diff import FileDiff
 
 SHOWN_LINES: Final = 500
 SHOWN_BYTES: Final = 256 * 1024
-MOST_BYTES: Final = 5 * 1024 * 1024
-MOST_FILES: Final = 500
+MAX_BYTES: Final = 5 * 1024 * 1024
+MAX_FILES: Final = 500
 EAGER: Final = 3
 """bodies that come with the page itself; the others come when they are looked at"""
 _LETTERS: Final = {"added": ("A", "ok"), "changed": ("M", "ref"), "deleted": ("D", "bad"), "left out": ("-", "dim")}
@@ -91,7 +91,7 @@ def files_of(
     many = len({one.root for one in changed}) > 1
     lines: list[FileLine] = []
     eager = 0
-    for index, one in enumerate(order[:MOST_FILES]):
+    for index, one in enumerate(order[:MAX_FILES]):
         line = _line(index, one, many=many, later=(one.root, one.path) in later)
         if line.body == "soon" and eager < EAGER:
             eager += 1
@@ -130,7 +130,7 @@ def _line(index: int, one: FileDiff, *, many: bool, later: bool) -> FileLine:
         body, note = "ask", "generated, folded"
     elif lines > SHOWN_LINES or len(one.text) > SHOWN_BYTES:
         body, note = "ask", f"{lines:,} changed lines, folded"
-    if one.text is not None and len(one.text) > MOST_BYTES:
+    if one.text is not None and len(one.text) > MAX_BYTES:
         body, note = "none", f"{words.size(len(one.text))} of changes: relight diff shows them"
     return FileLine(
         index=index,
@@ -156,7 +156,7 @@ def shown_text(one: FileDiff) -> str:
 def body_of(diffs: Sequence[FileDiff], root: str, path: str) -> str | None:
     """The text of one file's difference, for a body that was not sent with the page."""
     for one in diffs:
-        if (one.root, one.path) == (root, path) and one.text is not None and len(one.text) <= MOST_BYTES:
+        if (one.root, one.path) == (root, path) and one.text is not None and len(one.text) <= MAX_BYTES:
             return shown_text(one)
     return None
 

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relight import wording as words
-from relight.inert import one_line, shortened
-from relight.journal.gathering import alike
-from relight.model.info import SessionInfo
+from relight.journal.bulk_resume import alike
+from relight.text import format as words
+from relight.text.safe import one_line, shortened
+from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
     from relight.ports.store import Store
 
 STRIP: Final = 5

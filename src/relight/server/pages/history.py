@@ -15,12 +15,12 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from relight.engine.tailing import Event
-from relight.inert import one_line, shortened
-from relight.journal.approving import as_asked
+from relight.history.events import Event
+from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
-from relight.model.view import Call, Image, Message, Result, Text
-from relight.wording import count
+from relight.text.format import count
+from relight.text.safe import one_line, shortened
+from relight.values.view import Call, Image, Message, Result, Text
 
 Density = Literal["turns", "steps", "events"]
 DENSITIES: Final[tuple[Density, ...]] = ("turns", "steps", "events")

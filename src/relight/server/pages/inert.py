@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from relight.inert import JOINERS
-from relight.inert import inert as shown
+from relight.text.safe import JOINERS
+from relight.text.safe import inert as shown
 
 _KEPT: Final = JOINERS | frozenset("\n\t")
 CUT_LINES: Final = 40

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Literal
 
-from relight import wording as words
 from relight.errors import Corrupt
-from relight.model.call import PlannedCall
 from relight.server.pages.dialog_values import Field, Option
+from relight.text import format as words
+from relight.values.call import PlannedCall
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 
 def open_calls(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[PlannedCall]:

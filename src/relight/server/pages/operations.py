@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from relight import wording as words
-from relight.inert import one_line, shortened
-from relight.model.checkpoint import at
-from relight.model.info import AttentionKind
 from relight.server.pages.frame import Need, need_of, promise
+from relight.text import format as words
+from relight.text.safe import one_line, shortened
+from relight.values.checkpoint import at
+from relight.values.info import AttentionKind
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
-    from relight.engine.needing import Needing
-    from relight.engine.overseeing import Held
-    from relight.engine.queueing import QueueInfo, WorkerInfo
-    from relight.server.stories import Resumed
-    from relight.server.upkeep import Upkeep
+    from relight.fleet.queues import QueueInfo, WorkerInfo
+    from relight.history.attention import Needing
+    from relight.history.queries import Held
+    from relight.library.facade import Relight
+    from relight.server.jobs.upkeep import Upkeep
+    from relight.server.resume_stats import Resumed
 
 LEASES: Final = 1000
 QUARANTINE: Final = "Quarantine"

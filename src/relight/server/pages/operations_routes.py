@@ -9,16 +9,16 @@ from typing import Any, Final
 from fastapi import APIRouter, Request
 from starlette.responses import HTMLResponse, Response
 
-from relight import wording as words
 from relight.errors import Corrupt, StoreError
 from relight.journal.retention import days_text
-from relight.model.policy import Retention
 from relight.server.api.actions import action_document
 from relight.server.api.statistics import statistics
 from relight.server.pages import operations
 from relight.server.pages.rendering import answer
 from relight.server.pages.site import Site
 from relight.server.pages.window import position
+from relight.text import format as words
+from relight.values.policy import Retention
 
 _ACTIONS: Final = 20
 _DAYS: Final = 30.0

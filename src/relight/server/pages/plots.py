@@ -11,8 +11,8 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from relight import wording as words
-from relight.engine.tailing import Event
+from relight.history.events import Event
+from relight.text import format as words
 
 Lane = Literal["model", "tools", "person", "limit", "dead"]
 LANES: Final[tuple[tuple[Lane, str], ...]] = (

@@ -18,9 +18,9 @@ from typing import Any, Final
 import jinja2
 from starlette.responses import HTMLResponse, Response
 
-from relight import wording as words
 from relight.server.pages.files import diff_lines
 from relight.server.pages.inert import finalize
+from relight.text import format as words
 
 HERE: Final = Path(__file__).resolve().parent.parent
 ASSETS: Final = HERE / "assets"

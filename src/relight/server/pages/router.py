@@ -10,15 +10,15 @@ from fastapi import APIRouter, Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from relight.model.checkpoint import at
-from relight.server.guard import needs
+from relight.server.http.guard import needs
+from relight.server.http.problems import Problem
 from relight.server.pages import checkpoint_routes, dialog_routes, operations_routes, session_routes
 from relight.server.pages.digest import digest
 from relight.server.pages.rendering import answer, asset_response, render
 from relight.server.pages.sessions import adoptable, filters_of, listing
 from relight.server.pages.site import Site
-from relight.server.problems import Problem
 from relight.server.service import Service
+from relight.values.checkpoint import at
 
 
 def pages(service: Service) -> APIRouter:

@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relight import wording as words
-from relight.inert import one_line, shortened
-from relight.journal.answering import answered_by
-from relight.journal.approving import as_asked, asks_approval
-from relight.model.call import Call
-from relight.model.info import ResumePlan, SessionInfo
-from relight.model.status import LIVE, allowed, headline
+from relight.journal.effects.answers import answered_by
+from relight.journal.effects.approvals import as_asked, asks_approval
 from relight.ports.store import Query
 from relight.server.pages.conversation import as_text
 from relight.server.pages.inert import preview
+from relight.text import format as words
+from relight.text.safe import one_line, shortened
+from relight.values.call import Call
+from relight.values.info import ResumePlan, SessionInfo
+from relight.values.status import LIVE, allowed, headline
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
-    from relight.engine.overseeing import Branch
+    from relight.history.queries import Branch
+    from relight.library.facade import Relight
 
 TABS: Final = ("history", "conversation", "calls", "files", "forks", "raw")
 _FORKS: Final = 200

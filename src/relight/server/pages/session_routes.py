@@ -11,13 +11,9 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, PlainTextResponse, Response
 
-from relight import wording as words
-from relight.engine.documents import session_document
-from relight.engine.tailing import Event
 from relight.errors import Corrupt, RelightError
-from relight.model.info import SessionInfo
-from relight.model.ref import parse_ref
-from relight.model.status import LIVE
+from relight.history.documents import session_document
+from relight.history.events import Event
 from relight.server.pages import conversation, plots
 from relight.server.pages.files import Files, body_of, files_of
 from relight.server.pages.history import DENSITIES, FILTERS
@@ -35,6 +31,10 @@ from relight.server.pages.window import (
     view_of,
     window_of,
 )
+from relight.text import format as words
+from relight.values.info import SessionInfo
+from relight.values.ref import parse_ref
+from relight.values.status import LIVE
 
 PLOT_STEPS: Final = 5000
 _CALLS: Final = 200

@@ -12,13 +12,13 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from relight import wording as words
-from relight.inert import shortened
-from relight.model.info import SessionInfo
-from relight.model.status import STATUSES, Status
+from relight.text import format as words
+from relight.text.safe import shortened
+from relight.values.info import SessionInfo
+from relight.values.status import STATUSES, Status
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 PAGE: Final = 100
 SEARCH_PAGE: Final = 50

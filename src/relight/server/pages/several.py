@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from relight import wording as words
 from relight.errors import NotFound
-from relight.inert import one_line, shortened
-from relight.model.info import SessionInfo
-from relight.server.api.several import MOST, finished, stopped_alike
+from relight.server.api.several import MAX, finished, stopped_alike
 from relight.server.pages.dialog_values import Dialog, Field, Option
+from relight.text import format as words
+from relight.text.safe import one_line, shortened
+from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 
 def archive_dialog(rl: Relight, now: datetime) -> Dialog:
@@ -46,8 +46,8 @@ def resume_dialog(rl: Relight, cause: str, now: datetime) -> Dialog:
     group = next((one.sessions for one in stopped_alike(rl) if one.cause == cause), None)
     if group is None:
         raise NotFound(cause[:100], what="group of sessions that stopped alike:")
-    shown = group[:MOST]
-    rest = f" {len(group) - MOST:,} more stopped so: do it again for them." if len(group) > MOST else ""
+    shown = group[:MAX]
+    rest = f" {len(group) - MAX:,} more stopped so: do it again for them." if len(group) > MAX else ""
     doubt = sum(1 for info in shown if info.in_doubt)
     told = f"{words.count(doubt, 'session')} with calls in doubt: the model is told that their outcome is unknown"
     return Dialog(

@@ -11,11 +11,11 @@ from urllib.parse import urlencode
 from fastapi import Request
 from starlette.responses import HTMLResponse, Response
 
-from relight.engine.library import Relight
-from relight.model.checkpoint import at
+from relight.library.facade import Relight
 from relight.server.pages.frame import frame_of
 from relight.server.pages.rendering import render
 from relight.server.service import Service
+from relight.values.checkpoint import at
 
 _REMEMBERED: Final = 1000
 

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relight.engine.reading import chain_of
-from relight.engine.tailing import Event
 from relight.errors import Corrupt, NotFound
+from relight.history.events import Event
+from relight.history.loading import chain_of
 from relight.journal.lineage import stretches, visible
-from relight.model.info import SessionInfo
 from relight.ports.store import CheckpointRow
 from relight.server.pages.history import Density, Filter, Row, Teller, filtered, is_problem, marked
+from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
-    from relight.engine.library import Relight
+    from relight.library.facade import Relight
 
 STEPS: Final = 200
 ALL: Final = 5000

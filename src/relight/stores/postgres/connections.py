@@ -22,11 +22,11 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from relight.errors import StoreError, StoreUnavailable
-from relight.permits import Permits
 from relight.stores.postgres.driver import DRIVER_ERRORS, explained, hint_for, place_of
 from relight.stores.postgres.statements import BEGIN, COMMIT, ROLLBACK, SQL
+from relight.system.permits import Permits
 
-MOST: Final = 32
+MAX: Final = 32
 """connections of one opened store; further users wait"""
 WAIT_SECONDS: Final = 60.0
 """for one of them"""
@@ -63,14 +63,14 @@ _inherited: list[Connection] = []
 
 
 class Connections:
-    """At most `MOST` at a time, for any number of threads."""
+    """At most `MAX` at a time, for any number of threads."""
 
     def __init__(self, conninfo: str) -> None:
         self.where = place_of(conninfo)
         self.ended: str | None = None
         """why nothing here can be used any more"""
         self._conninfo = psycopg.conninfo.make_conninfo(conninfo, **_settings(conninfo))
-        self._places = Permits(MOST)
+        self._places = Permits(MAX)
         self._idle: list[Connection] = []
         forget_in_child(self)
 
@@ -79,7 +79,7 @@ class Connections:
         """A connection for a moment. What the driver raises comes through; a connection in doubt is closed."""
         permit = self._places.take_within(WAIT_SECONDS)
         if permit is None:
-            raise StoreUnavailable(f"{self.where}: all {MOST} connections are in use")
+            raise StoreUnavailable(f"{self.where}: all {MAX} connections are in use")
         with permit:
             connection = self._take()
             try:
@@ -139,7 +139,7 @@ class Connections:
         """In a forked child: the connections are the parent's, and so are the places taken."""
         _inherited.extend(self._idle)
         self._idle = []
-        self._places = Permits(MOST)
+        self._places = Permits(MAX)
 
     def _take(self) -> Connection:
         if self.ended is not None:

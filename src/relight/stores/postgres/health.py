@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from relight.errors import Corrupt
-from relight.journal.lining import waiting_of
+from relight.journal.queues.order import waiting_of
 from relight.ports.store import Damage, Record
-from relight.stores.postgres import lines, snapshots
+from relight.stores.postgres import queues, snapshots
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import Row, from_bytes, label_columns, read_label, read_record, to_bytes
 from relight.stores.postgres.statements import SQL
@@ -49,7 +49,7 @@ def _examine_session(cursor: Cursor, row: Row) -> Iterator[Damage]:
         yield Damage(what=f"{session}: its head cannot be read, or a column disagrees with it")
     if _labels(record) != set(cursor.execute(SQL["labels_by_sid"], (sid,)).fetchall()):
         yield Damage(what=f"{session}: it is listed by labels it does not have")
-    if record.head is not None and lines.found(cursor, sid) != waiting_of(record.head):
+    if record.head is not None and queues.found(cursor, sid) != waiting_of(record.head):
         yield Damage(what=f"{session}: it does not stand in line where its head says")
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from relight.model.status import STATUSES, Status
 from relight.ports.store import Query
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import Row, optional_bytes, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.values.status import STATUSES, Status
 
 
 def page(cursor: Cursor, query: Query) -> list[Row]:

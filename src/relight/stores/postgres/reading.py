@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Final
 
 from relight.errors import Corrupt, NotFound
-from relight.model.step import Committed, Step
 from relight.ports.store import CheckpointRow
 from relight.stores.postgres import snapshots
 from relight.stores.postgres.connections import Connections, Cursor
 from relight.stores.postgres.rows import read_checkpoints, read_label, read_step, to_bytes, up_to
 from relight.stores.postgres.sessions import find
 from relight.stores.postgres.statements import SQL
+from relight.values.step import Committed, Step
 
 BATCH_ROWS: Final = 256
 BATCH_BYTES: Final = 8 * 1024 * 1024

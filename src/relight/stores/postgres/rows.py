@@ -15,16 +15,16 @@ from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.journal.search import searchable
-from relight.model.call import OpenEffect
-from relight.model.session import Head, Identity
-from relight.model.step import Step, StepKind
 from relight.ports.store import CheckpointRow, Record
+from relight.values.call import OpenEffect
+from relight.values.session import Head, Identity
+from relight.values.step import Step, StepKind
 
 _ROW_SEAL_BYTES: Final = 8
 _ROW_DOMAIN: Final = b"relight small row 1\n"
 _KINDS: Final[dict[object, StepKind]] = {kind: kind for kind in get_args(StepKind)}
 _YEAR_10000_US: Final = 253_402_300_800_000_000
-MOST_SEQ: Final = 2**63 - 1
+MAX_SEQ: Final = 2**63 - 1
 
 Row = tuple[Any, ...]
 
@@ -57,7 +57,7 @@ def optional_text(stored: bytes | None) -> str | None:
 
 def up_to(seq: int | None) -> int:
     """The last seq of a range; None is no bound."""
-    return MOST_SEQ if seq is None else max(min(seq, MOST_SEQ), -1)
+    return MAX_SEQ if seq is None else max(min(seq, MAX_SEQ), -1)
 
 
 # -- steps -------------------------------------------------------------------------------------------------------

@@ -13,11 +13,8 @@ from psycopg import errors
 
 from relight.errors import Conflict, Corrupt, NotFound
 from relight.journal.chain import seal
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.step import Step
 from relight.ports.store import Record, Seen
-from relight.stores.postgres import lines, snapshots
+from relight.stores.postgres import queues, snapshots
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import (
     from_bytes,
@@ -30,6 +27,9 @@ from relight.stores.postgres.rows import (
     update_row,
 )
 from relight.stores.postgres.statements import SQL
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.step import Step
 
 
 def begin(cursor: Cursor, identity: Identity, head: Head) -> int:
@@ -44,7 +44,7 @@ def begin(cursor: Cursor, identity: Identity, head: Head) -> int:
     assert row is not None
     sid = int(row[0])
     cursor.execute(SQL["insert_head"], (sid, seal(head)))
-    lines.move(cursor, sid, None, head)
+    queues.move(cursor, sid, None, head)
     _write_labels(cursor, sid, identity)
     return sid
 
@@ -91,7 +91,7 @@ def rebuild(cursor: Cursor, head: Head, instead_of: bytes | None) -> None:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
     cursor.execute(SQL["put_head"], (row[0], seal(head)))
     cursor.execute(SQL["delete_waiting"], (row[0],))
-    lines.move(cursor, row[0], None, head)
+    queues.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0], head.status))
     change(cursor, record.identity)
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 
 from relight.errors import Corrupt, SnapshotSwept
-from relight.model.snapshot import Snapshot
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import Row, from_bytes, row_seal, to_bytes
 from relight.stores.postgres.statements import SQL
+from relight.values.snapshot import Snapshot
 
 
 def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:

@@ -15,23 +15,23 @@ from psycopg import ProgrammingError
 from psycopg.conninfo import conninfo_to_dict
 
 from relight.errors import UnknownStore
-from relight.journal.keeping import KeptKind
-from relight.journal.lining import Waiting
-from relight.model.lease import Instant
-from relight.model.queueing import Line
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.status import Status
-from relight.model.step import Committed, Draft, Step
+from relight.journal.queues.order import QueueRow
+from relight.journal.queues.small_records import KeptKind
 from relight.ports.clock import Clock
 from relight.ports.schema import Standing
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.stores.postgres import health, lines, listing, migrate, reading, removal, sessions, snapshots
+from relight.stores.postgres import health, listing, migrate, queues, reading, removal, sessions, snapshots
+from relight.stores.postgres.commits import Journal
 from relight.stores.postgres.connections import Connections
-from relight.stores.postgres.journal import Journal
 from relight.stores.postgres.rows import listed_record
-from relight.stores.postgres.servertime import ServerTime
+from relight.stores.postgres.server_time import ServerTime
 from relight.stores.postgres.statements import SQL
+from relight.values.lease import Instant
+from relight.values.queues import QueueKey
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.status import Status
+from relight.values.step import Committed, Draft, Step
 
 KNOWN: Final = ("postgresql://user@host:5432/database",)
 
@@ -166,28 +166,28 @@ class PostgresStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[Line]:
+    def list_lines(self) -> list[QueueKey]:
         with self._connections.reading() as cursor:
-            return lines.all_lines(cursor)
+            return queues.all_lines(cursor)
 
-    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+    def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         with self._connections.reading() as cursor:
-            return lines.first(cursor, line, limit, self._time.wall_us())
+            return queues.first(cursor, line, limit, self._time.wall_us())
 
     def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
         with self._connections.transaction() as cursor:
-            lines.keep(cursor, kind, name, record)
+            queues.keep(cursor, kind, name, record)
 
     def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._connections.transaction() as cursor:
-            if lines.locked_kept(cursor, kind, name) != before:
+            if queues.locked_kept(cursor, kind, name) != before:
                 return False
-            lines.keep(cursor, kind, name, record)
+            queues.keep(cursor, kind, name, record)
             return True
 
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         with self._connections.reading() as cursor:
-            return lines.kept(cursor, kind)
+            return queues.kept(cursor, kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 

@@ -15,8 +15,8 @@ from urllib.parse import parse_qsl, urlencode
 import msgspec
 
 from relight.errors import UsageError
-from relight.inert import shown_address
 from relight.stores.redis.durability import Level
+from relight.text.safe import shown_address
 
 SCHEMES: Final = ("redis", "rediss", "unix")
 DEFAULT_PREFIX: Final = "relight"

@@ -14,13 +14,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from relight.journal.keeping import unkept
-from relight.model.policy import DAY, StoredPolicy
-from relight.model.session import Head
-from relight.model.status import FINISHED, Status
+from relight.journal.queues.small_records import unpack_record
 from relight.stores.redis import rows
 from relight.stores.redis.keys import Keys, SessionKeys, bytes_text, text_bytes
 from relight.stores.redis.server import Server, Words
+from relight.values.policy import DAY, StoredPolicy
+from relight.values.session import Head
+from relight.values.status import FINISHED, Status
 
 DEFAULT_DAYS: Final = 7.0
 AT_ONCE: Final = 16
@@ -46,7 +46,7 @@ class Expiry:
     def days(self) -> float | None:
         """How long a finished session is kept; None: for ever, because somebody said so."""
         record = self._server.ask("HGET", self._keys.kept("policy"), _POLICY)
-        policy = unkept(record, StoredPolicy) if record is not None else None
+        policy = unpack_record(record, StoredPolicy) if record is not None else None
         return DEFAULT_DAYS if policy is None else policy.finished_days
 
     # -- within somebody else's transaction -------------------------------------------------------------------------

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from typing import Final
 
 from relight.errors import Corrupt
-from relight.journal.lining import waiting_of
+from relight.journal.queues.order import waiting_of
 from relight.ports.store import Damage
 from relight.stores.redis import rows
 from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, bytes_text, member_of, text_bytes
-from relight.stores.redis.lines import Lines
+from relight.stores.redis.queues import Lines
 from relight.stores.redis.server import Server
 from relight.stores.redis.snapshots import Snapshots
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import msgspec
 
-from relight.model.session import Identity
-from relight.model.status import FINISHED, STATUSES, Status
+from relight.values.session import Identity
+from relight.values.status import FINISHED, STATUSES, Status
 
 _ZERO: Final = 1 << 63
 _TIME_BYTES: Final = 8

@@ -12,15 +12,15 @@ from itertools import islice
 from typing import Final
 
 from relight.journal.search import searchable
-from relight.model.status import STATUSES, Status
 from relight.ports.store import Query, Record
 from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, member_of, split_member, time_bytes
 from relight.stores.redis.rows import listed_record
 from relight.stores.redis.server import Server
+from relight.values.status import STATUSES, Status
 
 FIRST_BATCH: Final = 64
-MOST_BATCH: Final = 1024
+MAX_BATCH: Final = 1024
 
 
 class Listing:
@@ -36,7 +36,7 @@ class Listing:
         if query.limit <= 0 or (query.statuses is not None and not query.statuses):
             return found
         leading = self._leading(query)
-        size = min(max(query.limit, FIRST_BATCH), MOST_BATCH)
+        size = min(max(query.limit, FIRST_BATCH), MAX_BATCH)
         members = merge(*(self._members(index, query, size) for index in leading), reverse=True)
         last = b""
         while len(found) < query.limit and (batch := list(islice(members, size))):

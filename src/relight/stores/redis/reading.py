@@ -10,12 +10,12 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 from relight.errors import Corrupt
-from relight.model.session import Head
-from relight.model.step import Step
 from relight.ports.store import CheckpointRow
 from relight.stores.redis import rows
 from relight.stores.redis.keys import Keys, body_field
 from relight.stores.redis.server import Server
+from relight.values.session import Head
+from relight.values.step import Step
 
 BATCH_ROWS: Final = 256
 BATCH_BYTES: Final = 8 * 1024 * 1024

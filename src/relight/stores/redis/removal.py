@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from relight.errors import Conflict, Corrupt, StoreUnavailable
-from relight.stores.redis.journal import MOST_TRIES, Journal
+from relight.stores.redis.commits import MAX_TRIES, Journal
 from relight.stores.redis.keys import Keys, split_member
 from relight.stores.redis.server import Forbidden, Server, Words
 from relight.stores.redis.sessions import Sessions
@@ -45,7 +45,7 @@ class Removal:
     def delete(self, sessions: Sequence[str], epochs: Mapping[str, int]) -> None:
         """All of them, or Conflict and none."""
         going = sorted(set(sessions))
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             checks, commands = self._words(going, epochs)
             if not commands:
                 return

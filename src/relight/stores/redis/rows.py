@@ -15,11 +15,11 @@ import msgspec
 from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open, encoded
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.step import Step, StepKind
 from relight.ports.store import CheckpointRow, Record
 from relight.stores.redis.keys import bytes_text, split_member, text_bytes
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.step import Step, StepKind
 
 NONCE_BYTES: Final = 8
 _SEAL_BYTES: Final = 8

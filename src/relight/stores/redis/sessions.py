@@ -11,13 +11,13 @@ from typing import Final
 
 from relight.errors import Conflict, Corrupt, NotFound, StoreUnavailable
 from relight.journal.chain import seal
-from relight.journal.lining import waiting_of
-from relight.model.session import Head, Identity
+from relight.journal.queues.order import waiting_of
 from relight.ports.store import Record
 from relight.stores.redis import rows
-from relight.stores.redis.journal import MOST_TRIES, Journal
+from relight.stores.redis.commits import MAX_TRIES, Journal
 from relight.stores.redis.keys import Keys, bytes_text, member_of, text_bytes
 from relight.stores.redis.server import Server, Words
+from relight.values.session import Head, Identity
 
 SCHEMA: Final = 1
 
@@ -40,7 +40,7 @@ class Sessions:
 
     def find_named(self, name: str) -> Record | None:
         """By exact name."""
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             holder = self._server.ask("HGET", self._keys.names, text_bytes(name))
             if holder is None:
                 return None
@@ -120,7 +120,7 @@ class Sessions:
         """Another head in the place of one that cannot be read, or of the one with that digest; else Conflict. The
         indexes are made right too."""
         keys = self._keys.session(head.session)
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             identity, raw = self._server.ask("MGET", keys.identity, keys.head)
             record = rows.read_record(head.session, identity, raw)
             if record is None:
@@ -135,7 +135,7 @@ class Sessions:
     def _replace(self, identity: Identity, head: Head | None, expected: bytes | None) -> bool:
         """The record, with a head or as it stands, and all indexes. False where the head was not the expected one."""
         keys, id_ = self._keys.session(identity.id), text_bytes(identity.id)
-        for _ in range(MOST_TRIES):
+        for _ in range(MAX_TRIES):
             (before, raw), facts, indexes = self._server.ask_all(
                 [("MGET", keys.identity, keys.head), ("HMGET", keys.facts, "m", "n"), ("SMEMBERS", keys.indexes)]
             )

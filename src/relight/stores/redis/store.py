@@ -15,30 +15,30 @@ from typing import Final
 
 from relight.errors import Corrupt, NewerStore, NotFound, StoreUnavailable
 from relight.journal.commit import plan_release, plan_renewal
-from relight.journal.keeping import KeptKind
-from relight.journal.lining import Waiting
-from relight.model.lease import Instant
-from relight.model.queueing import Line
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.status import Status
-from relight.model.step import Committed, Draft, Step
+from relight.journal.queues.order import QueueRow
+from relight.journal.queues.small_records import KeptKind
 from relight.ports.clock import Clock
 from relight.ports.schema import Standing
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.redis import rows
 from relight.stores.redis.address import parse
-from relight.stores.redis.adopting import Adoption
+from relight.stores.redis.commits import Journal
 from relight.stores.redis.health import Health
-from relight.stores.redis.journal import Journal
+from relight.stores.redis.importing import Adoption
 from relight.stores.redis.keys import Keys
 from relight.stores.redis.listing import Listing
-from relight.stores.redis.moments import Moments
 from relight.stores.redis.reading import Reading
 from relight.stores.redis.removal import Removal
 from relight.stores.redis.server import Server, Words, is_too_old
+from relight.stores.redis.server_time import Moments
 from relight.stores.redis.sessions import SCHEMA, Sessions
 from relight.stores.redis.snapshots import Snapshots
+from relight.values.lease import Instant
+from relight.values.queues import QueueKey
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.status import Status
+from relight.values.step import Committed, Draft, Step
 
 _open: Final[weakref.WeakSet[RedisStore]] = weakref.WeakSet()
 
@@ -191,10 +191,10 @@ class RedisStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[Line]:
+    def list_lines(self) -> list[QueueKey]:
         return self._journal.lines.all_lines()
 
-    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+    def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         return self._journal.lines.first(line, limit, self._moments.wall_us())
 
     def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:

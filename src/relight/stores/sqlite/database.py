@@ -22,8 +22,8 @@ from relight.stores.sqlite import files, migrate
 from relight.stores.sqlite.driver import BUSY_SECONDS, explained
 from relight.stores.sqlite.health import Misses
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.told import Told
-from relight.stores.sqlite.wal import check_log
+from relight.stores.sqlite.wal_check import check_log
+from relight.stores.sqlite.watermark import Watermark
 
 _READ_WRITE: Final = apsw.SQLITE_OPEN_READWRITE
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -48,7 +48,7 @@ class Database:
         """why nothing here can be used any more"""
         self._file: tuple[int, int] | None = None
         self._looked_us = 0
-        self.told = Told(path)
+        self.told = Watermark(path)
         self.misses = Misses(self.told)
         self._busy_ms = round(busy_seconds * 1000)
         self._address = ""

@@ -11,8 +11,8 @@ import os
 from pathlib import Path
 from typing import Final
 
-from relight import owned
 from relight.errors import NotAStore, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
+from relight.system import private_directories
 
 FILE_MODE: Final = 0o600
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -37,7 +37,7 @@ def prepare(path: Path) -> None:
 
 def _make_directories(directory: Path) -> None:
     missing = [one for one in (directory, *directory.parents) if not one.exists()]
-    owned.make(directory)
+    private_directories.make(directory)
     for one in reversed(missing):
         sync_directory(one.parent)
 

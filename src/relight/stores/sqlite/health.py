@@ -13,14 +13,14 @@ from typing import Final, Literal
 import apsw
 
 from relight.errors import Corrupt
-from relight.journal.lining import waiting_of
+from relight.journal.queues.order import waiting_of
 from relight.ports.store import Damage, Record
-from relight.stores.sqlite import lines, snapshots
+from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.rows import Row, label_columns, listed_record, read_label, read_record, read_text
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.told import Told
+from relight.stores.sqlite.watermark import Watermark
 
-MOST_SESSIONS: Final = 20_000
+MAX_SESSIONS: Final = 20_000
 """a store with more is checked by `relight verify` only: this check takes some 4 ms for a thousand"""
 Table = Literal["sessions", "checkpoint_labels"]
 
@@ -28,7 +28,7 @@ Table = Literal["sessions", "checkpoint_labels"]
 class Misses:
     """Look-ups that found nothing."""
 
-    def __init__(self, told: Told) -> None:
+    def __init__(self, told: Watermark) -> None:
         self._told = told
         self._checked: set[Table] = set()
 
@@ -37,7 +37,7 @@ class Misses:
         self._check_told(cursor)
         if table in self._checked:
             return
-        if (cursor.execute(SQL["last_sid"]).get or 0) <= MOST_SESSIONS:
+        if (cursor.execute(SQL["last_sid"]).get or 0) <= MAX_SESSIONS:
             found = [text for (text,) in cursor.execute(SQL["integrity_of"].format(table=table))]
             if found != ["ok"]:
                 raise Corrupt(f"the table {table} is damaged ({found[0]})")
@@ -59,7 +59,7 @@ def lost(session: str, told: int, seq: int) -> Corrupt:
     )
 
 
-def believed(cursor: apsw.Cursor, told: Told, sid: int, record: Record) -> Record:
+def believed(cursor: apsw.Cursor, told: Watermark, sid: int, record: Record) -> Record:
     """The record, with its head only if it stands where somebody was told it stands."""
     if record.head is None or record.head.seq >= (seq := told.seq(sid)):
         return record
@@ -71,7 +71,7 @@ def believed(cursor: apsw.Cursor, told: Told, sid: int, record: Record) -> Recor
     return Record(identity=again.identity, head=None) if behind else again
 
 
-def examine(connection: apsw.Connection, told: Told, evidence: list[Path]) -> Iterator[Damage]:
+def examine(connection: apsw.Connection, told: Watermark, evidence: list[Path]) -> Iterator[Damage]:
     """Everything: SQLite's own check, every row of every session against its record, and rows of no session."""
     yield from (Damage(what=f"a damaged write-ahead log was kept: {path}") for path in evidence)
     if told.sessions() > (connection.execute(SQL["last_sid"]).get or 0):
@@ -89,7 +89,7 @@ def examine(connection: apsw.Connection, told: Told, evidence: list[Path]) -> It
             yield from _examine_session(connection, told, row)
 
 
-def _examine_session(connection: apsw.Connection, told: Told, row: Row) -> Iterator[Damage]:
+def _examine_session(connection: apsw.Connection, told: Watermark, row: Row) -> Iterator[Damage]:
     sid, session = row[0], read_text(row[1]) or "?"
     try:
         record = read_record(row)
@@ -105,7 +105,7 @@ def _examine_session(connection: apsw.Connection, told: Told, row: Row) -> Itera
         yield Damage(what=lost(session, told.seq(sid), record.head.seq).message)
     if _labels(record) != {tuple(label) for label in connection.execute(SQL["labels_by_sid"], (sid,))}:
         yield Damage(what=f"{session}: it is listed by labels it does not have")
-    if record.head is not None and lines.found(connection.cursor(), sid) != waiting_of(record.head):
+    if record.head is not None and queues.found(connection.cursor(), sid) != waiting_of(record.head):
         yield Damage(what=f"{session}: it does not stand in line where its head says")
 
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 import apsw
 import msgspec
 
-from relight.model.status import STATUSES, Status
 from relight.ports.store import Query
 from relight.stores.sqlite.rows import Row, optional_text, read_text, to_search_text, to_text
 from relight.stores.sqlite.statements import SQL
+from relight.values.status import STATUSES, Status
 
 _json: Final = msgspec.json.Encoder()
 

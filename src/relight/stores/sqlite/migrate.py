@@ -13,7 +13,7 @@ from typing import Any, Final, cast
 import apsw
 
 from relight.errors import Corrupt, NewerStore, NotAStore
-from relight.journal.storemarks import APPLICATION_ID
+from relight.journal.files.store_marks import APPLICATION_ID
 from relight.stores.sqlite.rows import label_seal
 from relight.stores.sqlite.statements import HERE, SQL, uncommented
 

@@ -12,20 +12,20 @@ from typing import Final
 
 import apsw
 
-from relight.permits import Permit, Permits
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.driver import DRIVER_ERRORS, explained
+from relight.system.permits import Permit, Permits
 
-MOST: Final = 8
+MAX: Final = 8
 """readers at a time; further ones wait"""
 
 
 class Readers:
-    """At most `MOST` connections, made when first needed."""
+    """At most `MAX` connections, made when first needed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._places = Permits(MOST)
+        self._places = Permits(MAX)
         self._idle: list[apsw.Connection] = []
         self._watch: apsw.Connection | None = None
         self._watching = Permits(1)
@@ -67,7 +67,7 @@ class Readers:
 
     def rest(self) -> None:
         """Wait until nobody reads, close all connections, and keep others out until `wake`."""
-        self._resting = [self._watching.take(), *(self._places.take() for _ in range(MOST))]
+        self._resting = [self._watching.take(), *(self._places.take() for _ in range(MAX))]
         self._close_watch()
         while self._idle:
             self._idle.pop().close()

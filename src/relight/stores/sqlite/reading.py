@@ -12,7 +12,6 @@ from typing import Final
 import apsw
 
 from relight.errors import Corrupt, NotFound
-from relight.model.step import Committed, Step
 from relight.ports.store import CheckpointRow
 from relight.stores.sqlite import snapshots
 from relight.stores.sqlite.database import Database
@@ -20,6 +19,7 @@ from relight.stores.sqlite.readers import Readers
 from relight.stores.sqlite.rows import damaged_step, id_range, read_checkpoints, read_label, read_step, to_text
 from relight.stores.sqlite.sessions import find
 from relight.stores.sqlite.statements import SQL
+from relight.values.step import Committed, Step
 
 BATCH_ROWS: Final = 256
 BATCH_BYTES: Final = 8 * 1024 * 1024

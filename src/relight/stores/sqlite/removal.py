@@ -19,7 +19,7 @@ import apsw
 from relight.errors import Conflict, StoreUnavailable
 from relight.ports.clock import Clock
 from relight.stores.sqlite import files, migrate
-from relight.stores.sqlite.journal import Journal
+from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.rows import id_range, read_text, to_text
 from relight.stores.sqlite.scrub import scrub
 from relight.stores.sqlite.statements import SQL

@@ -14,10 +14,10 @@ from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.journal.search import searchable
-from relight.model.call import OpenEffect
-from relight.model.session import Head, Identity
-from relight.model.step import Step, StepKind
 from relight.ports.store import CheckpointRow, Record
+from relight.values.call import OpenEffect
+from relight.values.session import Head, Identity
+from relight.values.step import Step, StepKind
 
 SEQ_BITS: Final = 32
 _ROW_SEAL_BYTES: Final = 8

@@ -11,17 +11,17 @@ from collections.abc import Iterable, Sequence
 import apsw
 
 from relight.errors import Conflict, Corrupt, NotFound
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.step import Step
 from relight.ports.store import Record
-from relight.stores.sqlite import lines
+from relight.stores.sqlite import queues
+from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.health import believed
-from relight.stores.sqlite.journal import Journal
 from relight.stores.sqlite.rows import Row, label_columns, read_record, read_text, session_row, to_text, update_row
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.told import Told
+from relight.stores.sqlite.watermark import Watermark
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.step import Step
 
 
 def begin(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head) -> int:
@@ -32,7 +32,7 @@ def begin(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head)
     cursor.execute(SQL["insert_session"], session_row(identity, head))
     sid = cursor.connection.last_insert_rowid()
     journal.put_head(cursor, sid, head)
-    lines.move(cursor, sid, None, head)
+    queues.move(cursor, sid, None, head)
     _write_labels(cursor, sid, identity)
     return sid
 
@@ -67,7 +67,7 @@ def change(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:
     _write_labels(cursor, sid, identity)
 
 
-def rebuild(cursor: apsw.Cursor, journal: Journal, told: Told, head: Head, instead_of: bytes | None) -> int:
+def rebuild(cursor: apsw.Cursor, journal: Journal, told: Watermark, head: Head, instead_of: bytes | None) -> int:
     """Another head in the place of one that cannot be read, or of the one with that digest; else Conflict. The columns
     are made right too."""
     found = cursor.execute(SQL["find_by_id"], (to_text(head.session),)).fetchone()
@@ -81,7 +81,7 @@ def rebuild(cursor: apsw.Cursor, journal: Journal, told: Told, head: Head, inste
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
     journal.put_head(cursor, row[0], head)
     cursor.execute(SQL["delete_waiting"], (row[0],))
-    lines.move(cursor, row[0], None, head)
+    queues.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0]))
     change(cursor, journal, record.identity)
     return int(row[0])

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Sequence
 import apsw
 
 from relight.errors import Corrupt, SnapshotSwept
-from relight.model.snapshot import Snapshot
 from relight.stores.sqlite.rows import Row, from_text, read_text, row_seal, to_text
 from relight.stores.sqlite.statements import SQL
+from relight.values.snapshot import Snapshot
 
 
 def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:

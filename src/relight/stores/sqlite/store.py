@@ -15,18 +15,13 @@ import apsw
 
 from relight.errors import Conflict
 from relight.journal.commit import plan_release, plan_renewal
-from relight.journal.keeping import KeptKind
-from relight.journal.lining import Waiting
-from relight.model.lease import Instant
-from relight.model.queueing import Line
-from relight.model.session import Head, Identity
-from relight.model.snapshot import Snapshot
-from relight.model.status import Status
-from relight.model.step import Committed, Draft, Step
+from relight.journal.queues.order import QueueRow
+from relight.journal.queues.small_records import KeptKind
 from relight.ports.clock import Clock
 from relight.ports.schema import Standing
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.stores.sqlite import files, forks, lines, listing, reading, removal, sessions, snapshots
+from relight.stores.sqlite import files, listing, queues, reading, removal, sessions, snapshots
+from relight.stores.sqlite import fork_safety as forks
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.driver import BUSY_SECONDS
 from relight.stores.sqlite.health import believed, examine
@@ -34,8 +29,14 @@ from relight.stores.sqlite.migrate import VERSION
 from relight.stores.sqlite.readers import Readers
 from relight.stores.sqlite.rows import listed_record, read_text, to_text
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.wal import evidence_of
+from relight.stores.sqlite.wal_check import evidence_of
 from relight.stores.sqlite.writer import Writer
+from relight.values.lease import Instant
+from relight.values.queues import QueueKey
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.status import Status
+from relight.values.step import Committed, Draft, Step
 
 
 class SqliteStore:
@@ -135,28 +136,28 @@ class SqliteStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[Line]:
+    def list_lines(self) -> list[QueueKey]:
         with self._readers.reading() as cursor:
-            return lines.all_lines(cursor)
+            return queues.all_lines(cursor)
 
-    def list_waiting(self, line: Line, limit: int) -> list[Waiting]:
+    def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         with self._readers.reading() as cursor:
-            return lines.first(cursor, line, limit, self._clock.now_us())
+            return queues.first(cursor, line, limit, self._clock.now_us())
 
     def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
         with self._writer.change() as cursor:
-            lines.keep(cursor, kind, name, record)
+            queues.keep(cursor, kind, name, record)
 
     def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._writer.change() as cursor:
-            if lines.find_kept(cursor, kind, name) != before:
+            if queues.find_kept(cursor, kind, name) != before:
                 return False
-            lines.keep(cursor, kind, name, record)
+            queues.keep(cursor, kind, name, record)
             return True
 
     def kept(self, kind: KeptKind) -> dict[str, bytes]:
         with self._readers.reading() as cursor:
-            return lines.kept(cursor, kind)
+            return queues.kept(cursor, kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 

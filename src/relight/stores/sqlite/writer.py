@@ -20,24 +20,24 @@ from typing import Final
 import apsw
 
 from relight.errors import RelightError, StoreError, StoreFull, StoreUnavailable
-from relight.model.step import Committed, Draft
 from relight.ports import faults
 from relight.ports.clock import Clock
+from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.driver import DRIVER_ERRORS, explained
-from relight.stores.sqlite.journal import Journal
+from relight.stores.sqlite.group_commit import Orphaned, Waiter, WriterQueue
 from relight.stores.sqlite.statements import SQL
-from relight.stores.sqlite.told import CHANGES
-from relight.stores.sqlite.turns import Orphaned, Place, Turns
+from relight.stores.sqlite.watermark import CHANGES
+from relight.values.step import Committed, Draft
 
-MOST_TOGETHER: Final = 256
+MAX_TOGETHER: Final = 256
 """steps in one transaction"""
 _BEGIN: Final = SQL["begin"]
 _COMMIT: Final = SQL["commit"]
 _ROLLBACK: Final = SQL["rollback"]
 
 
-class _Wanted(Place):
+class _Wanted(Waiter):
     """One step on its way, and what became of it."""
 
     __slots__ = ("committed", "done", "draft", "error", "session")
@@ -77,7 +77,7 @@ class Writer:
     def __init__(self, database: Database, clock: Clock, connection: apsw.Connection | None) -> None:
         self._database = database
         self._clock = clock
-        self._turns = Turns()
+        self._turns = WriterQueue()
         self._connection = connection
         self._cursor = connection.cursor() if connection is not None else None
         self._journal = Journal(database)
@@ -86,10 +86,10 @@ class Writer:
         self._told: list[tuple[int, int]] = []
         """and the seqs its writers will be told"""
         self._begun = False
-        self._mistrusted = False
+        self._wal_suspect = False
         """COMMIT failed: what the log holds is rewritten before it is used again"""
         self._now_us = 0
-        self._resting: Place | None = None
+        self._resting: Waiter | None = None
         """has the turn between `rest` and `wake`"""
         self.transactions = 0
 
@@ -102,7 +102,7 @@ class Writer:
         group = [mine]
         try:
             if self._turns.enter(mine):
-                self._turns.companions(mine, group, MOST_TOGETHER)
+                self._turns.companions(mine, group, MAX_TOGETHER)
                 self._write(group)
         except Orphaned:
             raise self._unknown() from None
@@ -235,7 +235,7 @@ class Writer:
 
     @contextmanager
     def _alone(self) -> Iterator[None]:
-        mine = Place(alone=True)
+        mine = Waiter(alone=True)
         try:
             self._turns.enter(mine)
             self._turns.wake()
@@ -260,9 +260,9 @@ class Writer:
             self._undo()  # of a leader that was interrupted while it did so itself
         if self._cursor is None:
             connection = self._database.connect_writer()
-            if self._mistrusted:
+            if self._wal_suspect:
                 _rewrite(connection)
-                self._mistrusted = False
+                self._wal_suspect = False
             self._connection, self._cursor = connection, connection.cursor()
         return self._cursor
 
@@ -289,7 +289,7 @@ class Writer:
         """COMMIT failed. Full is certain: the mark that ends a transaction was not written. All else is not."""
         ours = self._undone(error, None)
         self.close()
-        self._mistrusted = True
+        self._wal_suspect = True
         if isinstance(ours, StoreFull):
             return ours
         return self._unknown(evidence=ours.evidence or [ours.message], hints=ours.hints)
@@ -310,7 +310,7 @@ class Writer:
 
     def rest(self) -> None:
         """Wait for the turn, keep it, and give the connection back."""
-        self._resting = Place(alone=True)
+        self._resting = Waiter(alone=True)
         self._turns.enter(self._resting)
         self._turns.wake()
         self.close()
@@ -318,7 +318,7 @@ class Writer:
     def in_child(self) -> Writer:
         """The writer of a forked child: without a connection, and with nobody in line."""
         made = Writer(self._database, self._clock, None)
-        made._mistrusted = self._mistrusted
+        made._wal_suspect = self._wal_suspect
         return made
 
     def wake(self) -> None:

@@ -8,10 +8,10 @@ from typing import Final
 import msgspec
 
 from relight.errors import Conflict
-from relight.model.snapshot import Snapshot
-from relight.model.step import Step
 from relight.ports.store import Record
 from relight.testing.store_checks.trial import Check, Trial, equal
+from relight.values.snapshot import Snapshot
+from relight.values.step import Step
 
 _ELSEWHERE: Final = "e1sewhere00000000000000000000000"
 

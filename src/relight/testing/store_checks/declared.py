@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from relight.model.durability import LEVELS
 from relight.ports.store import OPTIONAL, Store
 from relight.testing.store_checks.trial import Check, Trial, equal, require
+from relight.values.durability import LEVELS
 
 
 def offered(store: Store) -> frozenset[str]:

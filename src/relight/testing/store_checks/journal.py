@@ -9,12 +9,12 @@ import msgspec
 
 from relight.errors import Conflict, Corrupt
 from relight.journal.chain import broken_links
-from relight.model.call import Intent
-from relight.model.session import GENESIS
-from relight.model.status import STATUSES, StatusChange, allowed
-from relight.model.step import View
-from relight.model.usage import Usage
 from relight.testing.store_checks.trial import Check, Trial, equal, refused, require
+from relight.values.call import Intent
+from relight.values.session import GENESIS
+from relight.values.status import STATUSES, StatusChange, allowed
+from relight.values.step import View
+from relight.values.usage import Usage
 
 
 def steps_are_numbered_without_gap(trial: Trial) -> None:

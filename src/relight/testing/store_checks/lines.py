@@ -5,16 +5,16 @@ from __future__ import annotations
 import msgspec
 
 from relight.errors import QueueFull
-from relight.journal.keeping import keepable
-from relight.journal.lining import Waiting, waiting_of
-from relight.model.lease import Owner
-from relight.model.queueing import Line, Place, Queue, Rate
-from relight.model.session import Head, Identity
-from relight.model.status import StatusChange
-from relight.model.step import Claim, Committed
+from relight.journal.queues.order import QueueRow, waiting_of
+from relight.journal.queues.small_records import pack_record
 from relight.testing.store_checks.trial import LEASE_SECONDS, Check, Trial, equal, refused, require
+from relight.values.lease import Owner
+from relight.values.queues import Queue, QueueKey, QueuePosition, Rate
+from relight.values.session import Head, Identity
+from relight.values.status import StatusChange
+from relight.values.step import Claim, Committed
 
-BATCH = Line("batch")
+BATCH = QueueKey("batch")
 
 
 def standing(
@@ -22,7 +22,7 @@ def standing(
 ) -> str:
     """A new session that stands in line."""
     trial.clock.advance(1.0)
-    place = Place(queue=queue, priority=priority, wants=wants, since_us=trial.clock.now_us())
+    place = QueuePosition(queue=queue, priority=priority, wants=wants, since_us=trial.clock.now_us())
     identity = Identity(id=trial.entropy.session_id(), created_us=trial.clock.now_us(), place=place)
     trial.store.create(identity, Head(session=identity.id, place=place, wake_us=wake_us))
     return identity.id
@@ -48,7 +48,7 @@ def ended(trial: Trial, session: str, change: StatusChange) -> Committed:
     return trial.append(session, f"owner of {session}", epoch=epoch, status=change, release=True)
 
 
-def first(trial: Trial, line: Line = BATCH, limit: int = 10) -> list[str]:
+def first(trial: Trial, line: QueueKey = BATCH, limit: int = 10) -> list[str]:
     """The ids of the first."""
     return [row.session for row in trial.store.list_waiting(line, limit)]
 
@@ -84,7 +84,7 @@ def lines_are_apart_by_queue_and_by_what_is_wanted(trial: Trial) -> None:
     """Whoever wants labels of a worker does not stand in the way of those who do not."""
     wanted = standing(trial, wants=("eu", "gpu"))
     plain, other = standing(trial), standing(trial, "other")
-    lines = [Line("batch"), Line("batch", ("eu", "gpu")), Line("other")]
+    lines = [QueueKey("batch"), QueueKey("batch", ("eu", "gpu")), QueueKey("other")]
     equal(trial.store.list_lines(), lines, "all lines, sorted")
     equal([first(trial, line) for line in lines], [[plain], [wanted], [other]], "each with its own")
 
@@ -110,14 +110,14 @@ def who_has_a_time_waits_for_it(trial: Trial) -> None:
 def a_place_can_be_changed_with_a_step(trial: Trial) -> None:
     """A step may carry another place, and the line follows in the same transaction."""
     session = trial.working()
-    place = Place(queue="batch", priority=3, since_us=1)
+    place = QueuePosition(queue="batch", priority=3, since_us=1)
     trial.append(session, status=StatusChange(status="queued"), place=place, release=True)
-    equal(trial.store.list_waiting(BATCH, 5), [Waiting(BATCH, 3, 1, session, None)], "it stands there now")
+    equal(trial.store.list_waiting(BATCH, 5), [QueueRow(BATCH, 3, 1, session, None)], "it stands there now")
     moved = msgspec.structs.replace(place, queue="other")
     claim = Claim(owner=Owner(id="op"), seconds=1.0, expected_epoch=trial.head(session).epoch)
     trial.store.commit(session, trial.draft(kind="status", claim=claim, place=moved, release=True))
     equal(first(trial), [], "it left its line")
-    equal(first(trial, Line("other")), [session], "and stands in the other")
+    equal(first(trial, QueueKey("other")), [session], "and stands in the other")
 
 
 def a_refused_step_moves_nobody(trial: Trial) -> None:
@@ -141,14 +141,14 @@ def a_rebuilt_head_stands_where_it_says(trial: Trial) -> None:
     head = trial.head(session)
     if not trial.hooks.break_head(trial.store, session):
         return
-    trial.store.rebuild_head(msgspec.structs.replace(head, place=Place(queue="other", since_us=5)))
-    equal((first(trial), first(trial, Line("other"))), ([], [session]), "out of the old line, into the new one")
+    trial.store.rebuild_head(msgspec.structs.replace(head, place=QueuePosition(queue="other", since_us=5)))
+    equal((first(trial), first(trial, QueueKey("other"))), ([], [session]), "out of the old line, into the new one")
     equal(trial.store.check(), [], "nothing is wrong with it")
 
 
 def a_queue_lets_so_many_work_at_once(trial: Trial) -> None:
     """A claim takes a slot with it, or is refused and writes nothing; it is free where its session does not work."""
-    trial.store.keep("queue", "batch", keepable(Queue(name="batch", concurrency=2)))
+    trial.store.keep("queue", "batch", pack_record(Queue(name="batch", concurrency=2)))
     one, two, three = standing(trial), standing(trial), standing(trial)
     started(trial, one)
     started(trial, two)
@@ -171,7 +171,7 @@ def a_queue_lets_so_many_work_at_once(trial: Trial) -> None:
 
 def a_queue_lets_so_many_start_in_a_while(trial: Trial) -> None:
     """No more starts in any stretch of time than the rate says, by the store's time."""
-    trial.store.keep("queue", "batch", keepable(Queue(name="batch", rate=Rate(starts=2, seconds=60.0))))
+    trial.store.keep("queue", "batch", pack_record(Queue(name="batch", rate=Rate(starts=2, seconds=60.0))))
     one, two, three = standing(trial), standing(trial), standing(trial)
     started(trial, one)
     trial.clock.advance(20.0)

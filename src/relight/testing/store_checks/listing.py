@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from relight.model.session import Parent
-from relight.model.status import Status
 from relight.ports.store import Query
 from relight.testing.store_checks.trial import Check, Trial, equal, ids
+from relight.values.session import Parent
+from relight.values.status import Status
 
 _MANY: Final = 23
 

@@ -8,9 +8,9 @@ from typing import Final
 import msgspec
 
 from relight.errors import Conflict, NotFound
-from relight.model.session import Head, Identity, Parent
-from relight.model.status import STATUSES
 from relight.testing.store_checks.trial import Check, Trial, equal, ids, refused, require
+from relight.values.session import Head, Identity, Parent
+from relight.values.status import STATUSES
 
 _ODD_TEXTS: Final = (
     "",

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Final
 
 from relight.errors import Conflict, SnapshotSwept
-from relight.model.snapshot import Snapshot
 from relight.ports.store import Seen
 from relight.testing.store_checks.trial import Check, Trial, equal, refused
+from relight.values.snapshot import Snapshot
 
 
 def _snapshot(name: str, *segments: str, root: str = "", pool: str = "pool") -> Snapshot:

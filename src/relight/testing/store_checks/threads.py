@@ -8,8 +8,8 @@ from typing import Final
 
 from relight.errors import Conflict, LeaseHeld, RelightError
 from relight.journal.chain import broken_links
-from relight.model.session import GENESIS
 from relight.testing.store_checks.trial import Check, Trial, equal, require
+from relight.values.session import GENESIS
 
 _THREADS: Final = 16
 _STEPS: Final = 20

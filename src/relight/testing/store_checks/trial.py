@@ -11,12 +11,12 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from relight.journal.codec import encode_changes
-from relight.model.lease import Owner
-from relight.model.session import Head, Identity, Parent
-from relight.model.status import Status, StatusChange
-from relight.model.step import Changes, Claim, Committed, Draft, Step, StepKind
 from relight.ports.store import Record, Store
 from relight.testing.clock import ManualClock, SeededEntropy
+from relight.values.lease import Owner
+from relight.values.session import Head, Identity, Parent
+from relight.values.status import Status, StatusChange
+from relight.values.step import Changes, Claim, Committed, Draft, Step, StepKind
 
 LEASE_SECONDS: Final = 30.0
 

@@ -1,0 +1,1 @@
+"""Sessions in one file, for another machine: export, check, import."""

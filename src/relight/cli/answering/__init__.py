@@ -1,0 +1,1 @@
+"""Verbs that answer a session that waits for a person."""

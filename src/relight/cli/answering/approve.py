@@ -1,0 +1,23 @@
+"""`relight approve`: let a tool call run that waits for a person."""
+
+from __future__ import annotations
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.outcome import goes_on, tell_checkpoint
+
+
+@verb(
+    "approve",
+    ("approve fix-login", "the call it waits with"),
+    ("approve 7f3a91 --json", "in a script"),
+)
+@ref_argument()
+@json_flag
+@pass_context
+def approve(door: CliContext, ref: str, as_json: bool) -> int:
+    """Allow the tool call that session REF waits with. The decision is kept and used once."""
+    with door.opened() as rl:
+        made = rl.decide(ref, allow=True)
+        info = rl.get(ref)
+    return tell_checkpoint(door, made, info.title, "allowed", ("go on", goes_on(info)), as_json=as_json)

@@ -1,0 +1,27 @@
+"""`relight deny`: forbid a tool call that waits for a person."""
+
+from __future__ import annotations
+
+import click
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.outcome import goes_on, tell_checkpoint
+
+
+@verb(
+    "deny",
+    ("deny fix-login", "the call it waits with"),
+    ('deny fix-login --why "not on a Friday"', "the model is told why"),
+    ("deny 7f3a91 --json", "in a script"),
+)
+@ref_argument()
+@click.option("--why", metavar="TEXT", help="Told to the model.")
+@json_flag
+@pass_context
+def deny(door: CliContext, ref: str, why: str | None, as_json: bool) -> int:
+    """Deny the tool call that session REF waits with. The decision is kept and used once."""
+    with door.opened() as rl:
+        made = rl.decide(ref, allow=False, reason=why)
+        info = rl.get(ref)
+    return tell_checkpoint(door, made, info.title, "denied", ("go on", goes_on(info)), as_json=as_json)

@@ -1,0 +1,1 @@
+"""The command line as a program: finding the verb, its context, confirmation, completion."""

@@ -1,0 +1,46 @@
+"""`--detach`: started in the background, and told."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from relight.cli.app.context import CliContext
+from relight.cli.render.started import tell_in_line
+from relight.cli.render.style import Span
+from relight.history.documents import outcome_document
+from relight.processes.background import start_in_background
+from relight.values.pending import Pending, Wanted
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+
+
+def start_detached(
+    door: CliContext,
+    rl: Relight,
+    session: str | Pending,
+    wanted: Wanted | None = None,
+    *,
+    retries: int | None = None,
+    now: bool = False,
+    as_json: bool = False,
+) -> int:
+    """Leave when its program runs, or it stands in line."""
+    info, pid, child, outcome = start_in_background(rl, session, wanted, retries=retries, now=now)
+    child.returncode = child.returncode or 0  # it lives on without us
+    console = door.console
+    if as_json:
+        console.document({**outcome_document(outcome), "supervisor": pid})
+        return 0
+    if not console.out.terminal:
+        console.row((info.id, info.name, pid))
+    elif outcome.wake_at is not None:
+        tell_in_line(door, outcome)
+    else:
+        console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), f"  runs in the background, pid {pid}"]])
+    if outcome.put_back is not None:
+        console.say(Span("✓", "ok"), f" workspace put back as at @{outcome.put_back}")
+    joined = [("join its terminal", shlex.join(info.attach))] if info.attach else []
+    console.next(*joined, ("watch", f"relight tail {info.title} -f"), ("stop", f"relight stop {info.title}"))
+    return 0

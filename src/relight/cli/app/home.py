@@ -1,0 +1,44 @@
+"""A bare `relight`: what needs you, and five commands. Not forty lines of help."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Final
+
+from relight.cli.app.context import CliContext
+from relight.cli.looking.list import STRIP, strip_lines
+from relight.cli.render.style import Line, Span
+from relight.cli.render.table import Fact, facts
+from relight.text.format import age, seconds_between
+from relight.text.safe import one_line
+from relight.values.info import SessionInfo
+
+_COMMANDS: Final = [
+    Fact("relight run -- python agent.py", "start a program that survives"),
+    Fact("relight list", "all sessions, and how they are"),
+    Fact("relight show NAME", "one session: doing, cost, how it ended"),
+    Fact("relight resume NAME", "go on where it stopped"),
+    Fact("relight help", "everything else"),
+]
+_CURES: Final = 3
+
+
+def home(door: CliContext) -> int:
+    """Print the strip with the cure of each, then the commands."""
+    console, look, now = door.console, door.console.out, door.now()
+    with door.opened() as rl:
+        found, counts = rl.needing(most=STRIP), rl.counts()
+    needing = found.sessions
+    lines: list[Line] = []
+    if needing:
+        lines += strip_lines(needing, found.total, now=now, look=look)
+        lines += [*facts([_cure(info, now) for info in needing[:_CURES]], look), []]
+    elif sum(counts.values()):
+        lines += [[Span("nothing needs you", "ok")], []]
+    console.write([*lines, *facts(_COMMANDS, look, indent=0)])
+    return 0
+
+
+def _cure(info: SessionInfo, now: datetime) -> Fact:
+    saved = f"saved at @{info.head} {age(seconds_between(info.saved_at, now))} ago" if info.head else "no step yet"
+    return Fact(info.title, f"{saved}.  {one_line(info.attention.cure) if info.attention is not None else ''}")

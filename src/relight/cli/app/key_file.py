@@ -1,0 +1,23 @@
+"""The file that holds a key to sign bundles with: any bytes, the same on both sides."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from relight.errors import NotFound, UsageError
+
+_MAX_BYTES: Final = 64 * 1024
+
+
+def read_key(path: Path) -> bytes:
+    """Its bytes, as they are."""
+    try:
+        with path.open("rb") as file:
+            key = file.read(_MAX_BYTES + 1)
+    except OSError as error:
+        evidence = [str(error), f"make one: head -c 32 /dev/urandom > {path}"]
+        raise NotFound(str(path), what="key file", evidence=evidence) from None
+    if len(key) > _MAX_BYTES:
+        raise UsageError(f"{path}: over {_MAX_BYTES:,} bytes; that is no key")
+    return key

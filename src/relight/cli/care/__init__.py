@@ -1,0 +1,1 @@
+"""Verbs that keep a store well: remove, verify, move, serve."""

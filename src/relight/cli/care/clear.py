@@ -1,0 +1,45 @@
+"""`relight clear`: take the lease from whoever holds it. For an owner that hangs, or cannot be seen."""
+
+from __future__ import annotations
+
+import getpass
+
+import click
+
+from relight.cli.app.confirm import confirm
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.outcome import tell_checkpoint
+
+
+@verb(
+    "clear",
+    ("clear fix-login", "asks first where its process is alive"),
+    ('clear fix-login --why "host is gone" --yes', "in a script; the reason is kept"),
+)
+@ref_argument()
+@click.option("--why", metavar="TEXT", help="Kept in the journal.")
+@click.option("--forget-native", is_flag=True, help="Also drop the agent's own session: the next start gets a brief.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_flag
+@pass_context
+def clear(door: CliContext, ref: str, why: str | None, forget_native: bool, yes: bool, as_json: bool) -> int:
+    """Revoke the lease. If its owner is alive, its next write is refused and it stops."""
+    with door.opened() as rl:
+        info = rl.get(ref)
+        if info.status in ("working", "spawning"):
+            evidence = [f"{line}" for line in info.evidence]
+            question = f"{info.title} is running; take its lease away?"
+            if not confirm(door, question, evidence=evidence, yes=yes):
+                return 0
+        made = rl.clear(ref, why=why, who=_who(), forget_native=forget_native)
+        name = rl.get(ref).title
+    done = "lease cleared" if info.evidence else "native session forgotten"
+    return tell_checkpoint(door, made, name, done, ("go on", f"relight resume {name}"), as_json=as_json)
+
+
+def _who() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return ""

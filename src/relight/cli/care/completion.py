@@ -1,0 +1,40 @@
+"""`relight completion`: the script that teaches a shell our verbs, sessions and labels."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from relight.cli.app.verb import verb
+
+if TYPE_CHECKING:
+    from relight.cli.app.context import CliContext
+
+VARIABLE: Final = "_RELIGHT_COMPLETE"
+
+
+@verb(
+    "completion",
+    ("completion bash >> ~/.bashrc", "or: source <(relight completion bash)"),
+    ("completion fish > ~/.config/fish/completions/relight.fish", "fish"),
+)
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(context: click.Context, shell: str) -> int:
+    """Print the completion script of SHELL."""
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise AssertionError("click knows these three")
+    click.echo(kind(context.find_root().command, {}, "relight", VARIABLE).source())
+    return 0
+
+
+def complete(group: click.Command, door: CliContext) -> int:
+    """Answer a shell that asks what could come next: verbs, options, and what completing.py leaves to click."""
+    from click.shell_completion import shell_complete
+
+    return int(shell_complete(group, {"obj": door}, "relight", VARIABLE, os.environ.get(VARIABLE, "")))

@@ -1,0 +1,1 @@
+"""`relight doctor`: one module for each thing it examines."""

@@ -1,0 +1,222 @@
+"""`relight doctor`: can the store be trusted, and what is it told to keep. One line a thing: fine, or with a cure."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import sys
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from relight import wiring
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, verb
+from relight.cli.care.doctor.blobs import look_at_blobs, unless_down
+from relight.cli.care.doctor.finding import Finding
+from relight.cli.care.doctor.prices import tell_prices
+from relight.cli.care.doctor.server import look_at_engine, look_at_schema, look_at_settings, look_at_skew, not_current
+from relight.cli.care.doctor.workspaces import look_at_workspaces
+from relight.cli.render.style import Line, Look
+from relight.cli.render.table import Fact, facts
+from relight.errors import StoreError
+from relight.system.machine import SystemClock
+from relight.text.format import DURABILITY, count, place, policy_text, size
+from relight.text.safe import shown_address
+from relight.values.policy import Retention
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+    from relight.ports.store import Store
+
+_LOW_BYTES: Final = 200_000_000
+_AHEAD_SECONDS: Final = 60
+
+
+@verb("doctor", ("doctor", "one screen"), ("doctor --json", "for a monitor"))
+@click.option("--systemd", is_flag=True, help="Print a unit that brings back after a reboot what was running.")
+@click.option("--prices", is_flag=True, help="The prices that costs are counted with, and where they come from.")
+@json_flag
+@pass_context
+def doctor(door: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
+    """Look at the store, its durability and size, captured files, retention, watching, the clock and the system."""
+    console = door.console
+    if systemd:
+        with door.opened() as rl:
+            console.write([[line] for line in unit(rl.store.url)])
+        return 0
+    if prices:
+        return tell_prices(door, as_json=as_json)
+    findings = look_at_settings()
+    code = 0
+    try:
+        standings = wiring.standings(door.store)
+        behind = [one for one in standings if one.found is not None and not one.is_current]
+        if behind:  # opening would update it, and looking writes nothing
+            findings += [not_current(one) for one in behind]
+            return _told(door, findings + _system(), as_json=as_json)
+        with door.opened() as rl:
+            findings += _store(rl, door)
+            findings += look_at_engine(rl, standings)
+            findings += _clock(rl, door.now()) + look_at_skew(rl, SystemClock())
+            findings += look_at_blobs(rl) + look_at_workspaces(rl) + _adoptable(rl)
+    except StoreError as error:
+        cure = error.hints[0] if error.hints else ""
+        said = "; ".join((error.message, *error.evidence[:1]))
+        findings, code = [*findings, Finding("store", said, False, cure)], error.exit_code
+    _told(door, findings + _system(), as_json=as_json)
+    return code
+
+
+def _told(door: CliContext, findings: list[Finding], *, as_json: bool) -> int:
+    console = door.console
+    if as_json:
+        console.document([finding._asdict() for finding in findings])
+    elif console.out.terminal:
+        console.write(lines_of(findings, console.out))
+    else:
+        for one in findings:
+            console.row(("ok" if one.fine else "!", one.what, one.text, one.cure))
+    return 0
+
+
+def unit(store: str) -> list[str]:
+    """A user unit for systemd. Supervisors it starts live on when it has done its work."""
+    return [
+        "# systemctl --user enable relight.service, after saving this as ~/.config/systemd/user/relight.service",
+        "[Unit]",
+        "Description=relight: resume the agents that were running",
+        "After=network-online.target",
+        "",
+        "[Service]",
+        "Type=oneshot",
+        "RemainAfterExit=yes",
+        "KillMode=process",
+        _store_line(store),
+        f"ExecStart={sys.executable} -P -m relight.cli resume --all --yes",
+        "",
+        "[Install]",
+        "WantedBy=default.target",
+    ]
+
+
+def _store_line(store: str) -> str:
+    """A password does not belong into a unit: a file of mode 0600 holds the line RELIGHT_STORE=ADDRESS."""
+    if shown_address(store) != store or "@" in store.partition("://")[2]:
+        return "EnvironmentFile=%h/.config/relight.env"
+    return f"Environment=RELIGHT_STORE={store}"
+
+
+def lines_of(findings: list[Finding], look: Look) -> list[Line]:
+    """A mark, what it is, what was found; the cure under it."""
+    entries = []
+    for one in findings:
+        entries.append(Fact(f"{'✓' if one.fine else '!'} {one.what}", one.text, "" if one.fine else "warn"))
+        if one.cure:
+            entries.append(Fact("", f"cure: {one.cure}"))
+    return facts(entries, look, indent=0)
+
+
+def _store(rl: Relight, door: CliContext) -> list[Finding]:
+    store = rl.store
+    path = _path_of(door)
+    if store.url == "memory:" and (address := _address(door)) != "memory:":
+        shown = place(str(path)) if path is not None else wiring.standings(address)[0].place
+        return [Finding("store", f"{shown}: not there yet; it is made by the first session, or: relight migrate")]
+    counts = rl.counts()
+    findings = [
+        Finding("store", place(str(path)) if path is not None else getattr(store, "place", shown_address(store.url))),
+        _durable(store),
+        Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
+        unless_down("files", lambda: _captured(rl)),
+        unless_down("retention", lambda: _retention(rl)),
+    ]
+    findings[2:2] = look_at_schema(store)
+    if getattr(store, "read_only", False):
+        findings.append(Finding("writable", "no: it can only be read", False, "check the permissions of the directory"))
+    if path is not None:
+        findings.append(_disk(path))
+    return findings
+
+
+def _durable(store: Store) -> Finding:
+    """In words; a store on a server says itself why it is no better, and what would help."""
+    reason = getattr(store, "durability_reason", "")
+    cures = getattr(store, "durability_cures", ()) or ("set RELIGHT_STORE to a file",)
+    text = f"{store.durability}: {reason}" if reason else DURABILITY.get(store.durability, store.durability)
+    fine = store.durability == "power-loss"
+    return Finding("durable", text, fine=fine, cure="" if fine else "; ".join(cures))
+
+
+def _captured(rl: Relight) -> Finding:
+    taken = rl.file_bytes()
+    kept, is_far = rl.file_place()
+    where = f" in {kept if is_far else place(kept)}" if taken else ""
+    return Finding("files", f"{size(taken)} of captured files{where}" if taken else "none captured")
+
+
+def _address(door: CliContext) -> str:
+    return door.store or os.environ.get("RELIGHT_STORE") or wiring.default_path()
+
+
+def _path_of(door: CliContext) -> Path | None:
+    """The file, where the store is one."""
+    address = _address(door)
+    is_file = "://" not in address or address.startswith("sqlite:")
+    return wiring.sqlite_path(address).absolute() if is_file and address != "memory:" else None
+
+
+def _retention(rl: Relight) -> Finding:
+    """What is removed by itself, and what that, or a policy of a week where there is none, would free now."""
+    policy = rl.retention
+    over = rl.sweep(dry_run=True)
+    freed = f"{count(len(over), 'session')}, {size(over.size_bytes + over.file_bytes)}"
+    if policy.finished_days is not None:
+        due = f"; due now: {freed}" if len(over) else ""
+        return Finding("retention", f"{policy_text(policy)}{due}")
+    kept = sum(rl.counts().get(status, 0) for status in Retention().statuses)
+    would = f"; of {count(kept, 'finished session')} a policy of 7 days would free {freed}" if kept else ""
+    cure = "relight sweep --dry-run, or every day: relight sweep --set 7d" if len(over) else ""
+    return Finding("retention", f"{policy_text(policy)}{would}", cure=cure)
+
+
+def _disk(path: Path) -> Finding:
+    directory = next((one for one in path.parents if one.exists()), Path("/"))
+    free = shutil.disk_usage(directory).free
+    return Finding("disk", f"{size(free)} free", free > _LOW_BYTES, "" if free > _LOW_BYTES else "free some space")
+
+
+def _clock(rl: Relight, now: datetime) -> list[Finding]:
+    """Leases do not use the wall clock; ages and retention do."""
+    newest = max((info.updated_at for info in rl.sessions(limit=50)), default=None)
+    ahead = (newest - now).total_seconds() if newest is not None else 0.0
+    if ahead > _AHEAD_SECONDS:
+        return [
+            Finding("clock", f"a step was saved {ahead:.0f} s in the future", False, "set the clock of this machine")
+        ]
+    return [Finding("clock", f"{now.astimezone():%Y-%m-%d %H:%M:%S %Z}; leases do not depend on it")]
+
+
+def _adoptable(rl: Relight) -> list[Finding]:
+    """Conversations of coding agents on this machine that are not ours yet. Their files are only looked at."""
+    numbers = Counter(one.agent for one in rl.adoptable())
+    told = " and ".join(f"{count(number, 'session')} of {agent}" for agent, number in sorted(numbers.items()))
+    where = "relight adopt, in the directory it was begun in"
+    return [Finding("adopt", f"{told} on this machine can be adopted: {where}")] if told else []
+
+
+def _system() -> list[Finding]:
+    evidence = Path("/proc/self/stat").exists()
+    return [
+        Finding("python", f"{platform.python_version()} ({place(sys.executable)})"),
+        Finding(
+            "processes",
+            "a dead owner is seen at once" if evidence else "a dead owner is noticed when its lease ends",
+            evidence,
+            "" if evidence else "none needed; on Linux /proc is used",
+        ),
+    ]

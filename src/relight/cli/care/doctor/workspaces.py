@@ -1,0 +1,60 @@
+"""The doctor's look at workspaces: can changes be watched, and are the directories of live sessions there?"""
+
+from __future__ import annotations
+
+import os
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from relight.cli.care.doctor.finding import Finding
+from relight.text.format import count, place
+from relight.values.status import LIVE
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+
+_LIMITS: Final = Path("/proc/sys/fs/inotify")
+_WATCHES: Final = 8192
+"""directories; a tree of 50,000 files has about this many"""
+_INSTANCES: Final = 16
+_SHOWN: Final = 5
+
+
+def look_at_workspaces(rl: Relight) -> list[Finding]:
+    """The watcher's limits, then each live session's directories."""
+    return [watching(_LIMITS), *_live(rl)]
+
+
+def watching(limits: Path) -> Finding:
+    """One watch a directory: where there are too few, changes are found by walking, which is slower."""
+    watches, instances = _number(limits / "max_user_watches"), _number(limits / "max_user_instances")
+    if watches is None or instances is None:
+        return Finding("watching", "not on this system: changes are found by walking")
+    text = f"up to {watches:,} directories, {instances:,} workspaces at once"
+    if watches >= _WATCHES and instances >= _INSTANCES:
+        return Finding("watching", text)
+    cure = "sysctl fs.inotify.max_user_watches=524288 fs.inotify.max_user_instances=512"
+    return Finding("watching", f"{text}; beyond that changes are found by walking", False, cure)
+
+
+def _number(path: Path) -> int | None:
+    try:
+        return int(path.read_text())
+    except (OSError, ValueError):
+        return None
+
+
+def _live(rl: Relight) -> list[Finding]:
+    live = [info for status in sorted(LIVE) for info in islice(rl.sessions(status=status), 200) if info.workspace]
+    findings = []
+    for info in live[:_SHOWN]:
+        lost = [path for path in info.workspace.values() if not os.path.isdir(path)]
+        if lost:
+            cure = f"relight stop {info.title}, then: relight resume {info.title} --restore"
+            findings.append(Finding("workspace", f"{info.title}: missing: {place(lost[0])}", False, cure))
+        else:
+            findings.append(Finding("workspace", f"{info.title}: {', '.join(map(place, info.workspace.values()))}"))
+    if len(live) > _SHOWN:
+        findings.append(Finding("workspace", f"and those of {count(len(live) - _SHOWN, 'more session')}"))
+    return findings

@@ -1,0 +1,117 @@
+"""`relight export`: a session as one file to carry elsewhere, or as files to read without relight."""
+
+from __future__ import annotations
+
+import errno
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.key_file import read_key
+from relight.cli.app.verb import ref_argument, verb
+from relight.errors import Refused, StoreFull, StoreUnavailable, UsageError
+from relight.system import private_directories
+from relight.text.format import count
+
+if TYPE_CHECKING:
+    from relight.bundles.export import Exported
+
+
+@verb(
+    "export",
+    ("export fix-login fix-login.relight", "one file: journal, files, labels; without secrets"),
+    ("export fix-login f.relight --sign-key k", "signed, so that the other side can trust it"),
+    ("export fix-login ./fix-login --json", "session.json and one file a step, to read"),
+    ("export fix-login@206 ./then --json", "up to a checkpoint"),
+)
+@ref_argument()
+@click.argument("target", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path))
+@click.option("--json", "as_json", is_flag=True, help="Readable JSON into a directory, one file a step.")
+@click.option("--sign-key", type=click.Path(path_type=Path), metavar="KEYFILE", help="Sign the file with this key.")
+@click.option("--attach", multiple=True, metavar="NAME=PATH", help="Take a file along, such as a native transcript.")
+@click.option("--redact/--no-redact", default=True, help="Take secrets out of what is exported (default: yes).")
+@pass_context
+def export(
+    door: CliContext,
+    ref: str,
+    target: Path,
+    as_json: bool,
+    sign_key: Path | None,
+    attach: tuple[str, ...],
+    redact: bool,
+) -> int:
+    """Write a session to FILE, a bundle for `relight import`; with --json to a DIRECTORY, which must be empty."""
+    if as_json:
+        if sign_key is not None or attach:
+            raise UsageError("--sign-key and --attach are for bundles", hints=["leave --json away"])
+        return _readable(door, ref, target, redact=redact)
+    if target.is_dir():
+        hints = [f"readable files: relight export {ref} {target} --json"]
+        raise UsageError(f"{target}: a bundle is one file, and this is a directory", hints=hints)
+    attachments = {}
+    for one in attach:
+        name, separator, path = one.partition("=")
+        if not separator or name in attachments:
+            raise UsageError(f"not NAME=PATH, or a name twice: {one}", hints=["--attach rollout=session.jsonl"])
+        attachments[name] = path
+    with door.opened() as rl:
+        key = read_key(sign_key) if sign_key is not None else None
+        written = rl.export_bundle(ref, target, redact=redact, key=key, attachments=attachments)
+    _tell(door, target, written)
+    return 0
+
+
+def _tell(door: CliContext, target: Path, written: Exported) -> None:
+    console = door.console
+    if console.out.terminal:
+        size = f"{written.size_bytes:,} bytes"
+        signed = f" · signed with {written.signed_by}" if written.signed_by else ""
+        console.write([[f"✓ {target} · {count(written.steps, 'step')} · {size}{signed}"]])
+    else:
+        console.row((target, written.session, written.steps, written.size_bytes, written.sha256))
+    if written.redacted:
+        steps = count(written.redacted, "step")
+        console.say(f"secrets were taken out of {steps}: the copy has a digest chain of its own")
+    if written.secrets_left:
+        console.say(f"secrets were found in {count(written.secrets_left, 'step')} and left in: do not give it away")
+
+
+def _write_all(directory: Path, documents: Iterable[tuple[str, object]]) -> int:
+    """All files, or no directory: they are written beside it, for the user alone, and get its name at the end."""
+    private_directories.make(directory.absolute().parent)
+    partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.absolute().parent))
+    written = 0
+    try:
+        for name, document in documents:
+            text = json.dumps(document, indent=2, ensure_ascii=True, default=str)
+            private_directories.write(partial / name, text.encode("ascii") + b"\n")
+            written += 1
+        partial.rename(directory)  # which may be there, if it is empty
+    except OSError as error:
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise StoreFull(str(directory)) from error
+        raise StoreUnavailable(f"{directory}: {error.strerror or error}; nothing of it was kept") from error
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+    return written
+
+
+def _readable(door: CliContext, ref: str, directory: Path, *, redact: bool) -> int:
+    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
+        raise Refused(f"{directory}: there is something already", hints=["choose another directory"])
+    with door.opened() as rl:
+        documents = rl.export(ref, redact=redact)
+        first = next(documents)  # an unknown ref is told before anything is made
+        written = _write_all(directory, chain([first], documents))
+    if door.console.out.terminal:
+        door.console.write([[f"✓ {count(written, 'file')} in {directory}"]])
+    else:
+        door.console.row((directory, written))
+    return 0

@@ -1,0 +1,55 @@
+"""`relight import-langgraph`: copy threads from the stores of LangGraph's own savers."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, verb
+from relight.text.format import count
+
+_REFUSED = 4
+
+
+@verb(
+    "import-langgraph",
+    ("import-langgraph checkpoints.sqlite", "every thread of an SqliteSaver, read back before it counts"),
+    ("import-langgraph postgresql://host/db --thread 42", "one thread of a PostgresSaver"),
+)
+@click.argument("url", metavar="URL")
+@click.option("--thread", "threads", multiple=True, metavar="ID", help="Only this thread; may be given again.")
+@click.option("--dry-run", is_flag=True, help="Read and translate everything, write nothing.")
+@json_flag
+@pass_context
+def import_langgraph(door: CliContext, url: str, threads: tuple[str, ...], dry_run: bool, as_json: bool) -> int:
+    """Copy the threads of SqliteSaver (a path) or PostgresSaver (a URL) into relight.
+
+    Their bytes are read as data: no stored type is constructed, nothing is imported. A thread is copied whole or not
+    at all; one that is here already stays as it is, so an interrupted import is simply run again.
+    """
+    from relight.frameworks.langgraph.importing import Report, import_threads
+
+    console = door.console
+    report = None
+    with door.opened(create=True) as rl:
+        for one in import_threads(rl, url, threads=threads, dry_run=dry_run):
+            if isinstance(one, Report):
+                report = one
+            elif one.outcome == "refused":
+                console.say(f"{one.thread}: refused, {one.why}")
+            elif not as_json:
+                console.row((one.thread, one.outcome, one.checkpoints, one.writes))
+    assert report is not None
+    if as_json:
+        console.document(msgspec.to_builtins(report))
+    for name, times in sorted(report.types.items()):
+        console.say(
+            f"{name} ({times}x) must be registered before it can be loaded: saver.register({name.rpartition('.')[2]})"
+        )
+    copied = "would be copied" if dry_run else "copied and read back"
+    console.say(
+        f"{count(report.count('copied'), 'thread')} {copied}, {report.count('here')} here already, "
+        f"{report.count('refused')} refused"
+    )
+    return _REFUSED if report.count("refused") else 0

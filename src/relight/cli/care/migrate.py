@@ -1,0 +1,58 @@
+"""`relight migrate`: bring what is kept to the layout of this version, or say what would be done.
+
+Every opening that may write does the same; the verb is for those who want it done before anything starts.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, verb
+from relight.cli.render.style import Span
+
+if TYPE_CHECKING:
+    from relight.ports.schema import Standing
+
+
+@verb("migrate", ("migrate --dry-run", "what would be done"), ("migrate", "do it, before workers start"))
+@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@json_flag
+@pass_context
+def migrate(door: CliContext, dry_run: bool, as_json: bool) -> int:
+    """Make or update the schema of store and engine. Safe to run twice, and by several at once; nothing is lost."""
+    from relight import wiring
+
+    before = wiring.standings(door.store)
+    after = before
+    if not dry_run and not all(one.is_current for one in before):
+        wiring.migrate(door.store)
+        after = wiring.standings(door.store)
+    console = door.console
+    if as_json:
+        console.document(
+            [
+                {**msgspec.to_builtins(one), "now": now.found, "done": one.found != now.found}
+                for one, now in zip(before, after, strict=True)
+            ]
+        )
+        return 0
+    for one, now in zip(before, after, strict=True):
+        if console.out.terminal:
+            mark = "!" if dry_run and not one.is_current else "✓"
+            console.write([[Span(f"{mark} ", "ok"), Span(one.part, "bold"), f"  {_told(one, now)}  {one.place}"]])
+        else:
+            console.row((one.part, one.found, now.found, one.wanted, one.place))
+    if not before:
+        console.say("nothing to migrate: sessions in memory have no schema")
+    return 0
+
+
+def _told(one: Standing, now: Standing) -> str:
+    before = "none" if one.found is None else f"version {one.found}"
+    if one.is_current:
+        return f"{before}: up to date"
+    return f"{before} → version {now.found}" if one.found != now.found else f"{before}, would become {one.wanted}"

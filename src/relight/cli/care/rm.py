@@ -1,0 +1,78 @@
+"""`relight rm`: remove a session, or all with a label, with every byte of them. Cannot be undone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from relight.cli.app.confirm import confirm
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.looking.list import label_pairs
+from relight.cli.render.removal import bytes_text, tell_removed
+from relight.errors import UsageError
+from relight.operations.remove import Removed
+from relight.text.format import count
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+
+
+@verb(
+    "rm",
+    ("rm fix-login", "shows what goes, and asks"),
+    ("rm --label team=docs --dry-run", "what would go, of many"),
+)
+@ref_argument(required=False)
+@click.option("--with-forks", is_flag=True, help="Also the sessions that were forked from it.")
+@click.option("--label", "labels", multiple=True, metavar="K=V", help="All sessions with this label.")
+@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@json_flag
+@pass_context
+def rm(
+    door: CliContext,
+    ref: str | None,
+    with_forks: bool,
+    labels: tuple[str, ...],
+    dry_run: bool,
+    yes: bool,
+    as_json: bool,
+) -> int:
+    """Remove sessions for good."""
+    if (ref is None) == (not labels):
+        raise UsageError("name one session, or say which: --label KEY=VALUE")
+    with door.opened() as rl:
+        refs = [ref] if ref is not None else [info.id for info in rl.sessions(labels=label_pairs(labels))]
+        planned = _together([rl.drop(one, with_forks=with_forks, dry_run=True) for one in refs], dry_run=True)
+        if dry_run or not planned.sessions:
+            return tell_removed(door, planned, as_json=as_json)
+        if not confirm(door, _question(planned), yes=yes):
+            return 0
+        removed = _together([_drop(rl, one, with_forks) for one in refs], dry_run=False)
+    return tell_removed(door, removed, as_json=as_json)
+
+
+def _drop(rl: Relight, ref: str, with_forks: bool) -> Removed:
+    """One of many may have gone with its parent already."""
+    if rl.find(ref) is None:
+        return Removed(sessions=[], names=[], steps=0, size_bytes=0)
+    return rl.drop(ref, with_forks=with_forks)
+
+
+def _together(parts: list[Removed], *, dry_run: bool) -> Removed:
+    by_id = {session: name for part in parts for session, name in zip(part.sessions, part.names, strict=True)}
+    return Removed(
+        sessions=list(by_id),
+        names=list(by_id.values()),
+        steps=sum(part.steps for part in parts),
+        size_bytes=sum(part.size_bytes for part in parts),
+        file_bytes=sum(part.file_bytes for part in parts),
+        dry_run=dry_run,
+    )
+
+
+def _question(planned: Removed) -> str:
+    names = ", ".join(planned.names[:5]) + (f" and {len(planned.names) - 5} more" if len(planned.names) > 5 else "")
+    return f"remove {names}: {count(planned.steps, 'step')}, {bytes_text(planned)}, for good?"

@@ -1,0 +1,222 @@
+"""`relight serve`: the dashboard and the HTTP interface. On this machine only, unless one says otherwise."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import sys
+from importlib import import_module
+from typing import Any, Final, Literal
+from urllib.parse import urlsplit
+
+import click
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import verb
+from relight.cli.render.style import Span
+from relight.errors import Conflict, MissingExtra, NotFound, UsageError
+from relight.server.settings import DEFAULT_PORT, LOOPBACK, ServerSettings
+
+PACKAGES: Final = ("fastapi", "uvicorn", "jinja2", "prometheus_client")
+"""what the extra `server` brings"""
+_EVERYWHERE: Final = ("0.0.0.0", "::")
+_PEER_MS: Final = 60_000
+_ADDRESS: Final = "address"
+_ANSWER_SECONDS: Final = 2.0
+_OTHER_FILES: Final = 1000
+"""open beside the streams: requests, the store, what is being started"""
+
+
+@verb(
+    "serve",
+    ("serve", "prints a link that logs you in, once, for a minute"),
+    ("serve --link", "a new link to the server that runs"),
+    ("serve --host 0.0.0.0 --cert c.pem --key k.pem", "for others, over TLS"),
+)
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="H", help="Where to listen.")
+@click.option(
+    "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, metavar="P", help="0: any."
+)
+@click.option("--name", "names", multiple=True, metavar="HOST", help="Another name that it is addressed by.")
+@click.option("--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Certificate, for TLS.")
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its key.")
+@click.option("--insecure-host", is_flag=True, help="Listen on another address than this machine's own without TLS.")
+@click.option(
+    "--shared-host",
+    is_flag=True,
+    help="Log in at 127.0.0.1 itself, for a browser that knows no names under .localhost. Every other server of this"
+    " machine is then sent the login.",
+)
+@click.option("--no-open", is_flag=True, help="Do not open a browser.")
+@click.option("--no-sweep", is_flag=True, help="Do not remove finished sessions once a day.")
+@click.option("--no-upkeep", is_flag=True, help="Do not read every digest and try a restore once a day.")
+@click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log.")
+@click.option("--link", is_flag=True, help="Only print a new link to the server that runs on this store.")
+@pass_context
+def serve(
+    door: CliContext,
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    cert: str | None,
+    key: str | None,
+    insecure_host: bool,
+    shared_host: bool,
+    no_open: bool,
+    no_sweep: bool,
+    no_upkeep: bool,
+    log: Literal["text", "json"],
+    link: bool,
+) -> int:
+    """Serve pages and HTTP interface over the store, until it is stopped.
+
+    Without TLS it listens on this machine alone. Its token stands in a file beside the store, for you only.
+    """
+    if (cert is None) != (key is None):
+        raise UsageError("--cert and --key belong together")
+    if host not in LOOPBACK and cert is None and not insecure_host:
+        hints = [
+            "give it TLS: --cert FILE --key FILE",
+            f"from elsewhere, without opening it: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}",
+            "or say that you know better: --insecure-host",
+        ]
+        raise UsageError(f"{host}: everybody there could read along; it is not opened without TLS", hints=hints)
+    _need_the_extra()
+    if link:
+        return _print_link(door)
+    return _serve(
+        door,
+        {
+            "host": host,
+            "port": port,
+            "secure": cert is not None,
+            "log": log,
+            "shared_host": shared_host,
+            "sweep": not no_sweep,
+            "upkeep": not no_upkeep,
+        },
+        names=names,
+        tls={"ssl_certfile": cert, "ssl_keyfile": key} if cert else {},
+        opens=not no_open,
+    )
+
+
+def _need_the_extra() -> None:
+    try:
+        for package in PACKAGES:
+            import_module(package)
+    except ImportError:
+        raise MissingExtra("server", needed_for="relight serve") from None
+
+
+def _serve(door: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tls: dict[str, Any], opens: bool) -> int:
+    from relight import wiring
+    from relight.server.app import create_app, make_guard
+    from relight.server.http import logs
+    from relight.server.http.running import Running
+    from relight.server.metrics import Metrics
+    from relight.server.timed_store import measured
+    from relight.system.machine import SystemClock, write_private
+
+    logs.set_up(asked["log"])
+    metrics = Metrics()
+    store = measured(wiring.open_store(door.store, SystemClock()), metrics)
+    if store.url == "memory:":
+        hints = ["choose a file or a server: set RELIGHT_STORE, or --store"]
+        raise UsageError("a store in memory belongs to one process; there is nothing to serve", hints=hints)
+    with wiring.open(store) as rl, _listening(asked["host"], asked["port"]) as listener:
+        asked["port"] = listener.getsockname()[1]
+        settings = ServerSettings(
+            directory=wiring.server_directory(store),
+            hosts=_hosts(asked["host"], names),
+            any_address=asked["host"] in _EVERYWHERE,
+            callback_allow=_allowed(os.environ.get("RELIGHT_CALLBACK_ALLOW", "")),
+            **asked,
+        )
+        raise_open_files(settings.streams + _OTHER_FILES)
+        guard = make_guard(settings)
+        app = create_app(rl, guard=guard, settings=settings, metrics=metrics)
+        write_private(settings.directory / _ADDRESS, _address(settings).encode("ascii"))
+        _announce(door, settings, guard.tokens.new_code(settings.code_seconds), opens=opens)
+        Running(app, **tls).run(sockets=[listener])
+        guard.tokens.state.close()
+    return 0
+
+
+def raise_open_files(wanted: int) -> int:
+    """Let this process have so many open, as far as it may; how many it has. Each stream is one, 1,024 are usual."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    unbounded = resource.RLIM_INFINITY
+    most = wanted if hard == unbounded else min(wanted, hard)
+    if soft != unbounded and soft < most:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Bound before anything is printed, so that a link that is shown works. Named as TCP, so that small writes do not
+    wait for each other."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # a peer that takes nothing, or is gone, does not hold its buffers for ever
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PEER_MS)
+    try:
+        listener.bind((host, port))
+    except (OSError, UnicodeError) as error:
+        listener.close()
+        hints = ["a link to the one that runs: relight serve --link", "or take another port: relight serve --port 0"]
+        raise Conflict(f"{host}:{port}: cannot listen there ({error})", hints=hints) from None
+    listener.listen(2048)
+    return listener
+
+
+def _hosts(host: str, names: tuple[str, ...]) -> tuple[str, ...]:
+    """Names in the Host header that are ours."""
+    own = [socket.gethostname(), *([host] if host not in _EVERYWHERE else [])] if host not in LOOPBACK else []
+    return tuple(name.lower() for name in (*LOOPBACK, *own, *names))
+
+
+def _allowed(text: str) -> tuple[str, ...]:
+    return tuple(part.strip().lower() for part in text.split(",") if part.strip())
+
+
+def _address(settings: ServerSettings) -> str:
+    host = settings.host if settings.host not in _EVERYWHERE else "127.0.0.1"
+    host = f"[{host}]" if ":" in host else host
+    return f"{'https' if settings.secure else 'http'}://{host}:{settings.port}"
+
+
+def _announce(door: CliContext, settings: ServerSettings, code: str, *, opens: bool) -> None:
+    """The link to stdout, so that a program can take it; the rest is talk."""
+    link = f"{_address(settings)}/login?code={code}"
+    door.console.row((link,)) if not door.console.out.terminal else door.console.write([[Span(link, "bold")]])
+    sys.stdout.flush()
+    door.console.say("good once, for a minute; a new one: relight serve --link")
+    door.console.say(f"token for programs: {settings.directory / 'token'}")
+    if os.environ.get("SSH_CONNECTION"):
+        door.console.say(
+            f"from your own machine: ssh -L {settings.port}:127.0.0.1:{settings.port} {socket.gethostname()}"
+        )
+    elif opens and door.console.out.terminal and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
+        import webbrowser
+
+        webbrowser.open(link)
+
+
+def _print_link(door: CliContext) -> int:
+    """Only where somebody listens: one that was killed has left its address behind."""
+    from relight.cli.care.token import directory_of, tokens_in
+
+    directory = directory_of(door, create=False)
+    try:
+        address = (directory / _ADDRESS).read_text(encoding="ascii")
+        at = urlsplit(address)
+        socket.create_connection((at.hostname or "", at.port or 0), _ANSWER_SECONDS).close()
+    except OSError:
+        raise NotFound("serve", what="server of this store", hints=["start one: relight serve"]) from None
+    code = tokens_in(directory).new_code(ServerSettings(directory=directory).code_seconds)
+    door.console.row((f"{address}/login?code={code}",))
+    return 0

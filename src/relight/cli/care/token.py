@@ -1,0 +1,82 @@
+"""`relight token`: who may talk to the server. A token's value is shown once, when it is made."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, verb
+from relight.errors import UsageError
+
+if TYPE_CHECKING:
+    from relight.server.tokens import Scope, Tokens
+
+
+@verb(
+    "token",
+    ("token add ci --scope operate", "prints it once"),
+    ("token list", "names and scopes, never values"),
+    ("token revoke ci", "at once, also for open streams"),
+)
+@click.argument("action", type=click.Choice(["add", "list", "revoke"]))
+@click.argument("name", required=False)
+@click.option(
+    "--scope",
+    type=click.Choice(["read", "operate", "admin"]),
+    default="read",
+    show_default=True,
+    help="read looks; operate resumes, forks, rewinds, stops; admin also begins, clears, removes.",
+)
+@json_flag
+@pass_context
+def token(
+    door: CliContext, action: Literal["add", "list", "revoke"], name: str | None, scope: Scope, as_json: bool
+) -> int:
+    """Add, list and revoke API tokens of the server of this store."""
+    if (action == "list") != (name is None):
+        raise UsageError("name the token, or list them", hints=["relight token add NAME --scope operate"])
+    tokens = tokens_in(directory_of(door, create=True))
+    console = door.console
+    if name is None:
+        listed = tokens.listed()
+        if as_json:
+            console.document([msgspec.to_builtins(one) for one in listed])
+            return 0
+        for one in listed:
+            revoked = f"revoked {one.revoked_at:%Y-%m-%d}" if one.revoked_at is not None else ""
+            console.row((one.name, one.scope, f"{one.created_at:%Y-%m-%d}", revoked))
+        if not listed:
+            console.say("no API tokens yet; the server's own stands in a file beside the store")
+    elif action == "add":
+        value = tokens.add(name, scope)
+        console.document({"name": name, "scope": scope, "token": value}) if as_json else console.row((value,))
+        console.say("keep it: it is not shown again")
+    else:
+        tokens.revoke(name)
+        console.document({"revoked": name}) if as_json else console.row((name, "revoked"))
+    return 0
+
+
+def directory_of(door: CliContext, *, create: bool) -> Path:
+    """Where the server of this store keeps its own; `create`: the store is made where there is none."""
+    from relight import wiring
+    from relight.system.machine import SystemClock
+
+    store = wiring.open_store(door.store, SystemClock(), create=create)
+    try:
+        return wiring.server_directory(store)
+    finally:
+        store.close()
+
+
+def tokens_in(directory: Path) -> Tokens:
+    """Those of the server that keeps its own there."""
+    from relight.server.state import ServerState
+    from relight.server.tokens import Tokens
+    from relight.system.machine import SystemClock
+
+    return Tokens(ServerState(directory), SystemClock())

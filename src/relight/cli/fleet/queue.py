@@ -1,0 +1,88 @@
+"""`relight queue`: what queues allow, and who stands in them."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, verb
+from relight.cli.render.style import Part, Span
+from relight.cli.render.table import Column, table
+from relight.errors import UsageError
+from relight.text.format import age
+
+
+@verb(
+    "queue",
+    ("queue list", "who stands where, and what is allowed"),
+    ("queue set nightly --concurrency 4 --rate 10/min --retries 3", "for all workers, from their next claim on"),
+    ("queue forget nightly", "it allows everything again"),
+)
+@click.argument("what", type=click.Choice(["list", "set", "forget"]), metavar="list|set|forget")
+@click.argument("name", required=False)
+@click.option("--concurrency", type=click.IntRange(0, 10_000), metavar="N", help="Most at once on all workers; 0: any.")
+@click.option("--rate", metavar="N/UNIT", help="Most starts in a while: 10/min, 2/s, 1/30s; none.")
+@click.option("--retries", type=click.IntRange(0, 1000), metavar="N", help="As in run, for sessions that do not say.")
+@json_flag
+@pass_context
+def queue(
+    door: CliContext,
+    what: str,
+    name: str | None,
+    concurrency: int | None,
+    rate: str | None,
+    retries: int | None,
+    as_json: bool,
+) -> int:
+    """Look at queues, or say what one allows. The settings are kept in the store, the same for every worker."""
+    given = any(one is not None for one in (concurrency, rate, retries))
+    if what == "list":
+        if given or name is not None:
+            raise UsageError("list takes no further words", hints=["relight queue set NAME --concurrency 4"])
+        return _list(door, as_json=as_json)
+    if name is None:
+        raise UsageError(f"which queue? relight queue {what} NAME")
+    with door.opened(create=True) as rl:
+        if what == "forget":
+            rl.forget_queue(name)
+            door.console.say(Span("✓ ", "ok"), Span(name, "bold"), " allows everything again")
+            return 0
+        if not given:
+            raise UsageError("nothing to set", hints=["--concurrency N, --rate 10/min, --retries N"])
+        made = rl.set_queue(name, concurrency=concurrency, rate=rate, retries=retries)
+    from relight.journal.queues.slots import shown_rate
+
+    if as_json:
+        door.console.document(msgspec.to_builtins(msgspec.structs.asdict(made)))
+        return 0
+    allowed = f"{made.concurrency or 'any number'} at once, rate {shown_rate(made.rate)}"
+    door.console.say(Span("✓ ", "ok"), Span(name, "bold"), f" allows {allowed}, retries {_or_dash(made.retries)}")
+    return 0
+
+
+def _list(door: CliContext, *, as_json: bool) -> int:
+    from relight.journal.queues.slots import shown_rate
+
+    with door.opened() as rl:
+        found = rl.queues()
+    if as_json:
+        door.console.document([msgspec.to_builtins(one) for one in found])
+        return 0
+    if not found:
+        door.console.say("no queue yet; put something in line: relight run --queue default -- COMMAND")
+        return 0
+    columns = [Column("queue", least=12), Column("queued", right=True), Column("running", right=True)]
+    columns += [Column("oldest", right=True, drop=0), Column("at once", right=True), Column("rate", right=True)]
+    columns += [Column("retries", right=True, drop=1)]
+    rows: list[list[Part]] = []
+    for one in found:
+        oldest = age((door.now() - one.oldest).total_seconds()) if one.oldest is not None else "-"
+        limits = [_or_dash(one.concurrency), shown_rate(one.rate), _or_dash(one.retries)]
+        rows.append([Span(one.name, "bold"), str(one.queued), str(one.running), oldest, *limits])
+    door.console.write(table(columns, rows, door.console.out), tabs=True)
+    return 0
+
+
+def _or_dash(number: int | None) -> str:
+    return "-" if number is None else str(number)

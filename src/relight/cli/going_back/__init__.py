@@ -1,0 +1,1 @@
+"""Verbs that return to a checkpoint: fork, rewind, restore, undo."""

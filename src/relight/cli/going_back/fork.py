@@ -1,0 +1,81 @@
+"""`relight fork`: a new session from a checkpoint; the one it comes from stays as it is."""
+
+from __future__ import annotations
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.plan import call_facts
+from relight.cli.render.style import Line, Span
+from relight.cli.render.table import Fact, facts
+from relight.history.documents import session_document
+from relight.text.format import place
+
+
+@verb(
+    "fork",
+    ("fork fix-login@206 --workspace ../try2", "another try from there, in a directory of its own"),
+    ('fork fix-login "use argon2" --name argon', "with other words, under a name"),
+)
+@ref_argument("checkpoint")
+@click.argument("prompt", required=False)
+@click.option("--name", metavar="N", help="What the new session is called.")
+@click.option(
+    "--workspace",
+    metavar="DIR",
+    help="A new directory, filled now with the checkpoint's files; else one beside the original, at its start.",
+)
+@click.option("--dry-run", is_flag=True, help="Say what would be done about open calls, and make nothing.")
+@json_flag
+@pass_context
+def fork(
+    door: CliContext,
+    checkpoint: str,
+    prompt: str | None,
+    name: str | None,
+    workspace: str | None,
+    dry_run: bool,
+    as_json: bool,
+) -> int:
+    """Make a new session that begins at CHECKPOINT (a session means its head).
+
+    It never runs a call that was asked for before: such a call gets the result it has by now, or is told to belong to
+    the session it comes from.
+    """
+    console = door.console
+    if dry_run:
+        return _tell(door, checkpoint, as_json=as_json)
+    with door.opened() as rl:
+        calls = rl.planned_calls(checkpoint, after="fork")
+        made = rl.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
+    if as_json:
+        console.document(session_document(made))
+        return 0
+    where = ", ".join(place(path) for path in made.workspace.values())
+    if not console.out.terminal:
+        console.row((made.id, made.name, made.parent))
+    else:
+        parent = f"{(made.parent or '')[:8]}@{made.head}" if made.parent else "nothing"
+        line: Line = [Span("✓ ", "ok"), Span(made.title, "bold"), f"  forked from {checkpoint} ({parent})"]
+        console.write([line])
+        if workspace is not None:
+            console.write([["  files  ", where]])
+    if where and workspace is None:
+        console.say(f"its files will be in {where}, as at the checkpoint: its first start makes it")
+    console.lines(facts(call_facts(calls, "calls"), console.err))
+    console.next(("go on", f"relight resume {made.title}"))
+    return 0
+
+
+def _tell(door: CliContext, checkpoint: str, *, as_json: bool) -> int:
+    console = door.console
+    with door.opened() as rl:
+        calls, parent = rl.planned_calls(checkpoint, after="fork"), rl.checkpoint(checkpoint).id
+    if as_json:
+        console.document({"parent": parent, "calls": msgspec.to_builtins(calls)})
+        return 0
+    told = call_facts(calls, "calls") or [Fact("calls", "none open")]
+    console.write([[f"a new session from {parent}"], *facts(told, console.out)])
+    return 0

@@ -1,0 +1,266 @@
+"""`relight rewind`: move a session back to a checkpoint. There is no default for what goes back."""
+
+from __future__ import annotations
+
+from time import perf_counter
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.going_back.restore import choice_options, differences_of
+from relight.cli.render.cells import cells, cut, pad
+from relight.cli.render.console import shown
+from relight.cli.render.file_lines import FileRow, file_rows, touched
+from relight.cli.render.lasting_effects import not_undone
+from relight.cli.render.plan import call_facts
+from relight.cli.render.style import Line, Look, Part, Span
+from relight.cli.render.table import Fact, facts
+from relight.errors import Corrupt, Refused, RelightError, ScopeRequired, UsageError
+from relight.history.documents import call_document, checkpoint_document
+from relight.text.format import count
+from relight.values.call import Call, PlannedCall
+from relight.values.info import SessionInfo
+from relight.values.snapshot import Choice
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+    from relight.values.checkpoint import Checkpoint
+
+Scope = Literal["conversation", "files", "both"]
+_ROWS: Final = 20
+_PATH_CELLS: Final = 40
+_LEAST_CELLS: Final = 16
+_BESIDE: Final = 50
+"""what a path leaves for the names before it and the words behind it"""
+
+
+class FilesPreview(NamedTuple):
+    """What would happen to the files."""
+
+    rows: tuple[FileRow, ...] = ()
+    touched: int = 0
+    trouble: str = ""
+    """why nothing can be put back"""
+    stay: bool = False
+    """nobody asked for them"""
+
+
+class Preview(NamedTuple):
+    """What a rewind would do."""
+
+    info: SessionInfo
+    target: int
+    label: str | None
+    effects: list[Call] | None
+    files: FilesPreview | None = None
+    """None: the session has no workspace"""
+    calls: list[PlannedCall] | None = []  # noqa: RUF012 a tuple's default is never changed
+    """open there, and what will be done about each; None: the journal is damaged"""
+
+
+@verb(
+    "rewind",
+    ("rewind fix-login@206 --both", "conversation and files"),
+    ("rewind fix-login@tests-green", "shows what would go back, and asks"),
+)
+@ref_argument("checkpoint")
+@click.option("--conversation", "scope", flag_value="conversation", help="The conversation goes back.")
+@click.option("--files", "scope", flag_value="files", help="The files go back.")
+@click.option("--both", "scope", flag_value="both", help="Both go back.")
+@click.option(
+    "--again", multiple=True, metavar="CALL", help="This call, or key of once, may run again there: as KEY/2."
+)
+@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
+@choice_options
+@json_flag
+@pass_context
+def rewind(
+    door: CliContext,
+    checkpoint: str,
+    scope: Scope | None,
+    again: tuple[str, ...],
+    dry_run: bool,
+    choice: Choice | None,
+    as_json: bool,
+) -> int:
+    """Move a session back to CHECKPOINT. Nothing is deleted, and `relight undo` takes it back.
+
+    A call that is open there and ran since does not run again: its result is carried over, unless --again names it.
+    """
+    console = door.console
+    if dry_run:
+        return _tell(door, checkpoint, scope, choice or "stop", again, as_json=as_json)
+    if scope is None and not console.can_ask:
+        raise ScopeRequired(checkpoint)
+    if scope == "files" and again:
+        raise UsageError("--again is about calls, and --files leaves the conversation alone")
+    if scope == "conversation" and choice is not None:
+        raise UsageError(f"--{choice} is about files, and --conversation leaves them alone")
+    with door.opened() as rl:
+        preview = _preview(rl, checkpoint, scope, choice or "stop", again)
+        if console.err.terminal:
+            console.lines(lines_of(preview, console.err))
+        scope = scope or _ask(door)
+        if scope is None:
+            console.say("nothing was changed")
+            return 0
+        if scope != "conversation":
+            _refuse_without_files(preview, checkpoint)
+        began = perf_counter()
+        made = rl.rewind(
+            checkpoint,
+            conversation=scope != "files",
+            files=scope != "conversation",
+            choice=choice or "stop",
+            again=again if scope != "files" else (),
+        )
+        seconds = perf_counter() - began
+    if as_json:
+        console.document(checkpoint_document(made))
+    elif console.out.terminal:
+        console.write([_done(preview, scope, seconds)])
+    else:
+        console.row(_record(preview, scope, made))
+    console.next(("undo", f"relight undo {preview.info.title}"))
+    return 0
+
+
+def _record(preview: Preview, scope: Scope, made: Checkpoint) -> tuple[str, int, str]:
+    return made.id, made.seq if scope == "files" else preview.target, scope
+
+
+def _tell(
+    door: CliContext, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...], *, as_json: bool
+) -> int:
+    with door.opened() as rl:
+        preview = _preview(rl, checkpoint, scope, choice, again)
+    if not as_json:
+        door.console.write(lines_of(preview, door.console.out))
+        return 0
+    effects = preview.effects
+    door.console.document(
+        {
+            "session": preview.info.id,
+            "head": preview.info.head,
+            "target": preview.target,
+            "calls": msgspec.to_builtins(preview.calls),
+            "effects_since": [call_document(one) for one in effects] if effects is not None else None,
+            "files": msgspec.to_builtins(preview.files._asdict()) if preview.files is not None else None,
+        }
+    )
+    return 0
+
+
+def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...]) -> Preview:
+    if "@" not in checkpoint:
+        raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
+    plan = rl.can_resume(checkpoint, disk=False)
+    info = rl.get(plan.session)
+    target = int(plan.checkpoint.rpartition("@")[2])
+    label = next((one.label for one in rl.checkpoints(info.id) if one.seq == target), None)
+    files = None
+    if plan.files is not None:
+        files = FilesPreview(stay=True) if scope == "conversation" else _files(rl, checkpoint, info, choice)
+    calls = _calls(rl, checkpoint, again) if scope != "files" else []
+    return Preview(info, target, label, rl.effects_since(info.id, target), files, calls)
+
+
+def _calls(rl: Relight, checkpoint: str, again: tuple[str, ...]) -> list[PlannedCall] | None:
+    """What will be done about calls; those that may run again say so."""
+    try:
+        calls = rl.planned_calls(checkpoint, after="rewind")
+    except Corrupt:
+        return None
+    return [
+        msgspec.structs.replace(one, action="run", text="runs again under a new key", carried_from=None)
+        if one.id in again or one.key in again
+        else one
+        for one in calls
+    ]
+
+
+def _files(rl: Relight, checkpoint: str, info: SessionInfo, choice: Choice) -> FilesPreview:
+    """From a dry run. That there is nothing to put back is part of the preview: the conversation may still go."""
+    try:
+        plans = rl.restore(checkpoint, choice=choice, dry_run=True).plans
+        differences = differences_of(rl, checkpoint)
+    except RelightError as error:
+        return FilesPreview(trouble=error.message)
+    rows = file_rows(plans, differences, conflict=f"you changed this after @{info.head}")
+    return FilesPreview(rows=tuple(rows), touched=touched(plans))
+
+
+def _refuse_without_files(preview: Preview, checkpoint: str) -> None:
+    hints = [f"relight rewind {checkpoint} --conversation"]
+    if preview.files is None:
+        what = f"{preview.info.title}: this session has no workspace, so there are no files to put back"
+        raise Refused(what, hints=hints)
+    if preview.files.trouble:
+        raise Refused(f"the files cannot be put back: {preview.files.trouble}", hints=hints)
+
+
+def lines_of(preview: Preview, look: Look) -> list[Line]:
+    """From where to where, and what cannot be taken back."""
+    info, target = preview.info, preview.target
+    gone = max(0, info.head - target)
+    kept = (
+        f"{count(gone, 'step')} leave the model's view (kept, still @{target + 1} to @{info.head})"
+        if gone
+        else "as it is"
+    )
+    label = f' "{preview.label}"' if preview.label else ""
+    entries = [Fact("conversation", kept), *_file_facts(preview.files, look), not_undone(preview.effects)]
+    entries += call_facts(preview.calls or (), "calls")
+    if preview.calls is None:
+        entries.append(Fact("calls", "unknown: a newer step is damaged", "warn"))
+    title = shown(f"{info.title}  @{info.head} -> @{target}{label}", look)
+    title = cut(title, look.width, ellipsis=look.ellipsis)
+    name = shown(info.title, look)
+    head: Line = [Span(title[: len(name)], "bold"), title[len(name) :]]
+    return [head, *facts([one for one in entries if one.text], look)]
+
+
+def _file_facts(files: FilesPreview | None, look: Look) -> list[Fact]:
+    if files is None:
+        return []
+    if files.stay:
+        return [Fact("files", "stay as they are")]
+    if files.trouble:
+        return [Fact("files", files.trouble, "warn")]
+    moving = [row for row in files.rows if row.letter != "="]
+    kept = len(files.rows) - len(moving)
+    room = min(_PATH_CELLS, look.width - _BESIDE)
+    paths = [shown(row.path, look) for row in moving[:_ROWS]]
+    if room >= _LEAST_CELLS:  # else there is no room for columns, and names are wrapped like words
+        paths = [cut(path, room, ellipsis=look.ellipsis) for path in paths]
+    width = max(map(cells, paths), default=0) if room >= _LEAST_CELLS else 0
+    lines = [
+        (f"{row.letter} {pad(path, width)}  {row.text}".rstrip(), row.role)
+        for row, path in zip(moving[:_ROWS], paths, strict=True)
+    ]
+    if len(moving) > _ROWS:
+        lines.append((f"and {len(moving) - _ROWS} more; all of them: relight diff", ""))
+    if kept:
+        lines.append((f"kept: {kept} that no snapshot holds, or that somebody else changed", "dim"))
+    if not lines:
+        lines.append(("as they were then", ""))
+    return [Fact("files" if number == 0 else "", *line) for number, line in enumerate(lines)]
+
+
+def _done(preview: Preview, scope: Scope, seconds: float) -> Line:
+    parts: list[Part] = []
+    if scope != "conversation" and preview.files is not None:
+        restored = f"{count(preview.files.touched, 'file')} restored in {seconds * 1000:.0f} ms"
+        parts += [Span("✓", "ok"), " safety snapshot   ", Span("✓", "ok"), f" {restored}   "]
+    if scope != "files":
+        parts += [Span("✓", "ok"), f" head is @{preview.target}"]
+    return parts
+
+
+def _ask(door: CliContext) -> Scope | None:
+    answer = door.console.ask("what goes back?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
+    scopes: dict[str, Scope] = {"c": "conversation", "f": "files", "b": "both"}
+    return scopes.get(answer[:1])

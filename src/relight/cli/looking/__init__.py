@@ -1,0 +1,1 @@
+"""Verbs that show sessions, checkpoints and files; they change nothing but labels."""

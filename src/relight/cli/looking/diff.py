@@ -1,0 +1,110 @@
+"""`relight diff`: how the files differ between two checkpoints, or between one and the disk now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.cells import broken
+from relight.cli.render.console import shown
+from relight.cli.render.style import Line, Look, Part, Role, Span
+from relight.cli.render.table import Column, table
+from relight.text.format import count, size
+
+if TYPE_CHECKING:
+    from relight.files.diff import FileDiff
+
+LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D", "left out": "-"}
+_ROLES: Final[dict[str, Role]] = {"+": "ok", "-": "bad", "@": "ref"}
+_TEXT_LINES: Final = 500
+"""of one file, on a terminal"""
+_TAB: Final = 4
+_COLUMNS: Final = [Column(""), Column("", least=12), Column("", least=10), Column("", least=8, drop=1)]
+
+
+@verb(
+    "diff",
+    ("diff fix-login@206", "since that checkpoint, to the disk now"),
+    ("diff fix-login@1 fix-login --stat", "what the session changed, in counts"),
+)
+@ref_argument("a")
+@ref_argument("b", required=False)
+@click.option("--stat", is_flag=True, help="Only the files and their counts.")
+@json_flag
+@pass_context
+def diff(door: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> int:
+    """Show what changed in the files from checkpoint A to B, or to the disk now.
+
+    A session means its head; a checkpoint before the first capture means the first.
+    """
+    with door.opened() as rl:
+        found = rl.diff(a, b)
+    console = door.console
+    if as_json:
+        console.document([msgspec.to_builtins(one) for one in found])
+        return 0
+    if stat and not console.out.terminal:
+        for one in found:
+            console.row((LETTERS[one.what], one.path, one.lines_added, one.lines_removed, one.root))
+    if console.out.terminal and found:
+        console.write(stat_lines(found, console.out))
+    if not stat:
+        for one in found:
+            console.write(_text_lines(one, console.out), tabs=not console.out.terminal)
+    console.say(summary(found))
+    return 0
+
+
+def stat_lines(found: list[FileDiff], look: Look) -> list[Line]:
+    """A line a file: what may run later first, what was left out last."""
+    roots = len({one.root for one in found}) > 1
+    rows: list[list[Part]] = []
+    for one in sorted(found, key=lambda one: (not one.may_run_later, one.what == "left out")):
+        name = f"{one.root}:{one.path}" if roots else one.path
+        later = Span("may run later" if one.may_run_later else "", "warn")
+        rows.append([LETTERS[one.what], name, Span(_counts(one), "dim"), later])
+    return table(_COLUMNS, rows, look, header=False)
+
+
+def _counts(one: FileDiff) -> str:
+    if one.what == "left out":
+        return f"left out: {one.kind}"
+    if one.kind == "dir":
+        return "directory"
+    if one.lines_added is None:
+        return f"{one.kind if one.kind != 'file' else 'binary'}, {size(one.size_before)} -> {size(one.size_after)}"
+    if not one.text:
+        return "mode changed" if one.what == "changed" else "empty"
+    return f"+{one.lines_added} -{one.lines_removed}"
+
+
+def _text_lines(one: FileDiff, look: Look) -> list[Line]:
+    """The unified diff. On a terminal long lines are broken and a long text is cut; a pipe gets it whole."""
+    lines = one.text.removesuffix("\n").split("\n") if one.text else []
+    if not look.terminal:
+        return [[line] for line in lines]
+    out: list[Line] = [[]] if lines else []
+    for line in lines[:_TEXT_LINES]:
+        role = _ROLES.get(line[:1], "")
+        out += [[Span(piece, role)] for piece in broken(shown(line.expandtabs(_TAB), look), look.width)]
+    if len(lines) > _TEXT_LINES:
+        out.append(
+            [Span(f"{count(len(lines) - _TEXT_LINES, 'more line')}; all of them: relight diff ... | less", "dim")]
+        )
+    return out
+
+
+def summary(found: list[FileDiff]) -> str:
+    """In one line."""
+    changed = [one for one in found if one.what != "left out"]
+    left = len(found) - len(changed)
+    if not found:
+        return "no file differs"
+    added = sum(one.lines_added or 0 for one in changed)
+    removed = sum(one.lines_removed or 0 for one in changed)
+    text = f"{count(len(changed), 'file')}, +{added} -{removed}"
+    return f"{text}; {left} left out" if left else text

@@ -1,0 +1,32 @@
+"""`relight label`: give a checkpoint a name one can return to."""
+
+from __future__ import annotations
+
+import click
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.style import Span
+
+
+@verb(
+    "label",
+    ("label fix-login@206 tests-green", "then: relight rewind fix-login@tests-green"),
+    ("label fix-login before-lunch", "the head gets it"),
+)
+@ref_argument("checkpoint")
+@click.argument("name")
+@json_flag
+@pass_context
+def label(door: CliContext, checkpoint: str, name: str, as_json: bool) -> int:
+    """Name CHECKPOINT. The newest use of a name wins."""
+    with door.opened() as rl:
+        made = rl.label(checkpoint, name)
+    seq = made.rpartition("@")[2]
+    if as_json:
+        door.console.document({"checkpoint": made, "label": name})
+    elif door.console.out.terminal:
+        door.console.write([[Span("✓ ", "ok"), f'@{seq} is "{name}"']])
+    else:
+        door.console.row((made, name))
+    return 0

@@ -1,0 +1,330 @@
+"""`relight list`: the sessions, this directory's first, and above them what needs a person.
+
+Rows never move by their status: newest created first. What is not shown is counted.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, verb
+from relight.cli.render.cells import cells, cut
+from relight.cli.render.console import Console, shown
+from relight.cli.render.status_word import status_word
+from relight.cli.render.style import Line, Look, Part, Role, Span
+from relight.cli.render.table import Column, table
+from relight.errors import UsageError
+from relight.history.documents import session_document
+from relight.text.format import GLYPHS, age, count, money, now_text, place, seconds_between, short_id, size, where
+from relight.text.safe import one_line
+from relight.values.info import SessionInfo
+from relight.values.status import STATUSES, Status
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+    from relight.operations.retention import Kept
+
+ON_A_SCREEN: Final = 20
+COUNTED: Final = 1000
+STRIP: Final = 5
+LONG_DAYS: Final = 7.0
+"""after which a finished session that is still there is worth a line"""
+_UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_COLUMNS: Final = [
+    Column("  STATUS"),
+    Column("NAME", least=12),
+    Column("NOW", least=10, drop=3),
+    Column("STEP", right=True, drop=4),
+    Column("SAVED", right=True, drop=1),
+    Column("COST", right=True, drop=2),
+]
+
+
+class Listing(NamedTuple):
+    """What is shown, and what is not."""
+
+    shown: list[SessionInfo]
+    matching: int
+    more: bool
+    """there are more that match than were counted"""
+    archived: int
+    total: int
+    filtered: bool
+    needing: list[SessionInfo]
+    """the most urgent of those that need somebody"""
+    kept: Kept | None = None
+    """finished long ago and still there, because nobody set a retention policy; None where somebody did"""
+    needing_total: int = 0
+    """how many need somebody; never fewer than are in `needing`"""
+
+
+class Filters(NamedTuple):
+    """What was asked for."""
+
+    agent: str | None = None
+    provider: str | None = None
+    status: Status | None = None
+    labels: dict[str, str] = {}  # noqa: RUF012 - a default of a tuple, never changed
+    search: str | None = None
+    since_us: int | None = None
+    here: str | None = None
+
+    @property
+    def any(self) -> bool:
+        """Is anything filtered?"""
+        return self != Filters()
+
+
+@verb("list", ("list", "all that is not archived"), ("list --status failed --since 8h", "what broke tonight"))
+@click.option("--agent", metavar="A", help="Only of this agent.")
+@click.option("--provider", metavar="P", help="Only of this provider.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only with this status, as shown.")
+@click.option("--label", "labels", multiple=True, metavar="K=V", help="Only with this label; may be repeated.")
+@click.option("--here", is_flag=True, help="Only of this directory.")
+@click.option("--since", metavar="AGE", help="Only begun within AGE: 30m, 8h, 2d, 1w.")
+@click.option("--search", metavar="TEXT", help="Only with TEXT in name, id, key, task or labels.")
+@click.option("--sort", type=click.Choice(["created", "step", "cost", "name"]), default="created", help="Order.")
+@click.option("--all", "everything", is_flag=True, help="All of them, archived ones too.")
+@click.option("--watch", is_flag=True, help="Stay and redraw; q ends it.")
+@json_flag
+@pass_context
+def list_sessions(door: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, **asked: Any) -> int:
+    """List sessions, newest first, and say which need you."""
+    console = door.console
+    filters = _filters(door, **asked)
+    with door.opened() as rl:
+        if watch:
+            from relight.cli.render.watch import watch as redraw
+
+            return redraw(console, lambda: _screen(gather(rl, filters, sort, everything, ON_A_SCREEN), door))
+        most = ON_A_SCREEN if console.out.terminal and not as_json and not everything else None
+        listing = gather(rl, filters, sort, everything, most)
+    if as_json:
+        console.document([session_document(info) for info in listing.shown])
+    elif console.out.table:
+        console.write(_screen(listing, door))
+    else:
+        _plainly(console, listing, door.now())
+    _foot(console, listing)
+    return 0
+
+
+def _filters(
+    door: CliContext, *, labels: tuple[str, ...], since: str | None, here: bool, status: Any, **plain: Any
+) -> Filters:
+    return Filters(
+        status=status,
+        labels=label_pairs(labels),
+        since_us=_since_us(since, door.now()),
+        here=os.getcwd() if here else None,
+        **plain,
+    )
+
+
+def label_pairs(labels: Iterable[str]) -> dict[str, str]:
+    """`K=V` as typed."""
+    pairs = {}
+    for one in labels:
+        key, separator, value = one.partition("=")
+        if not separator or not key:
+            raise UsageError(f"a label is given as KEY=VALUE, not {one!a}")
+        pairs[key] = value
+    return pairs
+
+
+def _since_us(since: str | None, now: datetime) -> int | None:
+    if since is None:
+        return None
+    found = re.fullmatch(r"(\d{1,6})([smhdw])", since)
+    if found is None:
+        raise UsageError(f"not an age: {since!a}", hints=["as in 30m, 8h, 2d, 1w"])
+    begin = now - timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+    return round(begin.timestamp() * 1e6)
+
+
+def gather(rl: Relight, filters: Filters, sort: str, everything: bool, most: int | None) -> Listing:
+    """Ask the library. Counts what it leaves out, up to a bound."""
+    counts = rl.counts()
+    archived = 0 if everything or filters.status == "archived" else counts.get("archived", 0)
+    sessions = rl.sessions(
+        agent=filters.agent,
+        provider=filters.provider,
+        status=filters.status,
+        labels=filters.labels,
+        search=filters.search,
+        since_us=filters.since_us,
+    )
+    kept, matching, more = [], 0, False
+    for info in sessions:
+        if (info.status == "archived" and archived) or (filters.here and where(info) != filters.here):
+            continue
+        matching += 1
+        if most is None or matching <= most or sort != "created":
+            kept.append(info)
+        elif not filters.any or matching > COUNTED:
+            more = filters.any
+            break
+    if not filters.any and most is not None:
+        matching = sum(counts.values()) - archived
+    found = rl.needing(most=STRIP)
+    return Listing(
+        shown=_sorted(kept, sort)[:most],
+        matching=matching,
+        more=more,
+        archived=archived,
+        total=sum(counts.values()),
+        filtered=filters.any,
+        needing=found.sessions,
+        needing_total=found.total,
+        kept=rl.kept_longer_than(LONG_DAYS) if not rl.retention.is_set else None,
+    )
+
+
+def _sorted(infos: list[SessionInfo], sort: str) -> list[SessionInfo]:
+    if sort == "cost":
+        return sorted(infos, key=lambda info: -(info.cost or 0.0))
+    if sort == "step":
+        return sorted(infos, key=lambda info: info.updated_at, reverse=True)
+    if sort == "name":
+        return sorted(infos, key=lambda info: (info.name is None, info.name or info.id))
+    return infos
+
+
+# -- on a terminal --------------------------------------------------------------------------------------------
+
+
+def _screen(listing: Listing, door: CliContext) -> list[Line]:
+    return lines_of(listing, now=door.now(), look=door.console.out, here=os.getcwd())
+
+
+def lines_of(listing: Listing, *, now: datetime, look: Look, here: str) -> list[Line]:
+    """The strip, then the table in two groups."""
+    strip = strip_lines(listing.needing, listing.needing_total, now=now, look=look)
+    if not listing.shown:
+        return strip
+    mine = [info for info in listing.shown if where(info) == here]
+    others = [info for info in listing.shown if where(info) != here]
+    rows: list[list[Part]] = []
+    if mine:
+        rows += [[Span(f"here  {place(here)}", "dim")], *(_row(info, now, look, away=False) for info in mine)]
+        rows += [[Span("elsewhere", "dim")]] if others else []
+    rows += [_row(info, now, look, away=True) for info in others]
+    return [*strip, *([[]] if strip else []), *table(_COLUMNS, rows, look)]
+
+
+def strip_lines(needing: list[SessionInfo], total: int, *, now: datetime, look: Look) -> list[Line]:
+    """What needs a person, at most five, on one line or as few as it takes."""
+    if not needing:
+        return []
+    items = [_strip_item(info, now, look) for info in needing[:STRIP]]
+    if (total := max(total, len(needing))) > STRIP:
+        items.append([Span(f"and {total - STRIP:,} more", "dim")])
+    lines: list[Line] = [[Span("needs you", "bold")]]
+    used = len("needs you")
+    for item in items:
+        width = sum(cells(one.text) for one in item)
+        if used + 2 + width > look.width and used > len("needs you"):
+            lines.append([" " * len("needs you")])
+            used = len("needs you")
+        lines[-1] += ["  ", *item]
+        used += 2 + width
+    return lines
+
+
+def _strip_item(info: SessionInfo, now: datetime, look: Look) -> list[Span]:
+    attention = info.attention
+    if attention is None:
+        return []
+    doubtful: tuple[str, Role] = ("!", "warn")
+    glyph, role = doubtful if attention.kind in ("quiet", "in_doubt", "corrupt") else GLYPHS[info.status]
+    what = {
+        "waiting": "asks",
+        "in_doubt": "in doubt",
+        "corrupt": "damaged",
+        "failed": info.failure.kind if info.failure is not None else "failed",
+        "terminated": f"stopped {age(seconds_between(info.updated_at, now))} ago",
+        "quiet": f"quiet {age(seconds_between(info.last_step_at, now))}",
+    }.get(attention.kind, attention.kind)
+    name = one_line(info.name or short_id(info.id))
+    room = max(4, look.width - len("needs you") - len(what) - 5)
+    name = cut(shown(name, look), room, ellipsis=look.ellipsis)
+    return [Span(f"{glyph} ", role), Span(name, "bold"), Span(f" {what}")]
+
+
+def _row(info: SessionInfo, now: datetime, look: Look, *, away: bool) -> list[Part]:
+    mark = "!" if (info.attention is not None and info.attention.kind == "quiet") or info.in_doubt else ""
+    directory = place(where(info)) if away else ""
+    text = now_text(info, now)
+    return [
+        status_word(info.status, mark=mark, unicode=look.unicode),
+        Span(info.name or short_id(info.id), "bold" if info.name else "dim"),
+        f"{directory}  {text}" if directory and text else directory or text,
+        Span(age(seconds_between(info.last_step_at, now)), "dim"),
+        Span(age(seconds_between(info.saved_at, now)), "dim"),
+        money(info.cost),
+    ]
+
+
+# -- for programs and screen readers --------------------------------------------------------------------------
+
+
+def _plainly(console: Console, listing: Listing, now: datetime) -> None:
+    if not console.out.plain:
+        for info in listing.shown:
+            console.row(_fields(info, now))
+        return
+    lines: list[Line] = [[f"plain mode (from {console.out.plain})"]]
+    for info in listing.needing[:STRIP]:
+        lines.append([f"needs you: {info.title}: {one_line(info.attention.text if info.attention else '')}"])
+    for info in listing.shown:
+        lines += [[], [f"name: {info.title}"], [f"status: {info.status}"], [f"now: {now_text(info, now)}"]]
+        lines += [[f"directory: {place(where(info)) or '-'}"], [f"cost: {money(info.cost)}"]]
+        lines += [[f"last step: {age(seconds_between(info.last_step_at, now))} ago"]] if info.last_step_at else []
+    console.write(lines)
+
+
+def _fields(info: SessionInfo, now: datetime) -> tuple[Any, ...]:
+    cost = None if info.cost is None else f"{info.cost:.6f}"
+    text = now_text(info, now)
+    return (info.id, info.name, info.status, info.agent, where(info), text, info.last_step_at, info.saved_at, cost)
+
+
+def _foot(console: Console, listing: Listing) -> None:
+    """What is not shown, and how to see it."""
+    if listing.total == 0 and not listing.filtered:
+        console.say("No sessions yet.")
+        console.next(
+            ("try it", "relight demo                  60 seconds, no key, no network"),
+            ("start", "relight run -- claude         any command works after --"),
+        )
+        return
+    many = f"{COUNTED:,}+" if listing.more else f"{listing.matching:,}"
+    if listing.filtered and not listing.shown:
+        console.say(f"Nothing matches. {listing.total:,} sessions without filters: relight list --all")
+        return
+    hidden = len(listing.shown) < listing.matching or listing.more
+    parts = [
+        f"{len(listing.shown):,} of {many} {'that match ' if listing.filtered else ''}shown, newest first"
+    ] * hidden
+    parts += [f"{listing.archived:,} archived not shown"] * bool(listing.archived)
+    if parts:
+        if console.out.terminal:
+            console.lines([[]])
+        console.say(Span(f"{'; '.join(parts)}. More: relight list --all", "dim"))
+    _tell_kept(console, listing.kept)
+
+
+def _tell_kept(console: Console, kept: Kept | None) -> None:
+    """What a policy would free. Nothing goes unasked."""
+    if kept is None or not kept.sessions:
+        return
+    number = f"{'at least ' if kept.more else ''}{count(kept.sessions, 'session')}"
+    text = f"{number} finished over {kept.days:g} days ago and are kept, {size(kept.size_bytes)} of journal."
+    console.say(Span(f"{text} Remove them: relight sweep; every day: relight sweep --set 7d", "dim"))

@@ -1,0 +1,341 @@
+"""`relight show`: one session, or one checkpoint of it, with what it rests on."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.cells import block, cells, cut
+from relight.cli.render.console import shown
+from relight.cli.render.file_facts import changed_fact, left_out_lines
+from relight.cli.render.status_word import status_word
+from relight.cli.render.steps import Narrator, Row
+from relight.cli.render.steps import lines_of as step_lines
+from relight.cli.render.style import Line, Look, Span
+from relight.cli.render.table import Fact, facts
+from relight.history.documents import call_document, session_document
+from relight.journal.effects.approvals import as_asked
+from relight.journal.formats.registry import detect
+from relight.text.format import (
+    age,
+    count,
+    lasting,
+    moment,
+    money,
+    now_text,
+    place,
+    seconds_between,
+    short_id,
+    tokens,
+    where,
+)
+from relight.text.safe import one_line
+from relight.values.call import Call
+from relight.values.info import FilesState, ResumePlan, SessionInfo
+from relight.values.status import headline
+from relight.values.view import Call as AskedCall
+from relight.values.view import Reason, Result, Text
+
+if TYPE_CHECKING:
+    from relight.library.facade import Loaded, Relight
+
+_LATELY: Final = 6
+_LOOK_BACK: Final = 120
+_BLOCK_LINES: Final = 8
+_ATTEMPTS: Final = 3
+
+
+class Shown(NamedTuple):
+    """All that `show` knows about a session."""
+
+    info: SessionInfo
+    plan: ResumePlan
+    lately: list[Row]
+    attempts: list[str]
+    files: FilesState | None = None
+    loaded: Loaded | None = None
+
+
+@verb("show", ("show fix-login", "how it is"), ("show fix-login@206 --json", "one checkpoint, for a program"))
+@ref_argument()
+@click.option(
+    "--verbose",
+    is_flag=True,
+    help="Also messages, reasoning and calls, each cut to 8 lines; model, provider, key, metadata; files left out.",
+)
+@click.option("--short", is_flag=True, help="One line, for a status bar.")
+@click.option("--watch", is_flag=True, help="Stay and redraw; q ends it.")
+@json_flag
+@pass_context
+def show(door: CliContext, ref: str, verbose: bool, short: bool, watch: bool, as_json: bool) -> int:
+    """Show a session, or with REF@SEQ what returning to that checkpoint would mean."""
+    console = door.console
+    with door.opened() as rl:
+        if "@" in ref:
+            from relight.cli.looking.show_checkpoint import show_checkpoint
+
+            return show_checkpoint(door, rl, ref, as_json=as_json)
+        if watch:
+            from relight.cli.render.watch import watch as redraw
+
+            return redraw(console, lambda: lines_of(gather(rl, ref, verbose=verbose), now=door.now(), look=console.out))
+        found = gather(rl, ref, verbose=verbose)
+    if as_json:
+        console.document(_document(found, verbose=verbose))
+    elif short:
+        console.write([short_line(found.info, door.now(), console.out)])
+    else:
+        console.write(lines_of(found, now=door.now(), look=console.out))
+        console.next(*_next_steps(found.info))
+    return 0
+
+
+def gather(rl: Relight, ref: str, *, verbose: bool = False) -> Shown:
+    """Read what is shown; damage is part of it, not an obstacle to it."""
+    from relight.errors import Corrupt
+
+    info, plan = rl.get(ref), rl.can_resume(ref, disk=False)
+    files = rl.files_at(ref, start=True) if info.workspace else None
+    rows: list[Row] = []
+    attempts: list[str] = []
+    loaded = None
+    try:
+        rows = _recent(rl, info)
+        attempts = _attempts(rl, info)
+        loaded = rl.load(ref) if verbose else None
+    except Corrupt as damage:
+        rows.append(Row(damage.seq or info.seq, info.updated_at, "damage", damage.what, "✗", notable=True))
+    notable = [row for row in rows if row.notable]
+    return Shown(info, plan, (notable or rows)[-_LATELY:], attempts, files, loaded)
+
+
+def _recent(rl: Relight, info: SessionInfo) -> list[Row]:
+    narrator, rows = Narrator(info.provider), []
+    for event in rl.tail(info.id, after=max(0, info.seq - _LOOK_BACK)):
+        rows += narrator.tell(event)
+    return rows + narrator.open_rows(info.seq, doubtful=info.in_doubt > 0)
+
+
+def _attempts(rl: Relight, info: SessionInfo) -> list[str]:
+    """Why each of the latest attempts was needed, oldest first."""
+    seqs = [one.seq for one in rl.checkpoints(info.id) if one.kind == "attempt"]
+    told: dict[int, str] = {}
+    for seq in seqs[-2 * _ATTEMPTS :]:
+        event = next(iter(rl.tail(info.id, after=seq - 1)), None)
+        if event is not None and event.started is not None and event.started.get("reason"):
+            told[event.started["number"]] = f"{event.started['reason']} {event.at.astimezone():%H:%M}"
+    return list(told.values())[-_ATTEMPTS:]
+
+
+# -- a session ------------------------------------------------------------------------------------------------
+
+
+def lines_of(found: Shown, *, now: datetime, look: Look) -> list[Line]:
+    """The header, the facts, what happened lately."""
+    info = found.info
+    lines = _header(info, now, look) + facts(_facts(found, now), look)
+    if found.lately:
+        lines += [[], [Span("lately", "dim")]]
+        width = len(str(found.lately[-1].seq)) + 1
+        for row in found.lately:
+            inner = look._replace(width=look.width - 2)
+            for line in step_lines(row._replace(rule=False), inner, seq_width=width, seconds=False):
+                lines.append(["  ", *line])
+    if found.loaded is not None:
+        lines += _conversation(found.loaded, look) + left_out_lines(found.files, look)
+    return lines
+
+
+def _header(info: SessionInfo, now: datetime, look: Look) -> list[Line]:
+    since = seconds_between(info.updated_at, now) or 0.0
+    status = status_word(info.status, unicode=look.unicode)
+    right = f"{status.text} for {lasting(since)}"
+    left = [info.title, short_id(info.id), info.agent or "", place(where(info))]
+    text = "  ".join(one_line(one) for one in left if one)
+    room = look.width - cells(shown(right, look)) - 2
+    if room < cells(info.title) + 10:
+        return [
+            [Span(cut(shown(text, look), look.width, ellipsis=look.ellipsis), "bold")],
+            ["  ", Span(right, status.role)],
+        ]
+    text = cut(shown(text, look), room, ellipsis=look.ellipsis)
+    name = text[: len(info.title)]
+    space = " " * (look.width - cells(text) - cells(shown(right, look)))
+    return [[Span(name, "bold"), text[len(name) :], space if look.table else "  ", Span(right, status.role)]]
+
+
+def _facts(found: Shown, now: datetime) -> list[Fact]:
+    info, plan = found.info, found.plan
+    saved = f"saved {lasting(seconds_between(info.saved_at, now) or 0)} ago" if info.saved_at else "no step yet"
+    entries = [
+        Fact("asks", _asks(info, now), "waiting"),
+        Fact("task", one_line(info.task or "")),
+        Fact("doing", now_text(info, now) if info.doing is not None else ""),
+        Fact("queue", _line(info, now)),
+        Fact("why", _why(info), "bad" if info.status == "failed" else ""),
+        Fact("said", f'"{one_line(info.said)}"' if info.said else ""),
+        Fact(
+            "head",
+            f"@{info.head}  {saved}  {count(info.message_count, 'message')}, {count(info.turns, 'turn')}, "
+            f"{info.in_doubt} in doubt",
+        ),
+        Fact("attempts", "  ".join([str(info.attempt), " · ".join(found.attempts)]).strip() if info.attempt else ""),
+        Fact("parent", info.parent or ""),
+        Fact("begun by", info.spawned_by or ""),
+        Fact("attach", shlex.join(info.attach or [])),
+        Fact("labels", ", ".join(f"{key}={value}" for key, value in sorted(info.labels.items()))),
+        *(_identity_facts(info) if found.loaded is not None else ()),
+        changed_fact(found.files),
+        Fact("cost", _cost(info)),
+        Fact("command", shlex.join(info.command or [])),
+        Fact("process", ", ".join(info.evidence)),
+    ]
+    entries = [one for one in entries if one.text]
+    for line in (info.failure.text if info.failure is not None else "").splitlines()[-_BLOCK_LINES:]:
+        entries.append(Fact("stderr" if entries[-1].name not in ("stderr", "") else "", one_line(line)))
+    entries.append(can_resume_fact(plan))
+    return entries
+
+
+def _identity_facts(info: SessionInfo) -> list[Fact]:
+    """What it was begun with; `--verbose` shows all of it."""
+    return [
+        Fact("model", one_line(info.model or "")),
+        Fact("provider", one_line(info.provider or "")),
+        Fact("key", one_line(info.key or "")),
+        Fact("metadata", one_line(json.dumps(info.metadata, ensure_ascii=False, default=str)) if info.metadata else ""),
+    ]
+
+
+def _line(info: SessionInfo, now: datetime) -> str:
+    """Where it stands in line, and for whom."""
+    if info.status != "queued" or info.queue is None:
+        return ""
+    priority = f"priority {info.priority}" if info.priority else ""
+    wants = f"for a worker with {', '.join(info.wants)}" if info.wants else ""
+    wakes = f"not before {moment(info.wake_at, now)}" if info.wake_at is not None else ""
+    return ", ".join(one for one in (info.queue, priority, wants, wakes) if one)
+
+
+def _asks(info: SessionInfo, now: datetime) -> str:
+    """The question, what may be answered, and until when somebody may."""
+    if not info.question:
+        return ""
+    choices = f"  ({' | '.join(info.asking.choices)})" if info.asking is not None and info.asking.choices else ""
+    until = f"  until {moment(info.wake_at, now)}" if info.status == "waiting" and info.wake_at is not None else ""
+    return one_line(f"{as_asked(info.question)}{choices}{until}")
+
+
+def _why(info: SessionInfo) -> str:
+    if info.status in ("completed", "working", "spawning", "waiting"):
+        return ""
+    kind = f"{info.failure.kind}: " if info.failure is not None and info.status == "failed" else ""
+    return kind + one_line(headline(info.reason))
+
+
+def _cost(info: SessionInfo) -> str:
+    usage = info.usage
+    total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    parts = [money(info.cost)] if info.cost is not None else []
+    if info.cost_tree is not None and info.cost is not None and info.cost_tree > info.cost:
+        parts.append(f"(with forks {money(info.cost_tree)})")
+    if total:
+        read = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        cached = f", {100 * usage.cache_read_tokens // read} % cached" if usage.cache_read_tokens and read else ""
+        parts.append(f"{tokens(total)} tokens{cached}")
+    if info.cost_rate is not None:
+        parts.append(f"{money(info.cost_rate)} an hour")
+    return "  ".join(parts)
+
+
+def can_resume_fact(plan: ResumePlan) -> Fact:
+    """Yes or no, and why."""
+    blocking = [reason for reason in plan.reasons if reason.blocks]
+    if blocking:
+        return Fact("can resume", f"no: {one_line(blocking[0].text)}", "warn")
+    notes = "; ".join(one_line(reason.text) for reason in plan.reasons)
+    return Fact("can resume", f"yes{f'; {notes}' if notes else ''}", "ok")
+
+
+def short_line(info: SessionInfo, now: datetime, look: Look) -> Line:
+    """For a status bar: status, name, where it stands, what it does, age, cost."""
+    what = now_text(info, now)
+    parts = [f"@{info.head}", what, age(seconds_between(info.last_step_at, now)), money(info.cost)]
+    rest = "  ".join(one for one in parts if one and one != "-")
+    text = shown(f"{status_word(info.status, unicode=look.unicode).text} {info.title} {rest}", look)
+    return [cut(text, look.width, ellipsis=look.ellipsis) if look.terminal else text]
+
+
+def _next_steps(info: SessionInfo) -> list[tuple[str, str]]:
+    if info.attention is not None and info.attention.cure.startswith("relight"):
+        return [("next", info.attention.cure), ("look inside", f"relight tail {info.title}")]
+    if info.status in ("working", "spawning"):
+        return [("watch", f"relight tail {info.title} -f")]
+    return [("look inside", f"relight tail {info.title}")]
+
+
+# -- its conversation -----------------------------------------------------------------------------------------
+
+
+def _conversation(loaded: Loaded, look: Look) -> list[Line]:
+    lines: list[Line] = [[], [Span("messages", "dim")]]
+    for view in detect(loaded.messages).read(loaded.messages):
+        for text in filter(None, map(_block_text, view.blocks)):
+            lines += _indented(f"{view.role}: {text}", look)
+    lines += [[], [Span("calls", "dim")]]
+    for call in loaded.calls:
+        lines += _indented(_call_text(call), look)
+    if loaded.state:
+        lines += [[], [Span("state", "dim")], *_indented(json.dumps(loaded.state, indent=2, default=str), look)]
+    return lines
+
+
+def _block_text(part: Any) -> str:
+    if isinstance(part, Text):
+        return part.text
+    if isinstance(part, AskedCall):
+        return f"asks for {part.name} {json.dumps(part.arguments, ensure_ascii=False, default=str)}"
+    if isinstance(part, Result):
+        return f"result ({part.status}): {part.text}"
+    if isinstance(part, Reason):
+        sealed = "sealed by the provider" if part.opaque else "empty"
+        return f"(reasoning) {part.text}" if part.text else f"(reasoning, {sealed})"
+    return f"({type(part).__name__.lower()})"
+
+
+def _call_text(call: Call) -> str:
+    state = "in doubt" if call.in_doubt else {True: "ok", False: "failed", None: "open"}[call.success]
+    result = call.result if isinstance(call.result, str) else json.dumps(call.result, ensure_ascii=False, default=str)
+    arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
+    seqs = f"@{call.intent_seq or call.asked_seq}" + (f" to @{call.result_seq}" if call.result_seq else "")
+    return f"{call.id}  {call.name} {arguments}\n{state}, {call.effect or 'not started'}, {seqs}: {result}"
+
+
+def _indented(text: str, look: Look) -> list[Line]:
+    room = look.width - 2 if look.terminal else 1_000_000
+    return [["  ", cut(shown(line, look), room, ellipsis=look.ellipsis)] for line in block(text, most=_BLOCK_LINES)]
+
+
+def _document(found: Shown, *, verbose: bool) -> dict[str, Any]:
+    document = session_document(found.info)
+    if not verbose or found.loaded is None:
+        return document
+    more = {
+        key: getattr(found.info, key) for key in ("directory", "command", "question", "said", "message_count", "turns")
+    }
+    more["choices"] = found.info.asking.choices if found.info.asking is not None else []
+    calls = [call_document(call) for call in found.loaded.calls]
+    parts = {
+        "messages": found.loaded.messages,
+        "calls": calls,
+        "state": found.loaded.state,
+        "partials": found.loaded.partials,
+    }
+    return {**document, **more, **parts, "files": msgspec.to_builtins(found.files)}

@@ -1,0 +1,64 @@
+"""`relight show REF@SEQ`: one checkpoint, in sentences that say what returning to it would mean."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from relight.cli.app.context import CliContext
+from relight.cli.looking.show import can_resume_fact
+from relight.cli.render.cells import cut
+from relight.cli.render.console import shown
+from relight.cli.render.file_facts import checkpoint_facts, left_out_fact
+from relight.cli.render.lasting_effects import not_undone
+from relight.cli.render.style import Line, Span
+from relight.cli.render.table import Fact, facts
+from relight.history.documents import call_document, checkpoint_document, plan_document
+from relight.text.format import count, lasting, moment, seconds_between
+from relight.values.info import ResumePlan
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+
+
+def show_checkpoint(door: CliContext, rl: Relight, ref: str, *, as_json: bool) -> int:
+    """The checkpoint, and what returning to it would and would not take back."""
+    plan, now = rl.can_resume(ref), door.now()
+    seq = int(plan.checkpoint.rpartition("@")[2])
+    found = next(one for one in rl.checkpoints(plan.session) if one.seq == seq)
+    info = rl.get(plan.session)
+    since = rl.effects_since(plan.session, seq)
+    held = rl.files_at(ref, start=True) if plan.files is not None and plan.files.captured_at is not None else None
+    if as_json:
+        effects = [call_document(call) for call in since] if since is not None else None
+        left_out = msgspec.to_builtins(held.left_out) if held is not None else None
+        facts_of_it = {"can_resume": plan_document(plan), "effects_since": effects, "left_out": left_out}
+        door.console.document({**checkpoint_document(found), **facts_of_it})
+        return 0
+    behind = f"{count(info.head - seq, 'step')} behind head" if info.head > seq else "the head"
+    label = f'  "{found.label}"' if found.label else ""
+    ago = lasting(seconds_between(found.created_at, now) or 0)
+    title = f"{info.title}@{seq}{label}  {moment(found.created_at, now)}, {ago} ago"
+    entries = [
+        Fact("step", f"{found.kind}, {behind}"),
+        Fact("conversation", count(plan.message_count, "message")),
+        *checkpoint_facts(plan.files),
+        left_out_fact(held),
+        Fact("calls", _calls(plan)),
+        not_undone(since),
+        can_resume_fact(plan),
+    ]
+    look = door.console.out
+    header: list[Line] = [[Span(cut(shown(title, look), look.width), "bold")]]
+    door.console.write(header + facts([one for one in entries if one.text], look))
+    door.console.next(("fork here", f"relight fork {ref}"), ("go back here", f"relight rewind {ref}"))
+    return 0
+
+
+def _calls(plan: ResumePlan) -> str:
+    """What stands open at the checkpoint."""
+    if not plan.in_doubt:
+        return "none in doubt"
+    names = ", ".join(f"{call.name} ({call.effect})" for call in plan.in_doubt)
+    return f"{len(plan.in_doubt)} in doubt: {names}"

@@ -1,0 +1,116 @@
+"""`relight tail`: the journal, step by step; with -f as it is written, until the session ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
+
+import click
+import msgspec
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import ref_argument, verb
+from relight.cli.render.console import Console
+from relight.cli.render.steps import Narrator, Row, fields_of, lines_of
+from relight.cli.render.style import Span
+from relight.text.format import count
+from relight.text.safe import one_line
+from relight.values.info import SessionInfo
+from relight.values.status import headline
+
+if TYPE_CHECKING:
+    from relight.history.events import Event
+    from relight.library.facade import Relight
+
+DEFAULT_ROWS: Final = 20
+_EVENTS_A_ROW: Final = 3
+_EXIT_CODES: Final = {"failed": 1, "halted": 1, "terminated": 1}
+
+
+@verb("tail", ("tail fix-login", "its last 20 rows"), ("tail fix-login -f --json", "one event a line, as they come"))
+@ref_argument()
+@click.option("-f", "--follow", is_flag=True, help="Stay until the session ends; the exit code is how it ended.")
+@click.option("-n", "rows", type=click.IntRange(min=0), default=DEFAULT_ROWS, help="How many rows to begin with.")
+@click.option("--after", type=click.IntRange(min=0), help="Begin right after this seq: every step, none twice.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON event a line.")
+@pass_context
+def tail(door: CliContext, ref: str, follow: bool, rows: int, after: int | None, as_json: bool) -> int:
+    """Show the steps of a session, oldest first."""
+    with door.opened() as rl:
+        info = rl.get(ref)
+        teller = _Teller(door.console, info, as_json=as_json)
+        seen = teller.begin(rl, rows=rows, after=after)
+        if not follow:
+            return 0
+        for event in rl.tail(info.id, after=seen, follow=True):
+            teller.live(event)
+        return teller.end(rl.get(info.id))
+
+
+class _Teller:
+    """Prints rows or events; remembers what later rows need."""
+
+    def __init__(self, console: Console, info: SessionInfo, *, as_json: bool) -> None:
+        self._console, self._info, self._as_json = console, info, as_json
+        self._narrator = Narrator(info.provider)
+        self._width = len(str(info.seq)) + 1
+
+    def begin(self, rl: Relight, *, rows: int, after: int | None) -> int:
+        """What is there already; the seq it ends at."""
+        start = after if after is not None else max(0, self._info.seq - rows * _EVENTS_A_ROW)
+        if self._as_json:
+            return self._begin_events(rl, start if after is not None else max(0, self._info.seq - rows))
+        told, seen = self._rows(rl.tail(self._info.id, after=start), start)
+        told += self._narrator.open_rows(seen, doubtful=self._info.in_doubt > 0)
+        kept = told if after is not None else told[-rows:] if rows else []
+        for row in kept:
+            self._row(row)
+        hidden = kept[0].seq - 1 if kept and after is None else 0
+        if hidden > 0 and self._console.hints:
+            self._console.say(
+                Span(f"{count(len(kept), 'row')} shown; earlier steps: relight tail {self._info.title} -n 100", "dim")
+            )
+        return seen
+
+    def _begin_events(self, rl: Relight, start: int) -> int:
+        seen = start
+        for event in rl.tail(self._info.id, after=start):
+            seen = event.seq
+            self._event(event)
+        return seen
+
+    def _rows(self, events: Iterator[Event], seen: int) -> tuple[list[Row], int]:
+        rows: list[Row] = []
+        for event in events:
+            seen = event.seq
+            rows += self._narrator.tell(event)
+        return rows, seen
+
+    def live(self, event: Event) -> None:
+        """As it is written: every step gets its line at once, the beginning of a call too."""
+        if self._as_json:
+            self._event(event)
+            return
+        for row in self._narrator.tell(event, folded=False):
+            self._row(row)
+
+    def end(self, info: SessionInfo) -> int:
+        """How it ended, as an exit code."""
+        if not self._as_json and self._console.hints:
+            why = f": {one_line(headline(info.reason))}" if info.reason else ""
+            self._console.say(Span(f"{info.title} {info.status}{why}", "dim"))
+        return _EXIT_CODES.get(info.status, 0)
+
+    def _event(self, event: Event) -> None:
+        self._console.document(msgspec.to_builtins(event), indent=None)
+
+    def _row(self, row: Row) -> None:
+        look = self._console.out
+        if look.table:
+            self._console.write(lines_of(row, look, seq_width=self._width))
+        elif look.plain:
+            text = " ".join(filter(None, (f"@{row.seq}", row.word, row.text, row.mark, *row.detail)))
+            self._console.write([[text]])
+        else:
+            self._console.row(fields_of(row))
+        self._console.flush()

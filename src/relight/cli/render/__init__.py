@@ -1,0 +1,1 @@
+"""How the command line prints: console, tables, plans, steps, errors."""

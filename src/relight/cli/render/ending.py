@@ -1,0 +1,73 @@
+"""The block at the end of a run: how it ended, from the journal's facts, and what one would do now."""
+
+from __future__ import annotations
+
+from relight.cli.render.console import Console
+from relight.cli.render.file_facts import changed_fact
+from relight.cli.render.style import Span
+from relight.cli.render.table import Fact, facts
+from relight.journal.effects.approvals import as_asked, cure_of
+from relight.journal.limits import is_limit
+from relight.supervision.program import Ended
+from relight.text.format import GLYPHS, count, lasting, money, tokens
+from relight.text.safe import one_line
+from relight.values.info import FilesState, SessionInfo
+from relight.values.status import headline
+
+
+def tell_end(console: Console, ended: Ended, *, seconds: float) -> None:
+    """Verdict, facts, cure."""
+    info = ended.session
+    glyph, role = GLYPHS[info.status]
+    survived = ""
+    if ended.restarts:
+        survived = f", {count(ended.restarts, 'restart')} survived ({lasting(ended.lost_seconds)} lost)"
+    length = f"{lasting(seconds)}, {count(info.seq, 'step')}{survived}"
+    why = f"  {one_line(headline(info.reason))}" if info.reason and info.status != "completed" else ""
+    console.say(Span(f"{glyph} ", role), Span(info.title, "bold"), f" {info.status}{why}  {length}")
+    console.lines(facts(_facts(info, ended.files), console.err))
+    _cure(console, info)
+
+
+def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
+    entries = []
+    if info.status not in ("completed", "archived"):
+        entries.append(Fact("saved", f"up to @{info.head}; nothing is lost"))
+    if info.in_doubt:
+        entries.append(Fact("calls", f"{info.in_doubt} in doubt: see relight can-resume {info.title}", "warn"))
+    if files is not None and files.changed:
+        entries.append(changed_fact(files))
+    usage = info.usage
+    total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+    if info.cost is not None or total:
+        entries.append(Fact("cost", ", ".join(filter(None, (money(info.cost), f"{tokens(total)} tokens")))))
+    if info.said:
+        entries.append(Fact("said", f'"{one_line(info.said)}"'))
+    if info.question:
+        entries.append(Fact("asks", one_line(as_asked(info.question)), "waiting"))
+    failed = info.failure is not None and not is_limit(info.failure)
+    for line in (info.failure.text if failed and info.failure is not None else "").splitlines()[-5:]:
+        entries.append(Fact("stderr" if not any(one.name == "stderr" for one in entries) else "", one_line(line)))
+    return entries
+
+
+def _more(info: SessionInfo) -> str:
+    """What one does about a halt: allow more, or look."""
+    if info.failure is None or not is_limit(info.failure):
+        return f"relight show {info.title}"
+    flag = str(info.failure.fields.get("limit", "budget")).replace("_", "-")
+    return f"allow more: relight resume {info.title} --{flag} N"
+
+
+def _cure(console: Console, info: SessionInfo) -> None:
+    if not console.hints:
+        return
+    cures = {
+        "failed": f"relight resume {info.title}",
+        "terminated": f"relight resume {info.title}",
+        "halted": _more(info),
+        "waiting": f"{cure_of(info.question, info.asking, info.title)}, then: relight resume {info.title}",
+    }
+    if info.status in cures:
+        console.lines([[]])
+        console.say(Span("hint:", "ref"), f" {cures[info.status]}")

@@ -1,0 +1,79 @@
+"""How an error is told: what is wrong with its code, the evidence, then one hint a cure. No trace unless asked for."""
+
+from __future__ import annotations
+
+import errno
+import os
+import resource
+import traceback
+from typing import Final
+
+import click
+
+from relight.cli.render.console import Console, wrapped
+from relight.cli.render.style import Line, Look, Span
+from relight.errors import RelightError, StoreFull, StoreUnavailable, UsageError
+
+_MAX_EVIDENCE: Final = 20
+
+
+def lines_of(error: RelightError, look: Look) -> list[Line]:
+    """The error as it is printed."""
+    lines = wrapped([Span("error:", "bad"), f" {_first_line(error.message)} ({error.code})"], look)
+    for evidence in error.evidence[:_MAX_EVIDENCE]:
+        lines += wrapped([evidence], look, indent=2)
+    if error.hints:
+        lines.append([])
+    for hint in error.hints:
+        lines += wrapped([Span("hint:", "ref"), f" {hint}"], look)
+    return lines
+
+
+def tell(error: BaseException, console: Console, *, debug: bool) -> int:
+    """Print it to stderr; the exit code."""
+    known = error if isinstance(error, RelightError) else _as_ours(error)
+    if debug:
+        console.lines([[line] for line in "".join(traceback.format_exception(error)).splitlines()])
+    console.lines(lines_of(known, console.err))
+    return known.exit_code
+
+
+def _as_ours(error: BaseException) -> RelightError:
+    if isinstance(error, click.UsageError):
+        return _as_usage(error)
+    if isinstance(error, click.ClickException):
+        return UsageError(_spoken(error.format_message()))
+    if isinstance(error, OSError) and (error.strerror or error.errno):
+        return _of_the_system(error)
+    hints = ["see where it came from: add --debug", "it is a bug of relight; the store is as it was before"]
+    return RelightError(f"unexpected {type(error).__name__}: {error}", hints=hints)
+
+
+def _of_the_system(error: OSError) -> RelightError:
+    """What the machine refused, in our words where somebody can do something about it."""
+    where = f"{error.filename}: " if error.filename else ""
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return StoreFull(str(error.filename or "the disk"))
+    if error.errno in (errno.EMFILE, errno.ENFILE):
+        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        what = f"{where}too many open files: this process may open {most}"
+        return StoreUnavailable(what, hints=["allow more, then run it again: ulimit -n 1024"])
+    if error.strerror:
+        return RelightError(f"{where}{error.strerror.lower()}", hints=["see where it came from: add --debug"])
+    return RelightError(f"{where}{os.strerror(error.errno or 0).lower()}")
+
+
+def _as_usage(error: click.UsageError) -> UsageError:
+    hints = list(getattr(error, "cures", ()))
+    path = error.ctx.command_path if error.ctx is not None else "relight"
+    return UsageError(_spoken(error.format_message()), hints=hints or [f"{path} --help"])
+
+
+def _spoken(text: str) -> str:
+    """Lower case, no full stop: as all our errors."""
+    text = text.strip().rstrip(".")
+    return text[:1].lower() + text[1:]
+
+
+def _first_line(text: str) -> str:
+    return text.splitlines()[0] if text.strip() else "(no text)"

@@ -1,0 +1,112 @@
+"""What is known of a session's files, in a line of a block: for show, the plan of a resume, and a checkpoint."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relight.cli.render.cells import cut
+from relight.cli.render.console import shown
+from relight.cli.render.style import Line, Look, Span
+from relight.cli.render.table import Fact
+from relight.text.format import count, place, size
+from relight.text.safe import one_line
+from relight.values.info import Differing, FilesState
+
+_SHOWN: Final = 10
+_LEFT_OUT_SHOWN: Final = 5
+_LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D"}
+_LATER: Final = {"changed": "changed", "added": "added later", "deleted": "deleted since"}
+
+
+def changed_fact(state: FilesState | None) -> Fact:
+    """What the session changed since its first capture; without text where it has no workspace."""
+    if state is None:
+        return Fact("files", "")
+    parts = [f"workspace missing: {place(one)}" for one in state.missing]
+    if state.captured_at is None:
+        parts.append("nothing captured yet")
+    elif state.changed is not None:
+        known = state.lines_added is not None and state.lines_removed is not None
+        lines = f", +{state.lines_added:,} -{state.lines_removed:,}" if known and state.changed else ""
+        parts.append(f"{state.changed:,} changed{lines} since the start" if state.changed else "none changed")
+        told = len(not_ignored(state))
+        parts += [f"{told} left out"] if told else []
+    parts += [one_line(state.trouble)] if state.trouble else []
+    return Fact("files", "; ".join(parts), "warn" if state.missing or state.trouble else "")
+
+
+def plan_fact(state: FilesState | None) -> Fact:
+    """What a resume meets: files as they were captured, or not."""
+    if state is None:
+        return Fact("files", "")
+    if state.captured_at is None:
+        return Fact("files", "; ".join(filter(None, ("nothing captured", one_line(state.trouble or "")))), "warn")
+    text = f"as at @{state.captured_at}{'; not on disk' if state.missing else ''}"
+    if state.differ is not None:
+        kinds = f"; {_differ(state.differ, 'from disk')}; they stay as they are" if state.differ else ""
+        text += kinds or "; nothing to restore"
+    if state.trouble:
+        return Fact("files", f"{text}; {one_line(state.trouble)}", "warn")
+    return Fact("files", text)
+
+
+def checkpoint_facts(state: FilesState | None) -> list[Fact]:
+    """How the disk differs from a checkpoint now, with the first of the paths."""
+    if state is None:
+        return []
+    if state.captured_at is None or state.differ is None:
+        why = "; ".join(f"workspace missing: {place(one)}" for one in state.missing) or one_line(state.trouble or "")
+        first = f"as at @{state.captured_at}" if state.captured_at is not None else "nothing captured up to here"
+        return [Fact("files", "; ".join(filter(None, (first, why))), "warn" if why else "")]
+    if not state.differ:
+        return [Fact("files", "as on disk now")]
+    facts = [Fact("files", _differ(state.differ, "from disk now"))]
+    later = sum(one.later for one in state.differ)
+    if later:
+        was = "1 of them was" if later == 1 else f"{later} of them were"
+        facts.append(Fact("", f"{was} changed after the last capture (by you?)", "warn"))
+    roots = len({one.root for one in state.differ}) > 1
+    for one in state.differ[:_SHOWN]:
+        name = f"{one.root}:{one.path}" if roots else one.path
+        facts.append(Fact("", f"{_LETTERS[one.what]} {name}", "warn" if one.later else ""))
+    if len(state.differ) > _SHOWN:
+        facts.append(Fact("", f"and {len(state.differ) - _SHOWN} more"))
+    return facts
+
+
+def _differ(differ: list[Differing], what: str) -> str:
+    kinds = [one.what for one in differ]
+    parts = [f"{kinds.count(kind)} {words}" for kind, words in _LATER.items() if kind in kinds]
+    return f"{len(kinds)} differ{'s' if len(kinds) == 1 else ''} {what}: {', '.join(parts)}"
+
+
+def not_ignored(state: FilesState) -> list[tuple[str, str]]:
+    """(path, reason) of what is left out, but for what an ignore file asked for."""
+    roots = len(state.workspace) > 1
+    return [
+        (
+            f"{one.root}:{one.path}" if roots else one.path,
+            f"{one.reason}{f', {size(one.size_bytes)}' if one.size_bytes else ''}",
+        )
+        for one in state.left_out or ()
+        if one.reason != "ignored"
+    ]
+
+
+def left_out_fact(state: FilesState | None) -> Fact:
+    """The first of what a checkpoint does not hold, with the reasons; without text where it holds everything."""
+    told = not_ignored(state) if state is not None else []
+    names = ", ".join(f"{path} ({reason})" for path, reason in told[:_LEFT_OUT_SHOWN])
+    more = f" and {len(told) - _LEFT_OUT_SHOWN} more" if len(told) > _LEFT_OUT_SHOWN else ""
+    return Fact("left out", f"{names}{more}")
+
+
+def left_out_lines(state: FilesState | None, look: Look) -> list[Line]:
+    """Every path that is not captured, with its reason; ignored ones are counted."""
+    if state is None or not state.left_out:
+        return []
+    told = not_ignored(state)
+    lines: list[Line] = [[], [Span("files left out", "dim")]]
+    lines += [["  ", cut(shown(f"{path}  ({reason})", look), look.width - 2)] for path, reason in told]
+    ignored = len(state.left_out) - len(told)
+    return [*lines, [f"  {count(ignored, 'path')} ignored"]] if ignored else lines

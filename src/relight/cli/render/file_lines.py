@@ -1,0 +1,124 @@
+"""Files in a plan as lines: a letter, the path, what it means. The same for restore, undo and rewind.
+
+M is written over, A comes back, D goes, = stays although it differs, ! is a conflict that somebody has to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from relight.cli.render.cells import cells, cut
+from relight.cli.render.console import shown
+from relight.cli.render.style import Line, Look, Role, Span
+from relight.history.documents import path_text
+from relight.text.format import count
+from relight.values.snapshot import RestoreOutcome, RestorePlan, Skipped
+
+if TYPE_CHECKING:
+    from relight.files.diff import FileDiff
+
+MAX_PATHS: Final = 200
+"""on a terminal; a pipe and --json get all of them"""
+_LEFT_OUT_SHOWN: Final = 5
+_BACK: Final = {"added": "D", "changed": "M", "deleted": "A"}
+"""what going back does to a path that was so changed since"""
+
+Differences = Mapping[tuple[str, str], "FileDiff"]
+"""(root, path) to how the disk differs from the checkpoint there"""
+
+
+class FileRow(NamedTuple):
+    """One path of a plan."""
+
+    letter: str
+    path: str
+    text: str = ""
+    role: Role = ""
+
+
+def file_rows(
+    plans: Mapping[str, RestorePlan], differences: Differences | None = None, *, conflict: str = ""
+) -> list[FileRow]:
+    """Dangers first: conflicts, then what may run later, then the rest. `conflict` is said instead of the reason."""
+    rows: list[FileRow] = []
+    for root, plan in plans.items():
+        prefix = f"{root}:" if len(plans) > 1 else ""
+        rows += [row._replace(path=prefix + row.path) for row in _rows(root, plan, differences or {}, conflict)]
+    order = {"!": 0, "warn": 1}
+    return sorted(rows, key=lambda row: (row.letter == "=", order.get(row.letter, order.get(row.role, 2))))
+
+
+def _rows(root: str, plan: RestorePlan, differences: Differences, conflict: str) -> Iterator[FileRow]:
+    runs = set(plan.decision.may_run_later)
+    for one in plan.decision.conflicts:
+        path = path_text(one.path)
+        known = differences.get((root, path))
+        yield FileRow(_BACK.get(known.what, "!") if known else "!", path, conflict or one.reason, "warn")
+    for action in plan.decision.writes:
+        path = path_text(action.path)
+        counts = _counts(differences.get((root, path)))
+        if action.path in runs:
+            yield FileRow("M" if action.found is not None else "A", path, f"{counts}  may run later".strip(), "warn")
+        else:
+            yield FileRow("M" if action.found is not None else "A", path, counts)
+    for action in reversed(plan.decision.deletes):
+        yield FileRow("D", path_text(action.path), _counts(differences.get((root, path_text(action.path)))))
+    for one in plan.decision.kept:
+        yield FileRow("=", path_text(one.path), f"kept: {one.reason}", "dim")
+
+
+def _counts(known: FileDiff | None) -> str:
+    """In lines, from the disk back to the checkpoint."""
+    return f"+{known.lines_removed} -{known.lines_added}" if known is not None and known.text else ""
+
+
+def plan_lines(
+    plans: Mapping[str, RestorePlan], look: Look, differences: Differences | None = None, *, conflict: str = ""
+) -> list[Line]:
+    """Exactly what a restore would do, what it would leave alone, and what it cannot decide by itself."""
+    rows = file_rows(plans, differences, conflict=conflict)
+    most = MAX_PATHS if look.terminal else len(rows)
+    lines = [_line(row, look) for row in rows[:most]]
+    if len(rows) > most:
+        lines.append([f"  and {count(len(rows) - most, 'more path')}; all of them: --json"])
+    if not rows:
+        lines.append(["  nothing to do: the files are as they were then"])
+    return lines + [line for plan in plans.values() for line in _left_out(plan.left_out, look)]
+
+
+def _line(row: FileRow, look: Look) -> Line:
+    text = f"  {row.text}" if row.text else ""
+    room = look.width - 4
+    path, text = shown(row.path, look), shown(text, look)
+    if cells(path) + cells(text) > room:
+        text = cut(text, max(room - cells(path), room // 2), ellipsis=look.ellipsis)
+        path = cut(path, room - cells(text), ellipsis=look.ellipsis)
+    return ["  ", Span(row.letter, row.role), " ", path, Span(text, row.role or "dim")]
+
+
+def _left_out(left_out: tuple[Skipped, ...], look: Look) -> list[Line]:
+    told = [one for one in left_out if one.reason != "ignored"]
+    if not told:
+        return []
+    names = ", ".join(f"{path_text(one.path)} ({one.reason})" for one in told[:_LEFT_OUT_SHOWN])
+    more = f" and {len(told) - _LEFT_OUT_SHOWN} more" if len(told) > _LEFT_OUT_SHOWN else ""
+    text = shown(f"  left out then, left alone now: {names}{more}", look)
+    return [[Span(cut(text, look.width, ellipsis=look.ellipsis), "dim")]]
+
+
+def touched(plans: Mapping[str, RestorePlan]) -> int:
+    """How many files a plan writes or deletes; directories come and go with them."""
+    actions = [one for plan in plans.values() for one in (*plan.decision.writes, *plan.decision.deletes)]
+    return sum(1 for one in actions if (entry := one.entry or one.found) is not None and entry.kind != "dir")
+
+
+def outcome_text(outcomes: Mapping[str, RestoreOutcome]) -> str:
+    """In one line, what was done."""
+    written = sum(one.written for one in outcomes.values())
+    deleted = sum(one.deleted for one in outcomes.values())
+    text = f"{count(written, 'path')} written, {count(deleted, 'path')} deleted"
+    changed = [path_text(path) for one in outcomes.values() for path in one.changed_meanwhile]
+    aside = [path_text(path) for one in outcomes.values() for path in one.saved_aside]
+    text += f"; changed meanwhile and left so: {', '.join(changed)}" if changed else ""
+    return f"{text}; kept aside: {', '.join(aside)}" if aside else text

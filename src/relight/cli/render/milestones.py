@@ -1,0 +1,134 @@
+"""What a person is told while a program runs: deaths and returns, failures, waits, labels. Whole lines only.
+
+One status line stays at the bottom. Nothing is drawn over a program that has taken the terminal. Where nobody sits at
+a terminal, a progress line comes every five minutes, and never the same line twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING, Final, Literal
+
+from relight.cli.app.context import CliContext
+from relight.cli.render.cells import cut
+from relight.cli.render.console import Console
+from relight.cli.render.status_line import StatusLine
+from relight.cli.render.steps import Narrator, Row
+from relight.cli.render.style import Span
+from relight.ports.runtime import Child, Exit
+from relight.text.format import count, lasting
+from relight.text.safe import one_line
+from relight.values.info import SessionInfo
+
+if TYPE_CHECKING:
+    from relight.history.events import Event
+
+Level = Literal["quiet", "normal", "verbose"]
+PROGRESS_SECONDS: Final = 300
+DRAW_SECONDS: Final = 1.0
+_STAMP: Final = 12
+
+
+class Milestones:
+    """Keeps `engine.watching.Watcher`; prints to stderr."""
+
+    def __init__(self, door: CliContext, info: SessionInfo, *, level: Level, resumed: bool) -> None:
+        self._door, self._level = door, level
+        self._agent = info.agent or "the program"
+        self._narrator = Narrator(info.provider)
+        self._resumed = resumed
+        self._silent = False
+        self._attempt, self._head = info.attempt, info.head
+        self._began: datetime | None = None
+        self._died: datetime | None = None
+        self._replied = not resumed
+        self._told_at = door.now()
+        self._turns = self._calls = 0
+        self._last = ""
+        self._line_below = StatusLine(door.now(), info.head)
+        self._drawn_at = door.now()
+
+    @property
+    def _console(self) -> Console:
+        return self._door.console
+
+    def started(self, pid: int, orphans: Sequence[int]) -> None:
+        """A process runs."""
+        self._began = self._door.now()
+        self._attempt += 1
+        if orphans:
+            ended = ", ".join(map(str, orphans))
+            self._line("", f"ended {count(len(orphans), 'process', 'processes')} of the dead attempt (pid {ended})")
+        if self._died is not None:
+            self._line_below.restarts += 1
+            lost = lasting((self._began - self._died).total_seconds())
+            self._line("", f"{self._agent} runs again from @{self._head}, {lost} lost, nothing repeated", always=True)
+        elif self._resumed:
+            self._console.say(Span("✓", "ok"), f" attempt {self._attempt} runs   pid {pid}")
+
+    def step(self, event: Event) -> None:
+        """A step was committed."""
+        self._head = event.seq
+        self._line_below.feed(event)
+        for row in self._narrator.tell(event):
+            self._turns += row.word == "model"
+            self._calls += row.word == "tool"
+            self._tell(row)
+
+    def _tell(self, row: Row) -> None:
+        if row.word == "model" and not self._replied:
+            self._replied = True
+            took = lasting((row.at - self._began).total_seconds()) if self._began is not None else "?"
+            self._console.say(Span("✓", "ok"), f" first reply after {took}: progressed (@{row.seq})")
+        if row.word in ("resume", "start"):
+            return
+        asks = row.word == "status" and row.mark == "?"
+        if asks and self._console.err.terminal:
+            self._console.bell()
+        if asks or self._level == "verbose" or (row.notable and row.word != "status"):
+            text = f"{row.text} {row.mark}".rstrip()
+            self._line(f"@{row.seq}", f"{text}{f'  {row.detail[0]}' if row.detail else ''}")
+
+    def died(self, exit: Exit, again_in_seconds: float | None) -> None:
+        """It ended without a verdict."""
+        self._died = self._door.now()
+        if again_in_seconds is not None:
+            self._silent = False
+            self._line("", f"{self._agent} died ({exit}); again in {lasting(again_in_seconds)}", always=True)
+
+    def tick(self, child: Child) -> None:
+        """Many times a second: see who has the terminal, say where we are now and then."""
+        self._silent = child.holds_terminal
+        if self._level == "quiet":
+            return
+        now = self._door.now()
+        if self._console.err.terminal:
+            self._draw(now)
+            return
+        if (now - self._told_at).total_seconds() < PROGRESS_SECONDS:
+            return
+        since, self._told_at = self._told_at, now
+        counts = f"{count(self._turns, 'turn')}, {count(self._calls, 'call')} since {since.astimezone():%H:%M}"
+        moved = self._turns or self._calls
+        self._line(
+            "", f"progress: {counts}; at @{self._head}; saved" if moved else f"quiet: no step since @{self._head}"
+        )
+        self._turns = self._calls = 0
+
+    def _draw(self, now: datetime) -> None:
+        """At most once a second; never over a program that has the terminal."""
+        if self._silent:
+            return
+        if (now - self._drawn_at).total_seconds() >= DRAW_SECONDS:
+            self._drawn_at = now
+            self._console.status(self._line_below.text(now))
+
+    def _line(self, seq: str, text: str, *, always: bool = False) -> None:
+        if self._silent or (self._level == "quiet" and not always) or text == self._last:
+            return
+        self._last = text
+        look = self._console.err
+        stamp = f"{self._door.now().astimezone():%H:%M}  {seq:<6}"
+        room = look.width - _STAMP - 1
+        self._console.lines([[Span(stamp, "dim"), cut(one_line(text), room, ellipsis=look.ellipsis)]])

@@ -1,0 +1,30 @@
+"""How a change that was committed is told: one line, the checkpoint it made, what one would do now."""
+
+from __future__ import annotations
+
+from relight.cli.app.context import CliContext
+from relight.cli.render.style import Span
+from relight.history.documents import checkpoint_document
+from relight.values.checkpoint import Checkpoint
+from relight.values.info import SessionInfo
+
+
+def tell_checkpoint(
+    door: CliContext, made: Checkpoint, name: str, done: str, then: tuple[str, str] | None = None, *, as_json: bool
+) -> int:
+    """As a document, a record or a sentence."""
+    console = door.console
+    if as_json:
+        console.document(checkpoint_document(made))
+    elif console.out.terminal:
+        console.write([[Span("✓ ", "ok"), Span(name, "bold"), f"  {done}  (@{made.seq})"]])
+    else:
+        console.row((made.id, done))
+    if then is not None:
+        console.next(then)
+    return 0
+
+
+def goes_on(info: SessionInfo) -> str:
+    """How a session goes on that was answered: by relight where it can start it, else by its own program."""
+    return f"relight resume {info.title}" if info.command else "run your program again"

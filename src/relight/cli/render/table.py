@@ -1,0 +1,110 @@
+"""A table without borders: two spaces between columns, shrunk and then thinned until it fits the width."""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from relight.cli.render.cells import cells, cut, pad, wrap
+from relight.cli.render.console import shown
+from relight.cli.render.style import Line, Look, Part, Role, Span
+
+GAP: Final = 2
+NARROW: Final = 16
+
+
+class Column(NamedTuple):
+    """A column. Those with `least` shrink to it; those with `drop` go, lowest first, where that is not enough."""
+
+    title: str
+    right: bool = False
+    least: int | None = None
+    drop: int | None = None
+
+
+def table(columns: list[Column], rows: list[list[Part]], look: Look, *, header: bool = True) -> list[Line]:
+    """The rows laid out; a row of one part is a heading over the rows that follow."""
+    spans = [[_span(part, look) for part in row] for row in rows]
+    full = [row for row in spans if len(row) == len(columns)]
+    kept = list(range(len(columns)))
+    widths = _widths(columns, full, header)
+    while sum(widths[i] for i in kept) + GAP * (len(kept) - 1) > look.width:
+        excess = sum(widths[i] for i in kept) + GAP * (len(kept) - 1) - look.width
+        excess = _shrink(columns, widths, kept, excess)
+        if excess <= 0:
+            break
+        going = min((i for i in kept if columns[i].drop is not None), key=lambda i: columns[i].drop or 0, default=None)
+        if going is None:
+            widths[kept[-1]] = max(1, widths[kept[-1]] - excess)
+            break
+        kept.remove(going)
+        widths = _widths(columns, full, header)
+    lines: list[Line] = []
+    if header:
+        titles = [Span(column.title, "dim") for column in columns]
+        lines.append(_line(titles, columns, widths, kept, look))
+    for row in spans:
+        lines.append(_line(row, columns, widths, kept, look) if len(row) == len(columns) else _heading(row[0], look))
+    return lines
+
+
+def _span(part: Part, look: Look) -> Span:
+    return Span(shown(part, look)) if isinstance(part, str) else Span(shown(part.text, look), part.role)
+
+
+def _heading(span: Span, look: Look) -> Line:
+    return [Span(cut(span.text, look.width, ellipsis=look.ellipsis), span.role)]
+
+
+def _widths(columns: list[Column], rows: list[list[Span]], header: bool) -> list[int]:
+    titles = [[cells(column.title)] if header else [0] for column in columns]
+    return [max(titles[i] + [cells(row[i].text) for row in rows]) for i in range(len(columns))]
+
+
+def _shrink(columns: list[Column], widths: list[int], kept: list[int], excess: int) -> int:
+    """Take from the widest shrinkable column, cell by cell in effect; what could not be taken comes back."""
+    while excess > 0:
+        able = [i for i in kept if (least := columns[i].least) is not None and widths[i] > least]
+        if not able:
+            return excess
+        widest = max(able, key=lambda i: widths[i])
+        widths[widest] -= 1
+        excess -= 1
+    return 0
+
+
+def _line(row: list[Span], columns: list[Column], widths: list[int], kept: list[int], look: Look) -> Line:
+    line: Line = []
+    for position, i in enumerate(kept):
+        text = cut(row[i].text, widths[i], ellipsis=look.ellipsis)
+        last = position == len(kept) - 1
+        filled = text if last and not columns[i].right else pad(text, widths[i], right=columns[i].right)
+        line += [" " * GAP if position else "", Span(filled, row[i].role)]
+    return line
+
+
+class Fact(NamedTuple):
+    """A line of a block: a short name and what there is to say, wrapped under itself."""
+
+    name: str
+    text: str
+    role: Role = ""
+
+
+def facts(entries: list[Fact], look: Look, *, indent: int = 2) -> list[Line]:
+    """Names in one column, texts in the other; in plain mode `name: text`."""
+    lines: list[Line] = []
+    widest = max((cells(shown(one.name, look)) for one in entries), default=0)
+    for one in entries:
+        name, text = shown(one.name, look), shown(one.text, look)
+        if look.plain:
+            lines.append([f"{name}: {text}" if name else text])
+            continue
+        room = look.width - indent - widest - GAP
+        if room < NARROW:  # no room beside the names: under them
+            lines += [[" " * indent, Span(line, "dim")] for line in wrap(name, look.width - indent) if line]
+            lines += [[" " * (indent + 4), Span(line, one.role)] for line in wrap(text, look.width - indent - 4)]
+            continue
+        for number, piece in enumerate(wrap(text, room)):
+            label = pad(name if number == 0 else "", widest)
+            lines.append([" " * indent, Span(label, "dim"), " " * GAP, Span(piece, one.role)])
+    return lines

@@ -1,0 +1,1 @@
+"""Verbs that start, resume and stop programs."""

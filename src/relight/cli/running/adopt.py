@@ -1,0 +1,58 @@
+"""`relight adopt`: take over a session of a coding agent that was begun without relight."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import Final
+
+import click
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, verb
+from relight.cli.render.style import Span
+from relight.errors import UsageError
+from relight.history.documents import session_document
+from relight.text.format import count
+
+_ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
+
+
+@verb(
+    "adopt",
+    ("adopt", "the one that was begun in this directory"),
+    ("adopt 5f0c1f2e-... -- claude -p --dangerously-skip-permissions", "by its native id, and how to start it"),
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option("--name", metavar="N", help="What the session is called; else agent and directory.")
+@json_flag
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NATIVE] [-- COMMAND...]")
+@pass_context
+def adopt(door: CliContext, name: str | None, as_json: bool, words: tuple[str, ...]) -> int:
+    """Read a native session of Claude Code or Codex into relight; its own file is not touched.
+
+    End the agent that has it open first. `relight resume` then goes on with it.
+    """
+    native, command = _split(words)
+    with door.opened(create=True) as rl:
+        info = rl.adopt(native, directory=os.getcwd(), command=command, name=name)
+        messages = len(rl.load(info.id).messages)
+    if as_json:
+        door.console.document(session_document(info))
+    elif door.console.out.terminal:
+        text = f"  {count(messages, 'line')} of {info.agent} taken over (@{info.head})"
+        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
+    else:
+        door.console.row((info.id, info.name, info.agent))
+    door.console.next(("go on", f"relight resume {info.title}"))
+    return 0
+
+
+def _split(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
+    """The native id, if there is one, and the command behind `--`."""
+    named = bool(words) and _ID.fullmatch(words[0]) is not None
+    rest = words[1:] if named else words
+    if rest and rest[0].startswith("-") and rest[0] != "--":
+        hints = [f"relight adopt {' '.join(rest)} {words[0]}" if named else "relight adopt --help"]
+        raise UsageError(f"options come before the id, the agent's own behind --: {rest[0]}", hints=hints)
+    return (words[0] if named else None), rest[1:] if rest[:1] == ("--",) else rest

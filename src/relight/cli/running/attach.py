@@ -1,0 +1,25 @@
+"""`relight attach`: join the terminal a session lives in."""
+
+from __future__ import annotations
+
+import os
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.errors import UsageError
+
+
+@verb("attach", ("attach fix-login", "the agent's own screen; leave it with Ctrl-b d"), ("attach 7f3a91", "by the id"))
+@ref_argument()
+@json_flag
+@pass_context
+def attach(door: CliContext, ref: str, as_json: bool) -> int:
+    """Show the place where session REF runs (runtime tmux). Leaving it leaves the agent running."""
+    with door.opened() as rl:
+        command = rl.attach(ref)
+    if as_json:
+        door.console.document({"command": command})
+        return 0
+    if not door.console.out.terminal:
+        raise UsageError("attach needs a terminal", hints=[f"the command that joins it: {' '.join(command)}"])
+    os.execvp(command[0], command)

@@ -1,0 +1,32 @@
+"""`relight can-resume`: the plan of a resume, and whether anything stands against it. Changes nothing."""
+
+from __future__ import annotations
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.plan import lines_of
+from relight.cli.render.style import Span
+from relight.history.documents import plan_document
+
+
+@verb(
+    "can-resume",
+    ("can-resume fix-login", "what a resume would do"),
+    ("can-resume fix-login@206 --json", "as a document with ok, reasons, in_doubt"),
+)
+@ref_argument()
+@json_flag
+@pass_context
+def can_resume(door: CliContext, ref: str, as_json: bool) -> int:
+    """Say whether and how a session can go on. The exit code is 0 where it can, 4 where it cannot."""
+    console = door.console
+    with door.opened() as rl:
+        plan = rl.can_resume(ref)
+    if as_json:
+        console.document(plan_document(plan))
+    else:
+        console.write(lines_of(plan, now=door.now(), look=console.out))
+        console.write([[Span("✓ can resume", "ok") if plan.ok else Span("✗ cannot resume", "bad")]])
+    if plan.ok and plan.command is not None:
+        console.next(("go on", f"relight resume {ref}"))
+    return 0 if plan.ok else 4

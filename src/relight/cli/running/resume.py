@@ -1,0 +1,257 @@
+"""`relight resume`: go on where a session stopped. The plan comes first, and is what is then done."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+import msgspec
+
+from relight.cli.app.confirm import confirm
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.detach import start_detached
+from relight.cli.app.foreground import run_in_front
+from relight.cli.app.limit_options import for_one, limit_options
+from relight.cli.app.verb import json_flag, ref_argument, verb
+from relight.cli.render.milestones import Level, Milestones
+from relight.cli.render.plan import lines_of
+from relight.cli.render.queued import moment_of, tell_queued
+from relight.cli.render.started import tell_files, tell_in_line
+from relight.cli.render.style import Span
+from relight.errors import NotResumable, UsageError
+from relight.files.repositories import BACK
+from relight.files.repositories import CODE as MOVED
+from relight.history.documents import plan_document
+from relight.journal.bulk_resume import comes_back
+from relight.processes.background import answered, decode_request
+from relight.text.format import count
+from relight.text.safe import one_line
+from relight.values.info import ResumePlan
+from relight.values.outcome import Outcome
+from relight.values.pending import Wanted
+from relight.values.policy import Allowance
+from relight.values.status import Status, headline
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+
+_STDIN: Final = 0
+_DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
+
+
+@verb(
+    "resume",
+    ("resume fix-login", "shows the plan, then goes on"),
+    ('resume fix-login@206 "try argon2 instead"', "from a checkpoint: a fork, with new words"),
+)
+@ref_argument(required=False)
+@click.argument("prompt", required=False)
+@click.option("--dry-run", is_flag=True, help="Only show the plan.")
+@click.option("--restore", is_flag=True, help="Make a missing workspace anew; put back the files that it lacks.")
+@click.option("--workspace", metavar="DIR", help="From a checkpoint: the new session's directory, with its files.")
+@click.option("--in-place", is_flag=True, help="From a checkpoint: put the original directory back and work there.")
+@click.option("--name", metavar="N", help="From a checkpoint: what the new session is called.")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
+@click.option("--all", "everything", is_flag=True, help="All that died and can be started again, in the background.")
+@click.option("--from-last-good", is_flag=True, help="Where the newest step is damaged: from the one before it.")
+@click.option(
+    "--accept-repository",
+    "accept",
+    is_flag=True,
+    help="Its repository is gone or on another branch, and that is right.",
+)
+@click.option("--without-secrets", is_flag=True, help="Start it although variables it was begun with are not set.")
+@click.option("--now", is_flag=True, help="Do not wait for a usage limit to end.")
+@click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
+@limit_options
+@click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
+@click.option("--priority", type=int, default=0, metavar="N", help="As in run.")
+@click.option("--not-before", metavar="T", help="As in run.")
+@click.option(
+    "--plan", "shown", metavar="HASH", help="Only if the plan is still this one, as `can-resume --json` has it."
+)
+@click.option("--request", type=int, hidden=True, help="A request on stdin; the answer goes to this descriptor.")
+@click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
+@click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
+@json_flag
+@pass_context
+def resume(
+    door: CliContext,
+    /,
+    ref: str | None,
+    prompt: str | None,
+    dry_run: bool,
+    restore: bool,
+    workspace: str | None,
+    in_place: bool,
+    name: str | None,
+    yes: bool,
+    detach: bool,
+    everything: bool,
+    from_last_good: bool,
+    accept: bool,
+    without_secrets: bool,
+    now: bool,
+    retries: int | None,
+    limits: Allowance,
+    queue: str | None,
+    priority: int,
+    not_before: str | None,
+    shown: str | None,
+    request: int | None,
+    level: Level | None,
+    as_json: bool,
+) -> int:
+    """Continue session REF at its head, in front, like `run`. REF@SEQ below the head forks, with the checkpoint's files
+    in a directory of its own."""
+    if request is not None:
+        return _supervise_request(door, request)
+    if everything == (ref is not None):
+        raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
+    here = {"--restore": restore, "--from-last-good": from_last_good, "--without-secrets": without_secrets}
+    here |= {"--now": now, "--retries": retries is not None, "--workspace": workspace is not None}
+    here |= {
+        "--accept-repository": accept,
+        "--in-place": in_place,
+        "--name": name is not None,
+        "--json": as_json and not dry_run,
+    }
+    in_line = {"--priority": bool(priority), "--not-before": not_before is not None}
+    _check_together({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
+    for_one(limits, everything=everything)
+    with door.opened() as opened:
+        if ref is None:
+            return _resume_all(door, opened, dry_run=dry_run, yes=yes)
+        rl = opened if shown is None else _as_shown(opened, ref, shown, now=now)
+        plan = rl.can_resume(ref, disk=dry_run or level != "quiet", limits=limits)
+        if dry_run:
+            return _show_plan(door, plan, as_json=as_json)
+        if queue is not None:
+            when = moment_of(not_before, door.now())
+            info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
+            return tell_queued(door, info)
+        how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
+        where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
+        wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
+        if not _is_agreed(door, rl, ref, plan, wanted, accept=accept, yes=yes, quiet=level == "quiet"):
+            return 0
+        if detach:
+            return start_detached(door, rl, ref, wanted, retries=retries, now=now, as_json=as_json)
+        supervision = rl.supervise(ref, retries=retries, now=now, **msgspec.structs.asdict(wanted))
+        supervision.watcher = Milestones(door, supervision.info(), level=level or "normal", resumed=level != "quiet")
+        if level != "quiet":
+            supervision.on_begun = partial(_tell_begun, door)
+        return run_in_front(door, supervision, as_json=as_json)
+
+
+def _tell_begun(door: CliContext, outcome: Outcome) -> None:
+    tell_files(door, outcome)
+    tell_in_line(door, outcome)
+
+
+def _supervise_request(door: CliContext, descriptor: int) -> int:
+    """In the background: what was asked for on stdin, which the program does not get; the answer on a pipe."""
+    os.set_inheritable(descriptor, False)
+    request = decode_request(sys.stdin.buffer.read())
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, _STDIN)
+    os.close(nothing)
+    with door.opened() as opened:
+        rl = opened if request.shown is None else opened.as_shown(request.session, request.shown)
+        asked = request.pending or request.session
+        wanted = msgspec.structs.asdict(request.wanted)
+        supervision = rl.supervise(asked, retries=request.retries, now=request.now, **wanted)
+        supervision.watcher = Milestones(door, supervision.info(), level="quiet", resumed=False)
+        supervision.on_begun = partial(answered, descriptor)
+        return run_in_front(door, supervision)
+
+
+def _is_agreed(
+    door: CliContext, rl: Relight, ref: str, plan: ResumePlan, wanted: Wanted, *, accept: bool, yes: bool, quiet: bool
+) -> bool:
+    """The plan is told, and what a person has to say to it was said. False: it ends here, and nothing is started."""
+    moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
+    if moved and (accept or not wanted.restore):
+        plan = _with_repository(door, rl, ref, plan, moved, wanted.limits, accept=accept)
+        if plan.command is None:
+            door.console.say("run your program again: relight did not start it")
+            return False
+    waived = {MOVED}  # accepted, or the workspace is put back
+    waived |= {"workspace_missing"} if wanted.restore else set()
+    waived |= {"secrets_missing"} if wanted.without_secrets else set()
+    if not all(reason.code in waived for reason in plan.reasons if reason.blocks):
+        return True  # the start refuses it, with its own evidence
+    if not quiet and plan.command is not None:
+        _tell_plan(door, plan)
+    return not (plan.in_doubt and door.console.can_ask) or confirm(door, "go on?", yes=yes)
+
+
+def _with_repository(
+    door: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], limits: Allowance, *, accept: bool
+) -> ResumePlan:
+    """The plan once somebody said that a repository which is not where the session left it is right where it is.
+
+    `--yes` does not say it: who gives it did not know that the files are others."""
+    if not accept:
+        for text in moved if door.console.can_ask else ():
+            door.console.say(one_line(text))
+        if not (door.console.can_ask and confirm(door, "go on with it?", yes=False)):
+            hints = [f"if that is right: relight resume {ref} --accept-repository", BACK]
+            raise NotResumable(plan.name or plan.session[:8], moved[0], hints=hints)
+    made = rl.accept_repository(plan.session)
+    for text in moved:
+        door.console.say(f"accepted (@{made.seq}): {one_line(text)}")
+    return rl.can_resume(ref, limits=limits)
+
+
+def _check_together(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:
+    """What would be forgotten on the way is not taken. `here`: flags of a start on this machine."""
+    wrong = [(flag, "is for one session; name it") for flag in here if all_]
+    if queue is None:
+        wrong += [(flag, "belongs to a queue; add --queue default") for flag in in_line]
+    else:
+        wrong += [(flag, "is not kept in a queue; leave one of the two out") for flag in here if flag != "--plan"]
+    for flag, why in wrong:
+        if here.get(flag) or in_line.get(flag):
+            raise UsageError(f"{flag} {why}")
+    if all_ and queue is not None:
+        raise UsageError("--queue is for one session")
+
+
+def _as_shown(rl: Relight, ref: str, shown: str, *, now: bool) -> Relight:
+    """The session as it was shown. One that waits for its time is compared now, and may be told something meanwhile."""
+    made = rl.as_shown(ref, shown)
+    return rl if made.get(ref).wake_at is not None and not now else made
+
+
+def _show_plan(door: CliContext, plan: ResumePlan, *, as_json: bool) -> int:
+    if as_json:
+        door.console.document(plan_document(plan))
+    else:
+        door.console.write(lines_of(plan, now=door.now(), look=door.console.out))
+    return 0 if plan.ok else 4
+
+
+def _tell_plan(door: CliContext, plan: ResumePlan) -> None:
+    """Only where it will be done: a refusal is an error with its own evidence."""
+    door.console.lines([*lines_of(plan, now=door.now(), look=door.console.err), []])
+
+
+def _resume_all(door: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> int:
+    """What was running when it died, and what waits for its time."""
+    stopped = [info for status in _DIED for info in rl.sessions(status=status) if comes_back(info)]
+    for info in stopped:
+        door.console.say(Span(info.title, "bold"), f"  @{info.head}  {one_line(headline(info.reason))}", indent=2)
+    if not stopped or dry_run:
+        door.console.say(f"{count(len(stopped), 'session')} to resume")
+        return 0
+    if not confirm(door, f"resume {count(len(stopped), 'session')} in the background?", yes=yes):
+        return 0
+    for info in stopped:
+        start_detached(door, rl, info.id)
+    return 0

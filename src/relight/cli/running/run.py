@@ -1,0 +1,160 @@
+"""`relight run`: start any program as a session, keep it running, say how it ended."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from typing import Any, Final
+
+import click
+
+from relight.cli.app.context import CliContext, pass_context
+from relight.cli.app.detach import start_detached
+from relight.cli.app.foreground import run_in_front
+from relight.cli.app.limit_options import limit_options
+from relight.cli.app.verb import json_flag, verb
+from relight.cli.render.milestones import Level, Milestones
+from relight.cli.render.queued import labels_of, moment_of, tell_queued
+from relight.cli.render.style import Span
+from relight.errors import UsageError
+from relight.files.capture import DEFAULT_ROOT
+from relight.text.format import place, short_id
+from relight.values.execution import agent_of
+from relight.values.info import SessionInfo
+from relight.values.policy import Allowance, RunPolicy
+
+_NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
+
+
+@verb(
+    "run",
+    ("run -- python agent.py", "start it; kill it: it goes on"),
+    ("run --name nightly --workspace . -- ./agent.sh --all", "with a name, and its files captured"),
+    context_settings={"allow_interspersed_args": False},
+)
+@click.option("--name", metavar="N", help="What the session is called; else agent and directory.")
+@click.option(
+    "--retries",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Deaths in a row without a new step that are survived (5; 0 for a program that does not use the library).",
+)
+@click.option(
+    "--workspace",
+    "workspaces",
+    multiple=True,
+    metavar="[NAME=]DIR",
+    help="Capture the files of this directory with every step; several with names.",
+)
+@click.option(
+    "--runtime",
+    type=click.Choice(["process", "tmux", "sandbox"]),
+    default="process",
+    show_default=True,
+    help="Where it lives: a plain process, a tmux session one can join, or behind bubblewrap.",
+)
+@click.option("--no-network", is_flag=True, help="Without network; needs --runtime sandbox.")
+@click.option(
+    "--approve",
+    "approve",
+    multiple=True,
+    metavar="PATTERN",
+    help="Tool calls that wait for you: Bash, or 'Bash(git push*)'. Several times for several.",
+)
+@click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="A variable that every start of it sets.")
+@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A variable it needs; its value is not kept.")
+@limit_options
+@click.option("--library", is_flag=True, help="The program opens its session with relight; needed for a budget.")
+@click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
+@click.option("--priority", type=int, default=0, metavar="N", help="In its queue; the greater goes first.")
+@click.option("--not-before", metavar="T", help="When a worker may start it: 22:30, 2026-12-24T08:00, or +90s, +2h.")
+@click.option("--wants", default="", metavar="L,...", help="Labels that its worker must have.")
+@click.option("--detach", is_flag=True, help="In the background; its output is kept in a file.")
+@click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
+@click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
+@json_flag
+@click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
+@pass_context
+def run(
+    door: CliContext,
+    name: str | None,
+    retries: int | None,
+    workspaces: tuple[str, ...],
+    runtime: str,
+    no_network: bool,
+    approve: tuple[str, ...],
+    env: tuple[str, ...],
+    secrets: tuple[str, ...],
+    limits: Allowance,
+    library: bool,
+    queue: str | None,
+    priority: int,
+    not_before: str | None,
+    wants: str,
+    detach: bool,
+    level: Level | None,
+    as_json: bool,
+    command: tuple[str, ...],
+) -> int:
+    """Run COMMAND as a session. A program that uses relight resumes by itself when it dies.
+
+    The exit code is the program's own; 6 where a limit halted it. Ctrl-C asks it to stop, a second one kills it; both
+    can be resumed.
+    """
+    with door.opened(create=True) as rl:
+        if no_network and runtime != "sandbox":
+            raise UsageError("only a sandbox can be without network", hints=["add --runtime sandbox"])
+        policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
+        shape: dict[str, Any] = {"directory": os.getcwd(), "agent": agent_of(command[0]), "name": name}
+        shape |= {"runtime": runtime, "workspace": roots_of(workspaces), "policy": policy}
+        shape |= {"env": variables_of(env), "secrets": secrets}
+        if queue is not None:
+            if detach or as_json:
+                flag = "--detach" if detach else "--json"
+                raise UsageError(f"a worker runs it, so that {flag} tells nothing", hints=[f"leave out {flag}"])
+            when = moment_of(not_before, door.now())
+            shape |= {"queue": queue, "priority": priority, "not_before": when, "wants": labels_of(wants)}
+            return tell_queued(door, rl.submit(command, **shape))
+        if priority or not_before or wants:
+            raise UsageError("--priority, --not-before and --wants belong to a queue", hints=["add --queue default"])
+        pending = rl.plan_launch(command, **shape)
+        if detach:
+            return start_detached(door, rl, pending, retries=retries, as_json=as_json)
+        supervision = rl.supervise(pending, retries=retries)
+        info = supervision.info()
+        if level != "quiet":
+            _announce(door, info, supervision.joining())
+        supervision.watcher = Milestones(door, info, level=level or "normal", resumed=False)
+        return run_in_front(door, supervision, as_json=as_json)
+
+
+def variables_of(given: tuple[str, ...]) -> dict[str, str | None]:
+    """`NAME=VALUE`, or `NAME` for the value it has here."""
+    pairs = [one.partition("=") for one in given]
+    return {name: value if equals else None for name, equals, value in pairs}
+
+
+def roots_of(given: tuple[str, ...]) -> dict[str, str]:
+    """Root name to directory. Without a name it is the main one; a path with an = in it begins with ./ or /."""
+    roots: dict[str, str] = {}
+    for one in given:
+        named = _NAMED.match(one)
+        name, directory = (named[1], named[2]) if named else (DEFAULT_ROOT, one)
+        if name in roots:
+            hints = ["name them: --workspace code=src --workspace docs=../docs"]
+            raise UsageError(f"two workspaces called {name!a}", hints=hints)
+        roots[name] = directory
+    return roots
+
+
+def _announce(door: CliContext, info: SessionInfo, joining: list[str] | None) -> None:
+    """One line before, and how to join its terminal where it has one of its own; nothing is drawn over the program."""
+    if door.console.err.plain:
+        door.console.say(f"plain mode (from {door.console.err.plain})")
+    where = place(info.directory)
+    door.console.say(
+        "relight: session ", Span(info.title, "bold"), f" {short_id(info.id)} in {where}; every step is saved"
+    )
+    if joining is not None:
+        door.console.say("join its terminal: ", Span(shlex.join(joining), "bold"))

@@ -1,1 +1,0 @@
-"""Use cases: what a user can do, written over ports only."""

@@ -1,0 +1,1 @@
+"""A session's files: capture, compare, restore, undo. Written over ports only."""

@@ -1,0 +1,264 @@
+"""A session's files while it is open: which roots it has, when they are captured, what was captured last.
+
+A snapshot is taken before the step that names it is handed to the store, so the step can only ever name content that
+is durable. At the policy's moments a capture that fails does not cost the step: a paid reply is worth more than its
+files, so the step is committed with a note that says what is missing. Where the program asks for a snapshot itself, the
+error is its own.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import RelightError, RestoreUnfinished, SnapshotSwept, UsageError, WorkspaceUnusable
+from relight.history.loading import Found
+from relight.journal.files.capture_moments import check_moments, is_due
+from relight.ports.workspace import Workspace, Workspaces
+from relight.sessions.context import Context
+from relight.values.checkpoint import Checkpoint
+from relight.values.session import Identity
+from relight.values.snapshot import Snapshot
+from relight.values.step import Changes, StepKind
+
+DEFAULT_ROOT: Final = "main"
+SWEPT_TRIES: Final = 4
+
+
+def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[str, str]:
+    """Root name to path, from a path or from named paths."""
+    roots = dict(workspace) if isinstance(workspace, Mapping) else {DEFAULT_ROOT: workspace}
+    if not roots or not all(isinstance(name, str) and name and _is_path(path) for name, path in roots.items()):
+        raise UsageError("a workspace is a path, or a mapping from root name to path")
+    return {name: os.fspath(path) for name, path in roots.items()}
+
+
+def _is_path(path: object) -> bool:
+    """Could it lead anywhere?"""
+    text = os.fspath(path) if isinstance(path, os.PathLike) else path
+    return isinstance(text, str) and text != "" and "\0" not in text
+
+
+def open_roots(
+    workspaces: Workspaces, identity: Identity, *, watch: bool, adopt: bool = False, look_only: bool = False
+) -> dict[str, Workspace]:
+    """The session's roots, opened. An error names the root and the path, and leaves none of them open."""
+    opened: dict[str, Workspace] = {}
+    try:
+        with hints_naming(identity):
+            for name, path in identity.workspace.items():
+                pool = identity.pools.get(name) or workspaces.pool_of(path)
+                opened[name] = workspaces.open(
+                    path,
+                    name=name,
+                    pool=pool,
+                    watch=watch,
+                    adopt=adopt,
+                    look_only=look_only,
+                    plain_modes=is_untrusted(identity),
+                )
+    except BaseException:
+        close_all(opened)
+        raise
+    return opened
+
+
+def is_untrusted(identity: Identity) -> bool:
+    """Whether it came with a bundle whose signature is not known here; its forks are the same."""
+    noted = identity.metadata.get("imported")
+    return isinstance(noted, Mapping) and noted.get("trusted") is False
+
+
+@contextmanager
+def hints_naming(identity: Identity) -> Iterator[None]:
+    """A workspace knows no sessions: what it tells people to type is completed here."""
+    try:
+        yield
+    except RelightError as error:
+        error.name_session(identity.name or identity.id)
+        raise
+
+
+def refuse_unfinished(name: str, path: str, root: Workspace, *, target: str | None = None) -> None:
+    """RestoreUnfinished where a restore of this root was interrupted, unless it was on its way to `target`."""
+    for one in root.restores():
+        if one.state == "begun" and (one.target != target or one.undoes):
+            raise RestoreUnfinished(f'workspace "{name}" ({path})', restore=one.id, target=one.target)
+
+
+def close_all(roots: Mapping[str, Workspace]) -> None:
+    """Let go of descriptors and watches."""
+    for root in roots.values():
+        root.close()
+
+
+def settle_workspace(
+    context: Context, found: Found, workspace: str | os.PathLike[str] | Mapping[str, str], moments: str | float
+) -> Found:
+    """Record where the session's files are, and when they are captured."""
+    wanted = fitted(context, found.identity, workspace, moments)
+    if wanted != found.identity:
+        context.store.update(wanted)
+    return Found(identity=wanted, head=found.head, seq=found.seq)
+
+
+def fitted(
+    context: Context,
+    identity: Identity,
+    workspace: str | os.PathLike[str] | Mapping[str, str] | None,
+    moments: str | float | None,
+) -> Identity:
+    """With these roots and moments, or those it has; an unusable root is refused before anything is written down."""
+    wanted = housed(context, identity, workspace) if workspace is not None else identity
+    if moments is not None:
+        wanted = msgspec.structs.replace(wanted, snapshot=check_moments(moments))
+    if wanted.workspace == identity.workspace:
+        return wanted
+    try:
+        close_all(open_roots(context.workspaces(), wanted, watch=False, look_only=True))
+    except WorkspaceUnusable as error:
+        if not os.path.lexists(error.path):  # nothing was ever captured of it that could be brought back
+            error.hints = (f"make it first: mkdir -p {shlex.quote(error.path)}",)
+        raise
+    return wanted
+
+
+def placement_changes(before: Identity, wanted: Identity) -> dict[str, Any]:
+    """What `fitted` changed, by field."""
+    fields = ("workspace", "pools", "snapshot")
+    return {name: getattr(wanted, name) for name in fields if getattr(wanted, name) != getattr(before, name)}
+
+
+def housed(context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str]) -> Identity:
+    """With these roots. A pool once chosen stays."""
+    roots = {name: os.path.abspath(path) for name, path in named_roots(workspace).items()}
+    pools = {name: identity.pools.get(name) or context.workspaces().pool_of(path) for name, path in roots.items()}
+    return msgspec.structs.replace(identity, workspace=roots, pools=pools)
+
+
+class Files:
+    """The roots of one open session."""
+
+    def __init__(self, context: Context, identity: Identity, last: Mapping[str, str]) -> None:
+        self._context = context
+        self._moments = identity.snapshot
+        self._roots = self._opened(identity)
+        self._committed = dict(last)
+        """the newest snapshot of each root that a step names"""
+        self._waiting: dict[str, Snapshot] = {}
+        """taken by `snapshot()`, for the next step"""
+        self._taken_at_us = context.clock.instant().us
+        self.failure: str | None = None
+        """why the last capture at a moment of the policy did not work"""
+
+    def _opened(self, identity: Identity) -> dict[str, Workspace]:
+        """Watched from here on. Nobody works on files that are half restored."""
+        roots = open_roots(self._context.workspaces(), identity, watch=True)
+        try:
+            with hints_naming(identity):
+                for name, root in roots.items():
+                    refuse_unfinished(name, identity.workspace[name], root)
+        except BaseException:
+            close_all(roots)
+            raise
+        return roots
+
+    def capture(self) -> dict[str, Snapshot]:
+        """Capture all roots now; they join the next step."""
+        for name, root in self._roots.items():
+            self._waiting[name] = root.snapshot()
+        self._taken_at_us = self._context.clock.instant().us
+        return dict(self._waiting)
+
+    def baseline(self) -> bool:
+        """Capture what nobody has changed yet, for the next step. False where that is done, or not wanted."""
+        if self._committed or self._moments == "manual":
+            return False
+        try:
+            self.capture()
+        except RelightError as error:
+            self._context.tell(f"the files could not be captured: {error}")
+            return False
+        return True
+
+    def due(self, kind: StepKind, *, is_reply: bool, asked: bool) -> tuple[Snapshot, ...]:
+        """What the step about to be committed takes along; a root that did not change adds nothing."""
+        self.failure = None
+        seconds = (self._context.clock.instant().us - self._taken_at_us) / 1e6
+        if asked and self._moments != "manual":
+            self.capture()
+        elif is_due(self._moments, kind, is_reply=is_reply, seconds_since=seconds):
+            try:
+                self.capture()
+            except RelightError as error:
+                self.failure = str(error)
+                self._context.tell(f"the files could not be captured: {error}")
+        return tuple(one for name, one in self._waiting.items() if self._committed.get(name) != one.id)
+
+    def commit(
+        self,
+        kind: StepKind,
+        *,
+        is_reply: bool,
+        asked: bool,
+        write: Callable[[tuple[Snapshot, ...], str | None], Checkpoint],
+    ) -> Checkpoint:
+        """Commit a step with the snapshots that are due, or with the reason why there are none.
+
+        Where a sweep was faster than the step they are taken again; where it is so again and again, the step goes
+        without them, unless they were asked for.
+        """
+        snapshots = self.due(kind, is_reply=is_reply, asked=asked)
+        swept: SnapshotSwept | None = None
+        for _ in range(SWEPT_TRIES):
+            try:
+                return self._named(snapshots, write(snapshots, self.failure))
+            except SnapshotSwept as error:
+                swept = error
+                snapshots = self._recapture(asked=asked)
+        assert swept is not None
+        if asked:
+            raise swept
+        return self._named((), write((), str(swept)))
+
+    def _named(self, snapshots: tuple[Snapshot, ...], checkpoint: Checkpoint) -> Checkpoint:
+        """A step names them now."""
+        self._committed.update((one.root, one.id) for one in snapshots)
+        self._waiting.clear()
+        return checkpoint
+
+    def _recapture(self, *, asked: bool) -> tuple[Snapshot, ...]:
+        """Their content was swept before a step could name them: look again, capture again."""
+        self._committed.clear()
+        self.failure = None
+        try:
+            for root in self._roots.values():
+                root.recover()
+            return tuple(self.capture().values())
+        except RelightError as error:
+            if asked:
+                raise
+            self.failure = str(error)
+            return ()
+
+    def others_wrote(self) -> None:
+        """Another program wrote to the session: what was named last is not known any more, so all is named again."""
+        self._committed.clear()
+
+    def close(self) -> None:
+        """Let go of the roots."""
+        close_all(self._roots)
+
+
+def naming(changes: Changes, snapshots: tuple[Snapshot, ...], failure: str | None) -> Changes:
+    """The changes with the snapshots they name, or with a note why there are none."""
+    if failure is not None:
+        changes = msgspec.structs.replace(changes, note={**(changes.note or {}), "files_not_captured": failure})
+    if snapshots:
+        changes = msgspec.structs.replace(changes, snapshot={one.root: one.id for one in snapshots})
+    return changes

@@ -1,0 +1,67 @@
+"""The directories that are made for one start: filled from a checkpoint, kept with its commit, or gone with it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import msgspec
+
+from relight.files.capture import close_all, open_roots
+from relight.history.loading import Found
+from relight.ports.workspace import MadeDirectory
+from relight.sessions.context import Context
+from relight.values.session import Identity
+
+
+class Directories:
+    """None at first. `fill` makes them; then `keep` or `discard`, once."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._made: list[MadeDirectory] = []
+
+    def fill(self, found: Found, targets: Mapping[str, str]) -> None:
+        """Make the directories of these roots and put the snapshots into them. What fails leaves none of them."""
+        identity, attempt = found.identity, found.whole_head().attempt
+        paths = {root: identity.workspace[root] for root in targets}
+        workspaces = self._context.workspaces()
+        try:
+            for root in sorted(paths, key=lambda one: len(paths[one])):  # one inside another comes after it
+                if not any(paths[root].startswith(f"{path}/") for path in paths.values()):
+                    made = workspaces.make(
+                        paths[root], name=root, session=identity.id, attempt=attempt, begun=self.has_begun
+                    )
+                    self._made.append(made)
+                self._restore(msgspec.structs.replace(identity, workspace={root: paths[root]}), root, targets[root])
+        except BaseException:
+            self.discard()
+            raise
+
+    def _restore(self, identity: Identity, root: str, target: str) -> None:
+        opened = open_roots(self._context.workspaces(), identity, watch=False, adopt=True)
+        try:
+            opened[root].restore(opened[root].plan_restore(target, choice="force"))
+        finally:
+            close_all(opened)
+
+    def has_begun(self, session: str, attempt: int) -> bool:
+        """Has this session begun an attempt after this one? Then what was made for it is its own."""
+        record = self._context.store.find(session)
+        return record is not None and (record.head is None or record.head.attempt > attempt)
+
+    def keep(self) -> None:
+        """A session works in them now."""
+        for made in self._made:
+            made.keep()
+        self._made.clear()
+
+    def discard(self) -> None:
+        """Remove them."""
+        for made in reversed(self._made):
+            made.discard()
+        self._made.clear()
+
+    @property
+    def are_made(self) -> bool:
+        """Is there any?"""
+        return bool(self._made)

@@ -1,0 +1,124 @@
+"""The repositories of a session's workspace, before it is started: are they where its last snapshot found them?
+
+Compared are the roots that this session itself has captured: a fork in a directory of its own, or a session that came
+with a bundle, stands somewhere else by right. Where a repository is gone or on another branch, a start is refused until
+somebody says that this is right (`accept`), which is a step of the journal like any other decision. A program that
+opens a session itself is refused the same way, unless a supervisor has started it, which has looked already.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from relight.errors import NotFound, NotResumable, RelightError
+from relight.files.restore import position_of, rows_of
+from relight.history.events import history
+from relight.history.loading import Found, chain_of
+from relight.journal.files.repository_state import NOTE, moved, standing
+from relight.journal.lineage import owner_of, visible
+from relight.operations.operator import write_once
+from relight.ports.store import CheckpointRow
+from relight.sessions.context import Context
+from relight.sessions.opening import gate, recorder_for
+from relight.values.checkpoint import Checkpoint
+from relight.values.info import Reason
+from relight.values.session import Identity
+from relight.values.step import Changes
+
+CODE: Final = "repository_moved"
+BACK: Final = "else bring the repository back first"
+
+
+def against(context: Context, found: Found) -> list[Reason]:
+    """What stands against a start: one reason a root whose repository is not where it was."""
+    cure = f"if that is right: relight resume {_title(found)} --accept-repository"
+    return [
+        Reason(code=CODE, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
+        for root, what in _seen(context, found).items()
+    ]
+
+
+def check(context: Context, found: Found) -> None:
+    """NotResumable, before anything is touched."""
+    for reason in against(context, found):
+        raise NotResumable(_title(found), reason.text, hints=[reason.cure or "", BACK])
+
+
+def check_opening(
+    context: Context, found: Found, *, before: Identity, rows: Sequence[CheckpointRow] | None = None
+) -> None:
+    """The same for a program that opens the session itself; the hints are a program's. `before`: the session as it is
+    recorded. A root for which the program names another directory is that program's decision, and not compared."""
+    kept = {root: path for root, path in found.identity.workspace.items() if before.workspace.get(root) == path}
+    if kept:
+        for root, what in _seen(context, found, rows).items():
+            if root in kept:
+                hints = [f"if that is right: rl.accept_repository({_title(found)!r})", BACK]
+                raise NotResumable(_title(found), f"{kept[root]}: {what}", hints=hints)
+
+
+def tell(context: Context, found: Found) -> None:
+    """The same where what is written has happened already, and a refusal would only lose it."""
+    for reason in against(context, found):
+        context.tell(f"{_title(found)}: {reason.text}")
+
+
+def accept(context: Context, found: Found) -> Checkpoint:
+    """The repositories are right where they are now. NotFound where none of them has moved."""
+    gate(found)
+    if not _moved(context, found):
+        raise NotFound(_title(found), what="repository that has moved")
+    heads = {}
+    for root, path in found.identity.workspace.items():
+        _, now = context.workspaces().repository(path)
+        heads[root] = standing(now)
+    return write_once(context, recorder_for(context, found), "mark", Changes(note={NOTE: heads}))
+
+
+def _title(found: Found) -> str:
+    return found.identity.name or found.identity.id[:8]
+
+
+def _seen(context: Context, found: Found, rows: Sequence[CheckpointRow] | None = None) -> dict[str, str]:
+    """As `_moved`, but content that cannot be read is no reason: it is named where it is needed."""
+    try:
+        return _moved(context, found, rows)
+    except RelightError:
+        return {}
+
+
+def _moved(context: Context, found: Found, rows: Sequence[CheckpointRow] | None = None) -> dict[str, str]:
+    """Root name to what became of its repository."""
+    identity = found.identity
+    if not identity.workspace or "imported" in identity.metadata or found.head is None:
+        return {}
+    if found.seq is not None and found.seq != found.head.head:
+        return {}  # it goes on as a fork, with files of its own
+    chain, seq = chain_of(context.store, identity), position_of(found)
+    rows = rows_of(context, found) if rows is None else rows
+    by_seq = {row.seq: row for row in rows}
+    path = visible({row.seq: row.base for row in rows}, head=seq, since=0)
+    captured = {root: number for number in path for root in by_seq[number].snapshots}
+    trouble: dict[str, str] = {}
+    for root, number in captured.items():
+        place = identity.workspace.get(root)
+        if place is None or root not in identity.pools or owner_of(chain, number) != identity.id:
+            continue
+        is_there, now = context.workspaces().repository(place)
+        recorded = context.workspaces().recorded_head(identity.pools[root], by_seq[number].snapshots[root])
+        if (what := moved(standing(recorded), is_there=is_there, now=now)) is None:
+            continue
+        if _accepted(context, found, root, after=number) != standing(now):
+            trouble[root] = what
+    return trouble
+
+
+def _accepted(context: Context, found: Found, root: str, *, after: int) -> str | None:
+    """The newest head that somebody accepted since the snapshot was taken."""
+    accepted = None
+    for event in history(context, found, after=after):
+        noted = event.note.get(NOTE) if event.note else None
+        if isinstance(noted, dict) and root in noted:
+            accepted = str(noted[root])
+    return accepted

@@ -1,0 +1,132 @@
+"""What a resume looks at before the program is started: is its workspace there, and can it be put back?
+
+A missing workspace is refused before anything is touched. Where the user asks for it, it is made anew and filled from
+the checkpoint's snapshot; what stands in a directory already is left as it is. A fork that never ran has its own
+directory made by its first start.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from relight.errors import NotResumable, WorkspaceUnusable
+from relight.files import restore as restoring
+from relight.files.capture import close_all, open_roots, refuse_unfinished
+from relight.files.directories import Directories
+from relight.files.operation import FilesReport
+from relight.history.listing import every_session
+from relight.history.loading import Found
+from relight.journal.status import derived_status
+from relight.ports.store import Query
+from relight.sessions.context import Context
+from relight.sessions.opening import evidence_of
+from relight.values.session import Identity
+from relight.values.status import LIVE
+
+
+def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
+    """Refuse, before anything is touched, a session whose files are not where they should be."""
+    identity = found.identity
+    if not identity.workspace:
+        return
+    missing = lacking_roots(context, found)
+    if missing:
+        _check_missing(context, found, missing, restore=restore)
+    elif restore and restoring.snapshots_at(restoring.rows_of(context, found), restoring.position_of(found)):
+        restoring.restore(context, found, choice="theirs", adopt=True, dry_run=True)
+    else:
+        roots = open_roots(context.workspaces(), identity, watch=False, look_only=True)
+        try:
+            for name, root in roots.items():
+                refuse_unfinished(name, identity.workspace[name], root)
+        finally:
+            close_all(roots)
+
+
+def _check_missing(context: Context, found: Found, missing: list[str], *, restore: bool) -> None:
+    identity = found.identity
+    name = identity.name or identity.id[:8]
+    held = restoring.files_at(context, found, restoring.rows_of(context, found))
+    lost = [root for root in missing if root not in held]
+    if lost:
+        why = f"workspace missing: {identity.workspace[lost[0]]}; no snapshot holds its files"
+        raise NotResumable(name, why, hints=["make it again"])
+    if not restore and not is_unstarted_fork(context, found):
+        hints = [f"put its files back, as they were captured: relight resume {name} --restore"]
+        raise NotResumable(name, f"workspace missing: {identity.workspace[missing[0]]}", hints=hints)
+    for root in missing:
+        path = identity.workspace[root]
+        if os.path.lexists(path) and not os.path.isdir(path):
+            raise WorkspaceUnusable(root, path, "something that is no directory stands in its place")
+
+
+def lacking_roots(context: Context, found: Found) -> list[str]:
+    """Names of the roots whose directory is not there, or was left half made by a start that was killed."""
+    begun, identity = Directories(context).has_begun, found.identity
+    return [
+        name
+        for name, path in identity.workspace.items()
+        if not os.path.isdir(path) or context.workspaces().is_unfinished(path, begun)
+    ]
+
+
+def is_unstarted_fork(context: Context, found: Found) -> bool:
+    """A fork that never ran, with directories of its own: its first start makes them."""
+    parent = found.identity.parent
+    if parent is None or found.whole_head().attempt:
+        return False
+    record = context.store.find(parent.session)
+    theirs = set(record.identity.workspace.values()) if record is not None else set()
+    return not theirs & set(found.identity.workspace.values())
+
+
+@contextmanager
+def first_directories(context: Context, found: Found) -> Iterator[None]:
+    """While a session is opened: the directories of a fork that never ran are made and filled; they go again where the
+    opening fails. NotResumable where nothing was captured that could be put into them."""
+    made = Directories(context)
+    if found.identity.workspace and is_unstarted_fork(context, found):
+        missing = lacking_roots(context, found)
+        if missing:
+            _check_missing(context, found, missing, restore=True)
+            held = restoring.files_at(context, found, restoring.rows_of(context, found))
+            made.fill(found, {root: held[root] for root in missing})
+    try:
+        yield
+    except BaseException:
+        made.discard()
+        raise
+    made.keep()
+
+
+def refuse_shared(context: Context, identity: Identity) -> None:
+    """Refuse to put files back where another session works."""
+    for record in every_session(context.store, Query(statuses=LIVE)):
+        head, other = record.head, record.identity
+        if head is None or other.id == identity.id or derived_status(head, evidence_of(context, head))[0] not in LIVE:
+            continue
+        for path in other.workspace.values():
+            if any(_overlap(path, mine) for mine in identity.workspace.values()):
+                name = other.name or other.id[:8]
+                hints = [f"stop it first: relight stop {name}", "or leave it its directory: go on in another one"]
+                raise NotResumable(name, f"it runs in {path}, whose files would be put back", hints=hints)
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
+
+
+def bring_back(context: Context, found: Found) -> FilesReport | None:
+    """Make missing directories and put back what they lack; None where nothing was ever captured."""
+    rows = restoring.rows_of(context, found)
+    if not restoring.snapshots_at(rows, restoring.position_of(found)):
+        return None
+    missing = [name for name, path in found.identity.workspace.items() if not os.path.isdir(path)]
+    for name in missing:
+        context.workspaces().prepare(found.identity.workspace[name], name=name)
+    planned = restoring.restore(context, found, choice="theirs", adopt=True, dry_run=True)
+    if not missing and all(plan.is_empty for plan in planned.plans.values()):
+        return planned
+    return restoring.restore(context, found, choice="theirs", adopt=True)

@@ -1,0 +1,1 @@
+"""Engines that wake workers, one module or package each."""

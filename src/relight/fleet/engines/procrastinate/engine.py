@@ -1,0 +1,176 @@
+"""One worker's side of Procrastinate: takes its rows, closes them, and looks at the lines themselves now and then.
+
+Its rows only say where to look. One that is lost is found in the lines; one that is delivered twice, or to a worker
+that then sleeps for an hour, leads to a claim that is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from hashlib import md5
+from typing import Any, Final
+
+import psycopg
+from procrastinate.sql import queries
+
+from relight.fleet.engines.procrastinate.schema import SQL, Connection, away, connect, install
+from relight.journal.queues.order import first_of, line_key
+from relight.ports.clock import Clock
+from relight.ports.store import Store
+from relight.ports.wakeup import Ticket
+from relight.values.queues import QueueKey
+
+LONGEST_SECONDS: Final = 1.0
+"""without a look: a time to wake may have come, or a notification been lost"""
+LOST_SECONDS: Final = 2.0
+"""between looks at the lines themselves, for sessions that have no row"""
+LEFT_SECONDS: Final = 10.0
+"""a row that was taken so long ago, and whose session is not at work, was left by a dead worker"""
+MAX_CLOSED: Final = 500
+"""in one sweep"""
+_DEAD_SECONDS: Final = 86_400.0
+_TRIES: Final = 2
+
+
+class ProcrastinateEngine:
+    """Rows in the database of the store. Not thread-safe: it is the loop's own."""
+
+    name = "procrastinate"
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._connection: Connection | None = None
+        self._worker: int | None = None
+        self._looked_us = self._lost_us = 0
+        self._put_off: dict[str, int] = {}
+        """session to when it is looked for again"""
+
+    def prepare(self) -> None:
+        with self._speaking() as connection:
+            install(connection)
+
+    # -- taking -----------------------------------------------------------------------------------------------------
+
+    def take(self, lines: Sequence[QueueKey], limit: int) -> list[Ticket]:
+        self._looked_us = self._clock.instant().us
+        by_name = {queue_name(line): line for line in lines}
+        tickets: list[Ticket] = []
+        with self._speaking() as connection:
+            while len(tickets) < limit:
+                row = self._fetch(connection, list(by_name))
+                if row is None:
+                    break
+                number, session, queue = row
+                tickets.append(Ticket(session=session, line=by_name[queue], row=number))
+        return tickets + self._without_row(lines, limit - len(tickets), {one.session for one in tickets})
+
+    def _fetch(self, connection: Connection, names: list[str]) -> tuple[int, str, str] | None:
+        for _ in range(_TRIES):
+            worker = self._registered(connection)
+            try:
+                found = self._run(connection, "fetch_job", queues=names, worker_id=worker)
+            except psycopg.errors.ForeignKeyViolation:
+                self._worker = None  # it slept so long that the others forgot it
+                continue
+            if found is None or found["id"] is None:
+                return None
+            return int(found["id"]), str(found["args"].get("session", "")), str(found["queue_name"])
+        return None
+
+    def _without_row(self, lines: Sequence[QueueKey], limit: int, known: set[str]) -> list[Ticket]:
+        """Sessions that stand first, and that nobody was told of: looked for now and then."""
+        now_us = self._clock.instant().us
+        if limit < 1 or now_us - self._lost_us < LOST_SECONDS * 1e6:
+            return []
+        self._lost_us = now_us
+        self._put_off = {one: until_us for one, until_us in self._put_off.items() if until_us > now_us}
+        known |= set(self._put_off)
+        asked = limit + len(known)
+        rows = first_of((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
+        return [Ticket(session=row.session, line=row.line) for row in rows if row.session not in known][:limit]
+
+    def wait(self, seconds: float) -> bool:
+        with self._speaking() as connection:
+            for _ in connection.notifies(timeout=seconds, stop_after=1):
+                return True
+        now_us = self._clock.instant().us
+        if now_us - self._looked_us < LONGEST_SECONDS * 1e6:
+            return False
+        self._looked_us = now_us
+        return True
+
+    # -- closing ----------------------------------------------------------------------------------------------------
+
+    def close_ticket(self, ticket: Ticket) -> None:
+        if ticket.row is not None:
+            with self._speaking() as connection:
+                self._close(connection, ticket.row)
+
+    def _close(self, connection: Connection, row: int) -> bool:
+        try:
+            self._run(connection, "finish_job", job_id=row, status="succeeded", delete_job=True)
+        except psycopg.errors.RaiseException:
+            return False  # somebody else has closed it
+        return True
+
+    def put_off(self, ticket: Ticket, seconds: float) -> None:
+        self._put_off[ticket.session] = self._clock.instant().us + round(seconds * 1e6)
+        with self._speaking() as connection, connection.transaction():
+            if ticket.row is not None:
+                self._close(connection, ticket.row)
+            connection.execute(SQL["offer_again"], (seconds, ticket.session.encode("utf-8", "surrogatepass")))
+
+    def sweep(self, is_at_work: Callable[[str], bool]) -> int:
+        with self._speaking() as connection:
+            worker = self._registered(connection)
+            self._run(connection, "update_heartbeat", worker_id=worker)
+            self._run(connection, "prune_stalled_workers", seconds_since_heartbeat=_DEAD_SECONDS)
+            left = connection.execute(SQL["taken_by_others"], (worker, LEFT_SECONDS, MAX_CLOSED)).fetchall()
+            return sum(self._close(connection, row) for row, session in left if not is_at_work(session))
+
+    # -- speaking ---------------------------------------------------------------------------------------------------
+
+    def _registered(self, connection: Connection) -> int:
+        if self._worker is None:
+            found = self._run(connection, "register_worker")
+            assert found is not None
+            self._worker = int(found["worker_id"])
+        return self._worker
+
+    def _run(self, connection: Connection, query: str, **given: Any) -> dict[str, Any] | None:
+        """One of Procrastinate's own statements, where its tables are."""
+        with connection.transaction():
+            connection.execute(SQL["here"])
+            cursor = connection.cursor(row_factory=psycopg.rows.dict_row)
+            cursor.execute(queries[query].encode(), given)
+            return cursor.fetchone()
+
+    @contextmanager
+    def _speaking(self) -> Iterator[Connection]:
+        """The connection, made anew where it was lost; what goes wrong on it is a store that is away."""
+        try:
+            if self._connection is None or self._connection.closed:
+                self._connection = connect(self._store.url)
+                self._connection.execute(SQL["listen"])
+            yield self._connection
+        except psycopg.Error as error:
+            if self._connection is not None:
+                self._connection.close()
+            self._connection = None
+            raise away(error) from None
+
+    def close(self) -> None:
+        if self._connection is not None and not self._connection.closed and self._worker is not None:
+            with suppress(psycopg.Error):  # else its row is pruned by the others
+                self._run(self._connection, "unregister_worker", worker_id=self._worker)
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+
+def queue_name(line: QueueKey) -> str:
+    """As the function of the same name in the database makes it."""
+    key = line_key(line).encode("utf-8", "surrogatepass")
+    return key.decode() if len(key) <= 40 else "h:" + md5(key, usedforsecurity=False).hexdigest()

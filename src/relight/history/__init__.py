@@ -1,0 +1,1 @@
+"""What was recorded: loading, listing, following, verifying, forking. Written over ports only."""

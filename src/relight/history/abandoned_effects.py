@@ -1,0 +1,161 @@
+"""A session's whole life: the steps that are not in view are read for what they tell about effects.
+
+They lie on branches that a rewind left, and, for a fork, in the journals of its ancestors up to the moment it was made.
+Where no branch was ever left and nothing open came with a fork, nothing is read and nothing is decoded: opening costs
+what the visible conversation costs. What the steps mean is decided in journal/effects/ledger.py.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Collection, Mapping
+from typing import Any
+
+import msgspec
+
+from relight.errors import Corrupt
+from relight.history.loading import Found, chain_of, load
+from relight.journal.codec import Undecodable, decode_changes
+from relight.journal.effects.ledger import CARRIES_EFFECTS, Ledger, branch_points
+from relight.journal.effects.planned_calls import planned_calls, told_about
+from relight.journal.fold import Fold
+from relight.journal.formats.format import CallSite
+from relight.journal.lineage import stretches, visible
+from relight.ports.store import Store
+from relight.values.call import Call, Intent, Outcome, PlannedCall
+from relight.values.checkpoint import at
+from relight.values.session import Identity, Parent
+from relight.values.step import Step
+
+
+def know_the_rest(
+    store: Store, chain: list[Identity], fold: Fold, steps: list[Step], path: list[int], broken: Collection[int]
+) -> None:
+    """Tell the fold which effects ran outside of it. Nothing to do where no branch was left and no parent asked."""
+    foreign = _is_foreign(fold, chain, path)
+    if len(path) == len(steps) and not foreign:
+        return
+    ledger = Ledger(fold)
+    bases = {step.seq: step.base for step in steps}
+    points, behind = branch_points(bases, path), dict[int, int]()
+    own = _inherited_path(chain, steps, bases)
+    for identity in reversed(chain):
+        shared = _shared_with(chain, identity)
+        left = [(one, points[one.seq]) for one in steps if one.session == identity.id and one.seq in points]
+        if foreign and shared is not None:
+            left += _behind_the_fork(store, chain, identity, {**dict(zip(path, path, strict=True)), **points}, behind)
+        for step, left_at in left:
+            if step.kind in CARRIES_EFFECTS and (step.kind != "message" or fold.has_open):
+                with contextlib.suppress(Undecodable):  # `verify` names it; that it is there does no harm
+                    changes = decode_changes(step.body)
+                    theirs = None if own.get(step.seq) == step.session else shared
+                    ledger.take(step, changes, left_at=left_at, shared=theirs, whole=step.seq not in broken)
+    ledger.attach(chain[0].id, {one.id: one.name or one.id for one in chain})
+
+
+def _inherited_path(chain: list[Identity], steps: list[Step], bases: Mapping[int, int]) -> Mapping[int, str]:
+    """The steps that a fork began with, and whose they are: they belong to its own life, also where it went back
+    below them."""
+    parent = chain[0].parent
+    if parent is None:
+        return {}
+    sessions = {step.seq: step.session for step in steps if step.seq <= parent.seq}
+    last = next((step for step in steps if step.seq == parent.seq), None)
+    begins = last.base if last is not None and last.kind == "rewind" else parent.seq
+    return {seq: sessions[seq] for seq in visible(bases, head=begins, since=0) if seq in sessions}
+
+
+def _is_foreign(fold: Fold, chain: list[Identity], path: list[int]) -> bool:
+    """Is there something open that an ancestor began or asked for, and of which it may know more?"""
+    begins = chain[0].parent.seq if chain[0].parent is not None else 0
+    if not begins or not path:
+        return False
+    return (
+        path[-1] < begins
+        or any(slot.session != chain[0].id for slot in fold.open_slots())
+        or any(one.outcome is None and one.intent_seq <= begins for one in (*fold.once.values(), *fold.hooked.values()))
+    )
+
+
+def _forks_of(chain: list[Identity], identity: Identity) -> list[Parent]:
+    """Where the younger sessions begin, the youngest first."""
+    younger = chain[: [one.id for one in chain].index(identity.id)]
+    return [one.parent for one in younger if one.parent is not None]
+
+
+def _shared_with(chain: list[Identity], identity: Identity) -> int | None:
+    """The last step of an ancestor, or of one before it, that the session began with; None: it is the session."""
+    return min((one.seq for one in _forks_of(chain, identity)), default=None)
+
+
+def _behind_the_fork(
+    store: Store, chain: list[Identity], identity: Identity, points: Mapping[int, int], behind: dict[int, int]
+) -> list[tuple[Step, int]]:
+    """Steps that an ancestor had taken, after the point where the view leaves it, when its fork was made; each with the
+    visible step where its branch was left. `behind` holds the same of older ancestors' steps: a fork builds on them.
+    """
+    parents = _forks_of(chain, identity)
+    begins, known = min(one.seq for one in parents), parents[-1].known
+    found: list[tuple[Step, int]] = []
+    for step in store.steps(identity.id, after=begins, upto=known):
+        behind[step.seq] = (points if step.base <= begins else behind).get(step.base, 0)
+        found.append((step, behind[step.seq]))
+    return found
+
+
+def planned(fold: Fold, *, agent: bool) -> tuple[list[PlannedCall], str | None]:
+    """What will be done about what is open, and what the model will be told of it."""
+    calls = planned_calls(fold, agent=agent)
+    return calls, told_about(calls)
+
+
+def effects_since(store: Store, found: Found, seq: int) -> list[Call]:
+    """Effects declared `once` that began after a step, on any branch, in the order they began. Corrupt where a step of
+    then cannot be read."""
+    fold = load(store, found)
+    begun: dict[tuple[int, str, int], Call] = {}
+    asked: dict[tuple[int, str], CallSite] = {}
+    newest = found.whole_head().seq
+    for stretch in stretches(chain_of(store, found.identity), after=seq, upto=newest):
+        for step in store.steps(stretch.session, after=stretch.after, upto=stretch.upto):
+            try:
+                changes = decode_changes(step.body)
+            except Undecodable as error:
+                raise Corrupt(f"the step cannot be read: {error}", session=found.identity.id, seq=step.seq) from None
+            for message in changes.messages:
+                for site in fold.format.calls(message) if isinstance(message, dict) else ():
+                    asked[step.seq, site.id] = site
+            for outcome in changes.outcomes:
+                _end(begun, outcome, step)
+            for intent in changes.intents:
+                if intent.effect == "once":
+                    slot = fold.slot(intent.asked_seq, intent.id)
+                    asks = slot.site if slot is not None else asked.get((intent.asked_seq, intent.id))
+                    arguments = asks.parsed() if asks is not None else intent.arguments
+                    begun[intent.asked_seq, intent.id, intent.generation] = _begun(step, intent, arguments)
+    return list(begun.values())
+
+
+def _begun(step: Step, intent: Intent, arguments: Any) -> Call:
+    return Call(
+        id=intent.id,
+        name=intent.name,
+        arguments=arguments,
+        effect=intent.effect,
+        in_doubt=True,
+        intent_seq=step.seq,
+        started_at=at(step.at_us),
+        asked_seq=intent.asked_seq,
+    )
+
+
+def _end(begun: dict[tuple[int, str, int], Call], outcome: Outcome, step: Step) -> None:
+    place = (outcome.asked_seq, outcome.id, outcome.generation)
+    call = begun.get(place)
+    if call is None or outcome.status == "unknown" or outcome.carried_from:
+        return  # that it let another generation run says nothing about the one before
+    if outcome.status == "void":
+        del begun[place]
+        return
+    ended = {"result": outcome.content, "success": outcome.status == "ok", "in_doubt": False}
+    begun[place] = msgspec.structs.replace(call, **ended, result_seq=step.seq, ended_at=at(step.at_us))

@@ -1,0 +1,192 @@
+"""Fork and rewind: both append, neither deletes.
+
+A fork is a new session that stores only its own suffix; making it reads one row of the parent. A rewind appends a
+step whose base is the target; what it leaves behind stays in the journal and can be returned to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from relight.errors import Corrupt, NotFound, UsageError
+from relight.history.loading import Found, chain_of, load_forked, load_returned, step_at
+from relight.journal.conversation.last_reply import last_said
+from relight.journal.files.undo_log import Move, Standing, end_note, standing_of
+from relight.journal.fold import open_effects
+from relight.journal.status import derived_status
+from relight.operations import operator
+from relight.operations.operator import write_once
+from relight.sessions.context import Context
+from relight.sessions.names import check_free, take
+from relight.sessions.opening import IMPORTED, evidence_of, gate, recorder_for
+from relight.sessions.settling import retriable
+from relight.values.call import Outcome
+from relight.values.checkpoint import Checkpoint
+from relight.values.session import GENESIS, Head, Identity, Parent
+from relight.values.status import StatusChange
+from relight.values.step import Changes, View
+
+if TYPE_CHECKING:
+    from relight.journal.fold import Fold
+
+
+def fork(
+    context: Context,
+    found: Found,
+    *,
+    name: str | None = None,
+    prompt: str | None = None,
+    workspace: dict[str, str] | None = None,
+) -> Identity:
+    """A new session from a checkpoint, or from the head, in these directories. The parent stays as it was."""
+    identity, head = planned_fork(context, found, name=name, workspace=workspace)
+    take(context, name)
+    context.store.create(identity, head)
+    if prompt is not None:
+        add_prompt(context, Found(identity=identity, head=head, seq=None), prompt)
+    return identity
+
+
+def planned_fork(
+    context: Context, found: Found, *, name: str | None = None, workspace: dict[str, str] | None = None
+) -> tuple[Identity, Head]:
+    """What a fork would be, and the head it begins with; nothing is written."""
+    check_free(context, name)
+    seq = found.seq if found.seq is not None else found.whole_head().head
+    identity = msgspec.structs.replace(
+        found.identity,
+        id=context.entropy.session_id(),
+        name=name,
+        former_name=None,
+        parent=Parent(session=found.identity.id, seq=seq, known=found.whole_head().seq) if seq else None,
+        created_us=context.clock.now_us(),
+        model=found.identity.model_at(seq),
+        models=[one for one in found.identity.models if one[0] < seq],
+        place=None,  # it stands in no line unless it is put there
+        stop_attempt=None,
+        spawned_by=None,
+        # whoever forks a session from a bundle has decided to go on with it; its parent's calls are not run here
+        labels={key: value for key, value in found.identity.labels.items() if key != IMPORTED},
+    )
+    if workspace is not None:
+        identity = moved(identity, workspace)
+    return identity, msgspec.structs.replace(_inherited_head(context, found, seq), session=identity.id)
+
+
+def moved(identity: Identity, workspace: dict[str, str]) -> Identity:
+    """The same session with its files in other directories."""
+    directory = moved_directory(identity, workspace)
+    return msgspec.structs.replace(identity, workspace=workspace, directory=directory)
+
+
+def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | None:
+    """Where the command runs: what lay in a root that has moved moves with it."""
+    for name, path in identity.workspace.items():
+        directory = identity.directory or ""
+        if name in workspace and f"{directory}/".startswith(f"{path}/"):
+            return workspace[name] + directory[len(path) :]
+    return identity.directory
+
+
+def _inherited_head(context: Context, found: Found, seq: int) -> Head:
+    """A fork's head. Its doubts are those in the view it inherits, without what its parent knows more of by now.
+
+    Only where something was open there is anything read but one row.
+    """
+    head = head_at(context, found, seq)
+    if not head.open:
+        return head
+    try:
+        fold = load_forked(context.store, found, seq)
+    except Corrupt:
+        return head
+    return msgspec.structs.replace(head, open=open_effects(fold, seq, head.updated_us))
+
+
+def head_at(context: Context, found: Found, seq: int) -> Head:
+    """A head that stands on the checkpoint and has nothing of its own yet."""
+    if seq == 0:
+        return Head(session="", digest=GENESIS)
+    step = step_at(context.store, chain_of(context.store, found.identity), seq)
+    return Head(
+        session="",
+        seq=seq,
+        head=step.base if step.kind == "rewind" else seq,
+        digest=step.digest,
+        since=step.since,
+        message_count=step.message_count,
+        turns=step.turns,
+        open=step.open,
+        status="queued",
+        reason=f"forked from {found.identity.name or found.identity.id[:8]}@{seq}",
+        updated_us=step.at_us,
+    )
+
+
+def add_prompt(context: Context, found: Found, prompt: str) -> Checkpoint:
+    """Append what the user says next, in the provider's own form, and put the session in line."""
+    return operator.add_prompt(context, recorder_for(context, found), prompt)
+
+
+def rewind(context: Context, found: Found) -> Checkpoint:
+    """Move the head back to a checkpoint of this session. Refused while the session is owned."""
+    if found.seq is None:
+        raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
+    gate(found)
+    recorder = recorder_for(context, found)
+    head, (view, _) = recorder.head, rewind_view(context, found)
+    move = Move(verb="rewind", heads=(head.head, view.head), before=standing(context, head))
+    changes = Changes(note=end_note(move, begun=None, restores={}), status=status_after_rewind(head, view))
+    return write_once(context, recorder, "rewind", changes, view=view)
+
+
+def standing(context: Context, head: Head) -> Standing:
+    """How a session stands now, as everybody sees it."""
+    return standing_of(head, *derived_status(head, evidence_of(context, head)))
+
+
+def status_after_rewind(head: Head, view: View) -> StatusChange | None:
+    """A session that was moved back goes on: it is completed no longer, nor does it wait for an answer to what it has
+    not asked. Any other stays what it is."""
+    if head.status != "completed" and (head.status != "waiting" or view.head == head.head):
+        return None
+    return StatusChange(status="queued", reason=f"rewound to @{view.head}")
+
+
+def rewind_view(context: Context, found: Found, again: Sequence[str] = ()) -> tuple[View, list[Outcome]]:
+    """What is visible once the head stands on this checkpoint, and what is recorded so that the effects named by
+    `again` may run again there. NotFound where one of them is not open there."""
+    target = head_at(context, found, found.seq or 0)
+    view = View(
+        head=target.head,
+        since=target.since,
+        message_count=target.message_count,
+        turns=target.turns,
+        open=target.open,
+    )
+    try:
+        fold = load_returned(context.store, found, found.seq or 0)
+    except Corrupt:
+        if again:
+            raise
+        return view, []  # what is left is damaged; that is no reason to stay on it
+    allowed = [_allowed_again(fold, found, key) for key in again]
+    closed = {(one.asked_seq, one.id) for one in allowed}
+    began = [one for one in open_effects(fold, target.seq, target.updated_us) if (one.asked_seq, one.id) not in closed]
+    said = last_said(fold.format, fold.messages)
+    return msgspec.structs.replace(view, open=tuple(began), said=said), allowed
+
+
+def _allowed_again(fold: Fold, found: Found, key: str) -> Outcome:
+    allowed = retriable(fold, key)
+    if allowed is None:
+        here = [slot.site.id for slot in fold.open_slots()] + [
+            name for name, one in fold.once.items() if one.outcome is None or one.carried_from
+        ]
+        at = f"{found.identity.name or found.identity.id}@{found.seq}"
+        evidence = [f"open at {at}: {one}" for one in here] or [f"no call is open at {at}"]
+        raise NotFound(key, what="call to run again", evidence=evidence)
+    return allowed

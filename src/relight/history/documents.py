@@ -1,0 +1,150 @@
+"""JSON as the reference promises it: which keys a session, a checkpoint, a call and a plan have, and in which order.
+
+The same for every door: `--json` of the command line, the HTTP interface, and the pages over it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from relight.journal.retention import days_text
+from relight.values.call import Call
+from relight.values.checkpoint import Checkpoint, at
+from relight.values.info import ResumePlan, SessionInfo
+from relight.values.outcome import Outcome
+from relight.values.policy import Policy
+from relight.values.snapshot import RestorePlan
+
+SESSION_KEYS: Final = [
+    "id",
+    "name",
+    "key",
+    "agent",
+    "provider",
+    "model",
+    "task",
+    "labels",
+    "metadata",
+    "status",
+    "reason",
+    "failure",
+    "resumed_from",
+    "head",
+    "seq",
+    "attempt",
+    "parent",
+    "workspace",
+    "runtime",
+    "handle",
+    "created_at",
+    "updated_at",
+    "usage",
+    "attention",
+    "doing",
+    "last_step_at",
+    "saved_at",
+    "wake_at",
+    "cost",
+    "cost_rate",
+    "cost_tree",
+    "evidence",
+    "worked_seconds",
+    "limits",
+    "spawned_by",
+    "attach",
+    "env",
+    "secrets",
+]
+CALL_KEYS: Final = [
+    "id",
+    "name",
+    "arguments",
+    "result",
+    "success",
+    "effect",
+    "in_doubt",
+    "intent_seq",
+    "result_seq",
+    "started_at",
+    "ended_at",
+]
+_USAGE_KEYS: Final = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost"]
+
+
+def session_document(info: SessionInfo) -> dict[str, Any]:
+    """A session. Parts that are empty are there all the same."""
+    built = msgspec.to_builtins(info)
+    document = {key: built[key] for key in SESSION_KEYS}
+    document["usage"] = {key: getattr(info.usage, key) for key in _USAGE_KEYS}
+    if info.failure is not None:
+        document["failure"] = {"class": info.failure.kind, "text": info.failure.text, "fields": info.failure.fields}
+    return document
+
+
+def checkpoint_document(checkpoint: Checkpoint) -> dict[str, Any]:
+    """A checkpoint."""
+    built: dict[str, Any] = msgspec.to_builtins(checkpoint)
+    return built
+
+
+def call_document(call: Call) -> dict[str, Any]:
+    """A tool call."""
+    built = msgspec.to_builtins(call)
+    return {key: built[key] for key in CALL_KEYS}
+
+
+def plan_document(plan: ResumePlan) -> dict[str, Any]:
+    """A resume plan, its calls in doubt as calls are shown elsewhere."""
+    built: dict[str, Any] = msgspec.to_builtins(plan)
+    built["in_doubt"] = [call_document(call) for call in plan.in_doubt]
+    return built
+
+
+def outcome_document(outcome: Outcome) -> dict[str, Any]:
+    """What came of a start."""
+    built: dict[str, Any] = msgspec.to_builtins(outcome)
+    return built
+
+
+def restore_document(plans: Mapping[str, RestorePlan]) -> dict[str, Any]:
+    """What a restore does or would do, by root."""
+    return {
+        root: {
+            "target": plan.target,
+            "safety": plan.safety.id,
+            "written": [path_text(one.path) for one in plan.decision.writes],
+            "deleted": [path_text(one.path) for one in plan.decision.deletes],
+            "kept": [{"path": path_text(one.path), "reason": one.reason} for one in plan.decision.kept],
+            "conflicts": [{"path": path_text(one.path), "reason": one.reason} for one in plan.decision.conflicts],
+            "may_run_later": [path_text(path) for path in plan.decision.may_run_later],
+            "left_out": [{"path": path_text(one.path), "reason": one.reason} for one in plan.left_out],
+        }
+        for root, plan in plans.items()
+    }
+
+
+def path_text(path: bytes) -> str:
+    """A path as text; bytes that are no text are kept by escapes, so that it leads back to the file."""
+    return os.fsdecode(path)
+
+
+def encoded(document: Any) -> bytes:
+    """As bytes: whatever a message may hold, lone surrogates and long numbers too, in plain ASCII."""
+    import json
+
+    return json.dumps(document, ensure_ascii=True, default=str, separators=(",", ":")).encode("ascii")
+
+
+def retention_document(policy: Policy, last_sweep_us: int | None) -> dict[str, Any]:
+    """The store's policy, and when it was last swept by it. `retention` is null where nobody set one."""
+    return {
+        "retention": days_text(policy.finished_days) if policy.is_set else None,
+        "finished_days": policy.finished_days,
+        "set_by": policy.set_by or None,
+        "set_at": at(policy.set_us).isoformat() if policy.set_us is not None else None,
+        "last_sweep_at": at(last_sweep_us).isoformat() if last_sweep_us is not None else None,
+    }

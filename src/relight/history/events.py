@@ -1,0 +1,160 @@
+"""Tailing: the journal told to the outside, step by step, without a gap and without a duplicate.
+
+The event is the step's public projection. Following polls the store; a cheap change token spares the look where
+nothing happened, so a hint that gets lost costs one interval and no event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import Corrupt, NotFound
+from relight.history.loading import Found, chain_of
+from relight.journal.codec import Undecodable, decode_changes
+from relight.journal.formats.langgraph import AGENT, conversation, spoken
+from relight.journal.lineage import stretches, visible
+from relight.journal.status import derived_status
+from relight.sessions.context import Context
+from relight.sessions.opening import evidence_of
+from relight.values.checkpoint import at
+from relight.values.status import LIVE
+from relight.values.step import Changes, Step, StepKind
+
+POLL_SECONDS: Final = 0.1
+_LOOK_ANYWAY: Final = 10
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """One step as the outside sees it."""
+
+    session: str
+    seq: int
+    kind: StepKind
+    at: datetime
+    attempt: int
+    label: str | None
+    messages: list[Any] = []
+    intents: list[dict[str, Any]] = []
+    outcomes: list[dict[str, Any]] = []
+    state: dict[str, Any] = {}
+    usage: dict[str, Any] | None = None
+    status: dict[str, Any] | None = None
+    started: dict[str, Any] | None = None
+    """of an attempt: number, resumed_from, reason, owner"""
+    partial: Any = None
+    answer: list[Any] = []
+    note: dict[str, Any] = {}
+    record: Any = None
+    """what a framework keeps with the step"""
+    base: int = 0
+
+
+def event_of(step: Step, changes: Changes) -> Event:
+    """The public projection of a step."""
+    built = msgspec.to_builtins
+    return Event(
+        session=step.session,
+        seq=step.seq,
+        kind=step.kind,
+        at=at(step.at_us),
+        attempt=step.attempt,
+        label=step.label,
+        messages=list(changes.messages) or spoken(changes.record),
+        intents=built(changes.intents),
+        outcomes=[_outcome(one) for one in changes.outcomes],
+        state=changes.state or {},
+        usage=built(changes.usage) if changes.usage is not None else None,
+        status=_status(changes),
+        started=built(changes.attempt) if changes.attempt is not None else None,
+        partial=changes.partial[-1] if changes.partial else None,
+        answer=list(changes.answer),
+        note=changes.note or {},
+        record=changes.record,
+        base=step.base,
+    )
+
+
+def _outcome(outcome: Any) -> dict[str, Any]:
+    return {
+        "id": outcome.id,
+        "asked_seq": outcome.asked_seq,
+        "status": outcome.status,
+        "content": outcome.content,
+        "synthetic": outcome.synthetic,
+        "generation": outcome.generation,
+        "carried_from": outcome.carried_from or None,
+    }
+
+
+def _status(changes: Changes) -> dict[str, Any] | None:
+    change = changes.status
+    if change is None:
+        return None
+    failure = msgspec.to_builtins(change.failure) if change.failure is not None else None
+    return {
+        "status": change.status,
+        "reason": change.reason,
+        "failure": failure,
+        "question": change.question,
+        "result": change.result,
+    }
+
+
+def history(context: Context, found: Found, *, after: int = 0) -> Iterator[Event]:
+    """All steps after a seq, ancestors' included for a fork, oldest first."""
+    head = found.whole_head()
+    for stretch in stretches(chain_of(context.store, found.identity), after=after, upto=head.seq):
+        for step in context.store.steps(stretch.session, after=stretch.after, upto=stretch.upto):
+            yield event_from(step, found)
+
+
+def thread(context: Context, found: Found, seq: int) -> list[dict[str, Any]]:
+    """The conversation of a framework's thread at a checkpoint, which its records hold; none of any other session."""
+    if found.identity.agent != AGENT:
+        return []
+    events = {event.seq: event for event in history(context, found) if event.seq <= seq}
+    path = visible({event.seq: event.base for event in events.values()}, head=seq, since=0)
+    return conversation({one: events[one].record for one in path if events[one].record is not None})
+
+
+def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: float = POLL_SECONDS) -> Iterator[Event]:
+    """History, then each step as it is committed; ends when nobody can write any more without a new attempt."""
+    for event in looks(context, found, after=after):
+        if event is None:
+            context.clock.sleep(poll_seconds)
+        else:
+            yield event
+
+
+def looks(context: Context, found: Found, *, after: int = 0) -> Iterator[Event | None]:
+    """`follow` for who waits in another way: None where there is nothing more for the moment."""
+    seen, token, idle = after, object(), 0
+    session = found.identity.id
+    while True:
+        now = context.store.changed()
+        idle += 1
+        if now != token or idle >= _LOOK_ANYWAY:
+            token, idle = now, 0
+            record = context.store.find(session)
+            if record is None:
+                raise NotFound(session)
+            current = Found(identity=record.identity, head=record.head, seq=None)
+            for event in history(context, current, after=seen):
+                seen = event.seq
+                yield event
+            if derived_status(current.whole_head(), evidence_of(context, current.whole_head()))[0] not in LIVE:
+                return
+        yield None
+
+
+def event_from(step: Step, found: Found) -> Event:
+    """A stored step, read. Corrupt where it cannot be."""
+    try:
+        return event_of(step, decode_changes(step.body))
+    except Undecodable as error:
+        name = found.identity.name or found.identity.id
+        raise Corrupt(f"the step cannot be read: {error}", session=name, seq=step.seq) from None

@@ -1,0 +1,117 @@
+"""Forks and their files: a session that begins at a checkpoint has that checkpoint's files in directories of its own.
+
+A fork that is only made records where its files will be: its own directory beside the one it comes from, filled by its
+first start. One that is given a directory is filled before it exists. Two sessions never share a live directory unless
+somebody says so.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from relight.errors import Conflict, NotFound, UsageError
+from relight.files.directories import Directories
+from relight.files.restore import files_at, new_roots, position_of, rows_of, snapshots_at
+from relight.history import branching
+from relight.history.loading import Found
+from relight.sessions.context import Context
+from relight.sessions.names import take
+from relight.sessions.pending_store import with_pending
+from relight.values.pending import Pending
+from relight.values.session import Identity
+
+_NUMBERS: Final = 1000
+
+
+def fork(
+    context: Context,
+    found: Found,
+    *,
+    name: str | None = None,
+    prompt: str | None = None,
+    workspace: str | Mapping[str, str] | None = None,
+) -> Identity:
+    """A new session from a checkpoint, or from the head; the parent stays as it was. `workspace`: directories that are
+    made and filled now; else its own ones are made by its first start."""
+    pending = plan_fork(context, found, name=name, workspace=workspace, filled=workspace is not None)
+    made = Directories(context)
+    try:
+        if workspace is not None:
+            check_captured(pending)
+            made.fill(Found(identity=pending.identity, head=pending.head, seq=None), pending.files)
+        if prompt is not None:  # the fork and what it is told are one commit
+            told = with_pending(context, pending)
+            branching.add_prompt(told, Found(identity=pending.identity, head=pending.head, seq=None), prompt)
+        else:
+            take(context, name)
+            context.store.create(pending.identity, pending.head)
+    except BaseException:
+        made.discard()
+        raise
+    made.keep()
+    return pending.identity
+
+
+def plan_fork(
+    context: Context,
+    found: Found,
+    *,
+    name: str | None = None,
+    workspace: str | Mapping[str, str] | None = None,
+    in_place: bool = False,
+    filled: bool = True,
+) -> Pending:
+    """The session that a fork would be; nothing is written and nothing is made. `filled`: its files are needed now."""
+    if in_place and workspace is not None:
+        raise UsageError("in place is where it was: name no other directory")
+    identity, head = branching.planned_fork(context, found, name=name)
+    pending = Pending(
+        identity=identity, head=head, asked=f"{found.identity.id}@{position_of(found)}", in_place=in_place
+    )
+    if not identity.workspace:
+        if workspace is not None or in_place:
+            raise Conflict("the session has no workspace to put into a directory")
+        return pending
+    rows = rows_of(context, found)
+    held = files_at(context, found, rows) if filled else snapshots_at(rows, position_of(found))
+    if in_place:
+        return msgspec.structs.replace(pending, files=held)
+    roots = new_roots(workspace, identity.workspace) if workspace is not None else own_roots(context, identity)
+    files = {root: held[root] for root in roots if root in held}
+    return msgspec.structs.replace(pending, identity=branching.moved(identity, roots), files=files)
+
+
+def check_captured(pending: Pending) -> None:
+    """NotFound where a directory could not be filled, since nothing of it was captured up to the checkpoint."""
+    if lacking := [root for root in pending.identity.workspace if root not in pending.files]:
+        what = f'captured state of the files in "{lacking[0]}" at the checkpoint'
+        raise NotFound(pending.asked or pending.identity.id, what=what)
+
+
+def own_roots(context: Context, identity: Identity) -> dict[str, str]:
+    """A directory of its own for every root, beside the one it comes from; a root inside another one moves with it."""
+    begun = Directories(context).has_begun
+    suffix = identity.name or identity.id[:8]
+    roots: dict[str, str] = {}
+    for name, path in sorted(identity.workspace.items(), key=lambda one: len(one[1])):
+        outer = next((one for one in roots if path.startswith(identity.workspace[one].rstrip("/") + "/")), None)
+        if outer is not None:
+            roots[name] = roots[outer] + path[len(identity.workspace[outer].rstrip("/")) :]
+        else:
+            left = partial(context.workspaces().is_unfinished, begun=begun)
+            roots[name] = _unused(f"{path.rstrip('/')}-{suffix}", left)
+    return {name: roots[name] for name in identity.workspace}
+
+
+def _unused(path: str, is_left: Callable[[str], bool]) -> str:
+    """Where nothing is, or what a start that was killed has left."""
+    for number in range(1, _NUMBERS):
+        tried = path if number == 1 else f"{path}-{number}"
+        if not os.path.lexists(tried) or is_left(tried):
+            return tried
+    raise Conflict(f"{path}: {_NUMBERS} directories of this name", hints=["name one yourself"])

@@ -1,0 +1,100 @@
+"""Listing: sessions as every door shows them, by pages, newest created first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+import msgspec
+
+from relight.history.loading import Found
+from relight.journal.codec import VERSION
+from relight.journal.status import QUIET_SECONDS, describe
+from relight.ports.store import CheckpointRow, Query, Record, Store
+from relight.sessions.context import Context
+from relight.sessions.opening import evidence_of
+from relight.values.checkpoint import Checkpoint, at, shown_snapshot
+from relight.values.info import Attention, SessionInfo
+from relight.values.session import Head, Identity
+from relight.values.status import LIVE
+
+PAGE: Final = 200
+_JOINED: Final = "tmux"
+"""the runtime whose places a person can join"""
+_RHYTHM_STEPS: Final = 200
+_TREE_BOUND: Final = 1000
+
+
+def every_session(store: Store, query: Query | None = None) -> Iterator[Record]:
+    """All sessions that fit, page by page; bounded by the number of sessions, since pages never overlap."""
+    query = msgspec.structs.replace(query or Query(), limit=PAGE)
+    while True:
+        page = store.list_sessions(query)
+        yield from page
+        if len(page) < PAGE:
+            return
+        last = page[-1].identity
+        query = msgspec.structs.replace(query, before=(last.created_us, last.id))
+
+
+def info_of(context: Context, found: Found | Record, *, tree: bool = False) -> SessionInfo:
+    """One session with status, attention and evidence. A broken head is told, not hidden."""
+    if found.head is None:
+        return _broken(context, found.identity)
+    head = found.head
+    evidence = evidence_of(context, head)
+    if head.status in LIVE and evidence.now_us - head.updated_us > QUIET_SECONDS * 1e6:  # sooner nobody calls it quiet
+        evidence = msgspec.structs.replace(evidence, gaps_us=_gaps(context, head))
+    if tree:
+        evidence = msgspec.structs.replace(evidence, cost_tree=_tree_cost(context, found.identity, head))
+    info = describe(found.identity, head, evidence)
+    if info.status in LIVE and head.handle and found.identity.runtime == _JOINED:
+        return msgspec.structs.replace(info, attach=context.runtime(found.identity).joining(head.handle))
+    return info
+
+
+def _gaps(context: Context, head: Head) -> tuple[int, ...]:
+    rows = context.store.checkpoints(head.session, after=max(0, head.seq - _RHYTHM_STEPS))
+    return tuple(after.at_us - before.at_us for before, after in pairwise(rows))
+
+
+def _tree_cost(context: Context, identity: Identity, head: Head) -> float | None:
+    """Own cost and that of all forks below; None where nobody said what anything cost."""
+    known = [head.usage.cost]
+    waiting = [identity.id]
+    for _ in range(_TREE_BOUND):
+        if not waiting:
+            break
+        for record in every_session(context.store, Query(parent=waiting.pop())):
+            waiting.append(record.identity.id)
+            known.append(record.head.usage.cost if record.head is not None else None)
+    costs = [cost for cost in known if cost is not None]
+    return sum(costs) if costs else None
+
+
+def _broken(context: Context, identity: Identity) -> SessionInfo:
+    name = identity.name or identity.id[:8]
+    head = Head(session=identity.id, status="terminated", reason="its head row is damaged")
+    info = describe(identity, head, evidence_of(context, head))
+    text, cure = "its head row is damaged", f"relight resume {name} --from-last-good"
+    attention = Attention(kind="corrupt", since=at(identity.created_us), text=text, cure=cure)
+    return msgspec.structs.replace(info, attention=attention)
+
+
+def checkpoint_of_row(session: str, row: CheckpointRow, model: str | None) -> Checkpoint:
+    """A step's row as users see it."""
+    return Checkpoint(
+        id=f"{session}@{row.seq}",
+        session=session,
+        seq=row.seq,
+        kind=row.kind,
+        label=row.label,
+        created_at=at(row.at_us),
+        turns=row.turns,
+        message_count=row.message_count,
+        model=model,
+        snapshot=shown_snapshot(row.snapshots),
+        size_bytes=row.size_bytes,
+        version=VERSION,
+    )

@@ -1,0 +1,294 @@
+"""Reading: from a reference to a verified state. Reading changes nothing.
+
+Loading reads the steps from the last reset to the checkpoint, checks every link of the digest chain on the way, and
+folds the visible ones. A broken step on the visible path is an error that names it and offers the newest checkpoint
+that is whole; a broken step that a rewind already left behind is only reported by `verify`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+
+from relight.errors import Ambiguous, Corrupt, NotFound
+from relight.journal.chain import broken_links
+from relight.journal.codec import Undecodable, decode_all
+from relight.journal.lineage import owner_of, stretches, visible
+from relight.ports.store import Record, Store
+from relight.sessions.names import find_exactly, find_former
+from relight.values.ref import PREFIX_MIN, Ref, parse_ref
+from relight.values.session import GENESIS, Head, Identity, Parent
+from relight.values.step import Step
+
+if TYPE_CHECKING:
+    from relight.journal.fold import Fold
+
+MAX_GENERATIONS: Final = 1000
+CANDIDATES: Final = 10
+_NONSENSE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""what folding raises over words that no writer of ours wrote; not what a signal handler raises meanwhile"""
+_OFFER_TRIES: Final = 64
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reference leads to. `seq` is None where it named only the session."""
+
+    identity: Identity
+    head: Head | None
+    seq: int | None
+
+    def whole_head(self) -> Head:
+        """The head, or Corrupt where its row cannot be trusted."""
+        if self.head is None:
+            raise Corrupt("its head row fails its seal", session=self.identity.id)
+        return self.head
+
+
+def resolve(store: Store, text: str) -> Found:
+    """A full id, an exact name, an id prefix of at least 4 characters, or the former name of an archived session; then
+    `@seq` or `@label`."""
+    ref = parse_ref(text)
+    record = find_exactly(store, ref.session) or by_prefix(store, ref.session) or find_former(store, ref.session)
+    if record is None:
+        raise NotFound(text)
+    return Found(identity=record.identity, head=record.head, seq=_position(store, record, ref))
+
+
+def by_prefix(store: Store, text: str, *, least: int = PREFIX_MIN) -> Record | None:
+    """By the beginning of an id, at least so many characters of it. Ambiguous where several ids begin so."""
+    if len(text) < least:
+        return None
+    found = store.find_prefixed(text, CANDIDATES + 1)
+    if len(found) > 1:
+        names = [record.identity.name or record.identity.id for record in found]
+        lines = [f"{record.identity.id[:12]}  {record.identity.name or '-'}" for record in found[:CANDIDATES]]
+        raise Ambiguous(text, names, evidence=lines)
+    return found[0] if found else None
+
+
+def _position(store: Store, record: Record, ref: Ref) -> int | None:
+    if ref.label is not None:
+        upto = None
+        for identity in chain_of(store, record.identity):
+            seq = store.find_label(identity.id, ref.label, upto=upto)
+            if seq is not None:
+                return seq
+            if identity.parent is not None:  # what the parent got after the fork is not the fork's
+                upto = identity.parent.seq if upto is None else min(upto, identity.parent.seq)
+        raise NotFound(str(ref), what="checkpoint")
+    if ref.seq is None:
+        return None
+    newest = record.head.seq if record.head is not None else ref.seq
+    if not 1 <= ref.seq <= newest:
+        raise NotFound(str(ref), what="checkpoint", evidence=[f"it has @1 to @{newest}"] if newest else ())
+    return ref.seq
+
+
+def chain_of(store: Store, identity: Identity) -> list[Identity]:
+    """The session, its parent, its parent's parent, and so on."""
+    chain = [identity]
+    while (parent := chain[-1].parent) is not None:
+        if len(chain) > MAX_GENERATIONS:
+            raise Corrupt("its line of parents does not end", session=identity.id)
+        record = store.find(parent.session)
+        if record is None:
+            raise Corrupt(f"the session it was forked from is missing ({parent})", session=identity.id)
+        chain.append(record.identity)
+    return chain
+
+
+def step_at(store: Store, chain: list[Identity], seq: int) -> Step:
+    """One step, wherever in the line of parents it lies."""
+    session = owner_of(chain, seq)
+    for step in store.steps(session, after=seq - 1, upto=seq):
+        return step
+    raise Corrupt("the step is missing", session=chain[0].id, seq=seq)
+
+
+def load(store: Store, found: Found) -> Fold:
+    """The state at a checkpoint, or at the head. Corrupt names the broken step and what is whole before it."""
+    chain = chain_of(store, found.identity)
+    try:
+        if found.seq is None and found.head is not None:
+            _check_newest(store, found.head)
+        return _load(store, chain, found.head, found.seq)
+    except Corrupt as error:
+        if store.find(found.identity.id) is None:
+            raise NotFound(found.identity.name or found.identity.id) from None  # removed while we read
+        if error.seq is None:
+            offered = newest_whole(store, chain, below=_newest(store, chain) + 1)
+        else:
+            offered = newest_whole(store, chain, below=error.seq)
+        raise _offering(error, found, offered) from None
+
+
+def readable_head(store: Store, found: Found) -> Head:
+    """The head; where its row cannot be trusted, Corrupt with the checkpoint to go on from, as `load` says it."""
+    if found.head is None:
+        load(store, Found(identity=found.identity, head=None, seq=None))
+    return found.whole_head()
+
+
+def load_returned(store: Store, found: Found, seq: int) -> Fold:
+    """The state at a checkpoint as a session would have it that goes back to it now: with all that it did since."""
+    chain = chain_of(store, found.identity)
+    return _load(store, chain, None, seq, newest=found.whole_head().seq)
+
+
+def load_forked(store: Store, found: Found, seq: int) -> Fold:
+    """The state at a checkpoint as a fork would have it that is made there now."""
+    parent = Parent(session=found.identity.id, seq=seq, known=found.whole_head().seq)
+    made = msgspec.structs.replace(found.identity, id="", parent=parent)
+    return _load(store, [made, *chain_of(store, found.identity)], None, seq, newest=seq)
+
+
+def _check_newest(store: Store, head: Head) -> None:
+    """A head older than its journal would serve a shorter history. One that moves while we read is no damage."""
+    if goes_on_behind(store, head):
+        record = store.find(head.session)
+        if record is not None and record.head is not None and record.head.seq == head.seq:
+            raise Corrupt("the session row is older than its journal", session=head.session, seq=head.seq + 1)
+
+
+def goes_on_behind(store: Store, head: Head) -> bool:
+    """Has the journal steps that the head does not know of?"""
+    return next(iter(store.steps(head.session, after=head.seq)), None) is not None
+
+
+def newest_whole(store: Store, chain: list[Identity], *, below: int) -> int | None:
+    """The newest checkpoint under `below` that loads; None where there is none."""
+    for seq in islice(_present(store, chain, below=below), _OFFER_TRIES):
+        try:
+            _load(store, chain, None, seq)
+        except Corrupt as error:
+            if error.seq is not None and error.seq < seq:
+                return newest_whole(store, chain, below=error.seq)
+            continue
+        return seq
+    return None
+
+
+def _present(store: Store, chain: list[Identity], *, below: int) -> Iterator[int]:
+    """Seqs under `below` that have a row, newest first; every one where the rows cannot be listed."""
+    for stretch in reversed(stretches(chain, after=0, upto=below - 1)):
+        try:
+            rows = store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
+        except Corrupt:
+            yield from range(stretch.upto, stretch.after, -1)
+        else:
+            yield from (row.seq for row in reversed(rows))
+
+
+def _newest(store: Store, chain: list[Identity]) -> int:
+    newest = max((step.seq for step in store.steps(chain[0].id)), default=0)
+    parent = chain[0].parent
+    return newest or (parent.seq if parent is not None else 0)
+
+
+def _offering(error: Corrupt, found: Found, offered: int | None) -> Corrupt:
+    name = found.identity.name or found.identity.id
+    return Corrupt(
+        error.what, session=name, seq=error.seq, offered=f"{name}@{offered}" if offered is not None else None
+    )
+
+
+def _load(
+    store: Store, chain: list[Identity], head: Head | None, seq: int | None, *, newest: int | None = None
+) -> Fold:
+    """Fold the visible steps up to `seq`, or up to the head, whose own row must then agree with the journal.
+
+    At the head, and where `newest` says how far its life has come, open calls know what ran outside of the view.
+    """
+    from relight.journal.fold import Fold  # a list of sessions folds none, and does not wait for it
+
+    session = chain[0].id
+    fold = Fold(chain[0].provider)
+    if seq is None:
+        if head is None:
+            raise Corrupt("its head row fails its seal", session=session)
+        target, since, upto = head.head, head.since, head.seq
+    else:
+        head = None
+        step = step_at(store, chain, seq) if seq else None
+        target = step.base if step is not None and step.kind == "rewind" and newest is not None else seq
+        upto = seq if newest is None else newest
+        since = step.since if step is not None else 0
+    if upto == 0:
+        return fold
+    anchor = max(since - 1, 0)
+    steps = [
+        step
+        for stretch in stretches(chain, after=max(anchor - 1, 0), upto=upto)
+        for step in store.steps(stretch.session, after=stretch.after, upto=stretch.upto)
+    ]
+    path, broken = _checked_path(steps, chain, head, target=target, since=since, anchor=anchor, upto=upto)
+    by_seq = {step.seq: step for step in steps}
+    _apply(fold, [by_seq[number] for number in path], session)
+    if head is not None or newest is not None:
+        from relight.history.abandoned_effects import know_the_rest  # as above
+
+        below = 1 if anchor and steps[0].seq == anchor else 0  # read for its digest alone
+        know_the_rest(store, chain, fold, steps[below:], path, broken)
+    return fold
+
+
+def _checked_path(
+    steps: list[Step], chain: list[Identity], head: Head | None, *, target: int, since: int, anchor: int, upto: int
+) -> tuple[list[int], Collection[int]]:
+    session = chain[0].id
+    before = steps[0] if anchor and steps and steps[0].seq == anchor else None
+    rest = steps[1:] if before is not None else steps
+    broken = {
+        one.seq: one.what
+        for one in broken_links(rest, after=anchor, digest=before.digest if before is not None else _start(anchor))
+    }
+    last = steps[-1] if steps else None
+    if last is None or last.seq < upto:
+        raise Corrupt("the step is missing", session=session, seq=(last.seq if last else anchor) + 1)
+    if head is not None and last.digest != head.digest:
+        broken.setdefault(last.seq, "the step is not the one the session row names")
+    path = visible({step.seq: step.base for step in rest}, head=target, since=since)
+    for number in path:
+        if number in broken:
+            raise Corrupt(broken[number], session=session, seq=number)
+    _check_whole(path, rest, target=target, since=since, session=session)
+    if head is not None and last.seq in broken and not _is_trusted_rewind(last, head):
+        raise Corrupt(broken[last.seq], session=session, seq=last.seq)
+    return path, broken.keys()
+
+
+def _is_trusted_rewind(last: Step, head: Head) -> bool:
+    """A rewind away from a damaged step cannot fit that step's digest; the sealed head names it, and that is enough."""
+    return last.kind == "rewind" and last.digest == head.digest
+
+
+def _start(anchor: int) -> bytes | None:
+    return GENESIS if anchor == 0 else None
+
+
+def _check_whole(path: list[int], steps: Iterable[Step], *, target: int, since: int, session: str) -> None:
+    """A path that stops short of its beginning has lost a step."""
+    if target == 0:
+        return
+    if not path:
+        raise Corrupt("the step is missing", session=session, seq=target)
+    first = next(step for step in steps if step.seq == path[0])
+    if path[0] != since and first.base != 0:
+        raise Corrupt("the step is missing", session=session, seq=first.base)
+
+
+def _apply(fold: Fold, steps: list[Step], session: str) -> None:
+    decoded = decode_all([step.body for step in steps])
+    seq = 0
+    try:
+        for step in steps:
+            seq = step.seq
+            fold.apply(step, next(decoded))
+    except Undecodable as error:
+        raise Corrupt(f"the step cannot be read: {error}", session=session, seq=seq) from None
+    except _NONSENSE as error:  # a step that folds to nonsense is that step's damage, not the reader's end
+        what = f"the step cannot be folded: {type(error).__name__}: {error}"
+        raise Corrupt(what, session=session, seq=seq) from error

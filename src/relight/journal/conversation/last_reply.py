@@ -1,0 +1,46 @@
+"""The agent's last sentence, quoted in lists instead of a summary: facts do not go stale."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from relight.journal.formats.format import Format
+from relight.values.view import Text
+
+LENGTH: Final = 120
+
+
+def last_said(format: Format, messages: Sequence[dict[str, Any]]) -> str | None:
+    """The first line of the newest text the model produced in these messages; None where it said nothing.
+
+    On the path of every save, so it looks at the one place where all formats keep their text and builds no view.
+    """
+    for message in reversed(messages):
+        content = message.get("content") or _inside(message).get("content")
+        if not content or not format.is_assistant(message):
+            continue
+        blocks = content if isinstance(content, list) else [{"text": content}]
+        for block in blocks:
+            text = block.get("text") if isinstance(block, dict) else None
+            if isinstance(text, str) and (line := text[: 4 * LENGTH].strip()):
+                return line.split("\n", 1)[0][:LENGTH]
+    return None
+
+
+def _inside(message: dict[str, Any]) -> dict[str, Any]:
+    """What the line of a native transcript wraps; empty for everything else."""
+    inner = message.get("message") or message.get("payload")
+    return inner if isinstance(inner, dict) else {}
+
+
+def spoken_text(format: Format, messages: Sequence[dict[str, Any]]) -> str:
+    """All text of one reply."""
+    texts = [
+        block.text
+        for view in format.read(list(messages))
+        if view.role == "assistant"
+        for block in view.blocks
+        if isinstance(block, Text)
+    ]
+    return "\n".join(texts)

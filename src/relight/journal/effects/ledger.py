@@ -1,0 +1,277 @@
+"""Effects outside the visible conversation: what ran on branches that were left, and what a fork's parent asked for.
+
+An effect belongs to the session's whole life. A rewind takes its steps out of view and not out of the world, so before
+a call runs, the steps that are not in view are asked about it: it ended there (its outcome is carried over), it began
+there (it is in doubt here too), or somebody let it run again (it has a new generation). Nothing here is decided by
+position: of all that is told about an effect the greatest generation counts, and of that the newest step.
+
+A fork is a life of its own. It never runs what its parent asked for: an open call that came with the fork gets the
+outcome that the parent had recorded when the fork was made, on any branch, or is told to belong to the parent. A `once`
+key is the fork's own, unless it had begun in the conversation that the fork inherits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal
+
+import msgspec
+
+from relight.journal.fold import Effect, Fold, Slot
+from relight.values.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN, Action, Intent, Outcome, Prior
+from relight.values.call import Effect as Declared
+from relight.values.step import Changes, Step
+from relight.values.view import Result
+
+_AT_MAX_ONCE: Final[frozenset[str | None]] = frozenset({"once", "probe"})
+CARRIES_EFFECTS: Final = frozenset({"intent", "result", "message", "rewind"})
+"""kinds of steps that can tell of an effect; a reset repeats what others told"""
+
+
+def branch_points(bases: Mapping[int, int], path: Iterable[int]) -> dict[int, int]:
+    """For each step that is not on the visible path, the visible step where its branch was left (0: the beginning)."""
+    seen = set(path)
+    points: dict[int, int] = {}
+    for seq in sorted(bases):
+        if seq not in seen:
+            base = bases[seq]
+            points[seq] = base if base in seen or base == 0 else points.get(base, 0)
+    return points
+
+
+class Ledger:
+    """What the steps outside the visible conversation tell about the effects that matter in it."""
+
+    def __init__(self, fold: Fold) -> None:
+        self._fold = fold
+        self._open = {(slot.asked_seq, slot.site.id): slot for slot in fold.open_slots()}
+        self._by_id = {slot.site.id: slot for slot in fold.open_slots()}
+        self._calls = {place: slot.prior for place, slot in self._open.items() if slot.prior is not None}
+        self._heard: set[tuple[int, str]] = set()
+        """calls of which a hook told"""
+        self._hooked: dict[str, Prior] = {}
+        self._once: dict[str, Prior] = {}
+
+    def take(self, step: Step, changes: Changes, *, left_at: int, shared: int | None, whole: bool = True) -> None:
+        """One step that is not in view, in the order of seqs, the oldest ancestor's first.
+
+        `left_at` is the visible step where its branch was left. `shared`: it is a step of a fork's ancestor, whose
+        `once` keys are not the fork's, but for those that began up to this seq; None: it is of its own life. Not
+        `whole`: it fails its digest, so no result is believed that it tells.
+        """
+        for outcome in changes.outcomes if whole else ():
+            place = self._place_of(outcome, left_at, shared)
+            if place is not None and not (shared is not None and _lets_run_again(outcome)):
+                self._end(*place, outcome, step)
+        for message in changes.messages if whole and self._by_id else ():
+            self._read_answers(message, step, left_at)
+        for intent in changes.intents:
+            place = self._place_of(intent, left_at, shared)
+            if place is not None:
+                self._begin(*place, intent, step)
+
+    def _place_of(
+        self, told: Intent | Outcome, left_at: int, shared: int | None
+    ) -> tuple[dict[Any, Prior], Any] | None:
+        """Where it is kept. What a hook told has only its call's id: it is about the call that its branch contains."""
+        if told.asked_seq > 0:
+            place = (told.asked_seq, told.id)
+            return (self._calls, place) if place in self._open else None
+        slot, effect = self._by_id.get(told.id), self._fold.hooked.get(told.id)
+        hooked = isinstance(told, Intent) and told.hooked
+        if slot is not None and left_at >= slot.asked_seq:
+            place = (slot.asked_seq, slot.site.id)
+            if hooked or (slot.intent is not None and slot.intent.hooked):
+                self._heard.add(place)
+            if place in self._heard:
+                return self._calls, place
+        if effect is not None and left_at >= effect.intent_seq:
+            return self._hooked, told.id
+        if hooked:
+            return None
+        return (self._once, told.id) if shared is None or self._is_in_doubt(told.id, shared) else None
+
+    def _is_in_doubt(self, key: str, upto: int) -> bool:
+        """Since a step up to this one? What began later was begun by a younger session, under a key of its own.
+
+        (A reset begins anew what it carries, with all that was known of older ancestors.)
+        """
+        here, known = self._fold.once.get(key), self._once.get(key)
+        if here is not None and here.outcome is None and here.intent_seq <= upto:
+            return True
+        return known is not None and known.in_doubt and known.intent_seq <= upto
+
+    def _begin(self, kept: dict[Any, Prior], place: Any, intent: Intent, step: Step) -> None:
+        before = kept.get(place)
+        if before is not None and intent.generation < before.generation:
+            return
+        kept[place] = Prior(
+            generation=intent.generation,
+            session=before.session if before is not None else "",
+            effect=intent.effect,
+            begun=True,
+            intent_seq=step.seq,
+            started_us=step.at_us,
+            at=f"{step.session}@{step.seq}",
+        )
+
+    def _end(self, kept: dict[Any, Prior], place: Any, outcome: Outcome, step: Step) -> None:
+        before = kept.get(place) or Prior()
+        here = f"{step.session}@{step.seq}"
+        if outcome.status == "void":
+            generation = max(outcome.generation, before.generation)
+            session = step.session if outcome.generation > 1 else before.session
+            kept[place] = Prior(generation=generation, session=session, at=here)
+            return
+        told_only = outcome.synthetic and outcome.status in ("unknown", "error")
+        if told_only or outcome.generation < before.generation:
+            return  # somebody was told something; of the effect itself it says nothing
+        kept[place] = msgspec.structs.replace(
+            before,
+            generation=max(outcome.generation, before.generation),
+            effect=before.effect or outcome.effect,
+            outcome=outcome,
+            at=outcome.carried_from or here,
+        )
+
+    def _read_answers(self, message: Any, step: Step, left_at: int) -> None:
+        """Results in messages that a program, or an agent's own transcript, put into the conversation."""
+        format = self._fold.format
+        if not isinstance(message, dict) or format.is_assistant(message):
+            return
+        slots = [slot for one in format.answers(message) if (slot := self._by_id.get(one)) is not None]
+        if not slots:
+            return
+        blocks = [block for view in format.read([message]) for block in view.blocks if isinstance(block, Result)]
+        for slot in slots:
+            found = next((block for block in blocks if block.call == slot.site.id), None)
+            if found is None or found.synthetic or left_at < slot.asked_seq:
+                continue
+            place = (slot.asked_seq, slot.site.id)
+            before = self._calls.get(place)
+            if before is None or before.outcome is None:  # what the tool itself returned says more than its rendering
+                outcome = Outcome(id=slot.site.id, status=found.status, content=found.text)
+                self._calls[place] = msgspec.structs.replace(
+                    before or Prior(), begun=True, outcome=outcome, at=f"{step.session}@{step.seq}"
+                )
+
+    # -- attaching ------------------------------------------------------------------------------------------------
+
+    def attach(self, owner: str, names: Mapping[str, str]) -> None:
+        """Give each open call, and each `once` key, what is known of it. `owner` is the session that is loaded."""
+        for place, slot in self._open.items():
+            self._attach_call(slot, self._calls.get(place), owner, names)
+        for key, prior in self._once.items():
+            self._attach_once(key, prior, owner)
+        for key, prior in self._hooked.items():
+            if prior.outcome is not None:
+                self._fold.hooked[key] = msgspec.structs.replace(self._fold.hooked[key], outcome=prior.outcome)
+
+    def _attach_call(self, slot: Slot, prior: Prior | None, owner: str, names: Mapping[str, str]) -> None:
+        if prior is not None and prior.generation < slot.generation:
+            prior = None
+        if prior is not None:
+            slot.generation, slot.session = prior.generation, prior.session or slot.session
+            if not prior.begun and slot.intent is None and not _is_decided(prior.outcome):
+                prior = None  # it was refused before it began, or may run again
+            elif not prior.begun and prior.outcome is None:
+                if _is_newer(prior, slot.intent_seq, owner):  # taken back on another branch
+                    slot.intent = slot.intent_seq = slot.started_us = None
+                prior = None
+        if slot.session != owner:
+            belongs_to = names.get(slot.session, slot.session)
+            prior = msgspec.structs.replace(prior or Prior(generation=slot.generation), belongs_to=belongs_to)
+        slot.prior = prior
+
+    def _attach_once(self, key: str, prior: Prior, owner: str) -> None:
+        fold = self._fold
+        here, generation = fold.once.get(key), fold.generations.get(key, 1)
+        if prior.generation < generation:
+            return
+        if prior.generation == generation and here is not None:
+            told_more = prior.outcome is not None or _is_newer(prior, here.intent_seq, owner)
+            if here.outcome is not None or not told_more:
+                return
+        if prior.generation > 1:
+            fold.generations[key] = prior.generation
+        if not prior.begun and prior.outcome is None:
+            fold.once.pop(key, None)
+            return
+        intent = Intent(id=key, name=key, effect="once", generation=prior.generation)
+        fold.once[key] = Effect(
+            intent=here.intent if here is not None else intent,
+            intent_seq=here.intent_seq if here is not None else prior.intent_seq,
+            started_us=here.started_us if here is not None else prior.started_us,
+            outcome=prior.outcome,
+            carried_from=prior.at,
+        )
+
+
+def _is_newer(prior: Prior, intent_seq: int | None, owner: str) -> bool:
+    """Was it told after the intent that is in view? What an ancestor told was told before anything of a fork's own."""
+    session, _, seq = prior.at.rpartition("@")
+    return intent_seq is None or (session == owner and seq != "" and int(seq) > intent_seq)
+
+
+def _lets_run_again(outcome: Outcome) -> bool:
+    """A decision about the session it was made in; to a fork it says nothing about what happened."""
+    return outcome.status == "void" and outcome.generation > 1
+
+
+def _is_decided(outcome: Outcome | None) -> bool:
+    """An outcome of an effect that is not known to have begun counts where a person decided it, or it was carried."""
+    return outcome is not None and (outcome.synthetic or bool(outcome.carried_from))
+
+
+# -- deciding ---------------------------------------------------------------------------------------------------------
+
+
+def action_for(slot: Slot, effect: Declared | None = None) -> Action:
+    """What is done about an open call, whose tool is declared as `effect` now, when the session goes on."""
+    prior = slot.prior
+    if prior is not None and prior.belongs_to:
+        return "carry" if prior.outcome is not None else "not_run_here"
+    began_as = slot.intent.effect if slot.intent is not None else prior.effect if prior is not None else None
+    if prior is not None and prior.outcome is not None and {effect, began_as} & _AT_MAX_ONCE:
+        return "carry"
+    if prior is not None and prior.outcome is not None and effect is None and began_as is None:
+        return "carry"  # the program ran it itself, and nobody declared that it may run twice
+    if slot.intent is None and (prior is None or not prior.begun):
+        return "run"
+    declared = effect or began_as
+    if declared in ("pure", "idempotent"):
+        return "run_again"
+    return "probe" if declared == "probe" else "tell_unknown"
+
+
+def carried_outcome(slot: Slot) -> Outcome:
+    """The outcome that is known from elsewhere, as it is recorded here."""
+    prior = slot.prior
+    assert prior is not None and prior.outcome is not None
+    effect = slot.intent.effect if slot.intent is not None else prior.effect
+    return msgspec.structs.replace(
+        prior.outcome, asked_seq=slot.asked_seq, carried_from=prior.at, effect=effect, generation=prior.generation
+    )
+
+
+def closing_outcome(slot: Slot) -> Outcome:
+    """What is recorded about an open call that is not going to run here."""
+    prior = slot.prior
+    if prior is not None and prior.outcome is not None:
+        return carried_outcome(slot)
+    if prior is not None and prior.belongs_to:
+        return told_only(slot, "unknown", f"{NOT_RUN_HERE}{prior.belongs_to}")
+    if slot.in_doubt:
+        return told_only(slot, "unknown", OUTCOME_UNKNOWN)
+    return told_only(slot, "error", NOT_RUN)
+
+
+def told_only(slot: Slot, status: Literal["unknown", "error"], text: str) -> Outcome:
+    """A result that relight writes in the place of the tool's."""
+    return Outcome(id=slot.site.id, asked_seq=slot.asked_seq, status=status, content=text, synthetic=True)
+
+
+def next_generation(slot: Slot) -> int:
+    """Of the run that somebody allows now; the same where it is certain that it never began."""
+    began = slot.intent is not None or slot.prior is not None
+    return slot.generation + 1 if began else slot.generation

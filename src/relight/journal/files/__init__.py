@@ -1,0 +1,1 @@
+"""Decisions about files: what is captured when, how a restore acts, what undo takes back."""

@@ -1,0 +1,234 @@
+"""The undo log: which rewinds and restores a session has seen, and which of them undo or redo would take next.
+
+It is read from the notes of the journal's own steps. Each operation has a beginning (where files are involved, with the
+safety snapshots) and an end; one without an end was interrupted. The same operation again goes on with it and takes its
+place; any other one shows that it had changed nothing. Undo is an operation too, so the log only grows.
+
+Each operation that moves the head names how the session stood before it. Undo goes back to that, and redo to how it
+stood before the undo, with whatever was done in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+
+from relight.values.queues import QueuePosition
+from relight.values.session import Head
+from relight.values.status import Status, StatusChange
+
+Verb = Literal["restore", "rewind", "undo", "redo"]
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a session stands, as a reader sees it: what a move of the head may change, and undo brings back."""
+
+    head: int
+    told: StatusChange
+    """its status with what stands beside it"""
+    native: str | None = None
+    """the agent's own session that says what is in view"""
+    place: QueuePosition | None = None
+
+
+_BESIDE: Final = set(StatusChange.__struct_fields__) & set(Head.__struct_fields__) - {"status", "reason"}
+"""what a head keeps of a status change beside status and reason: failure, question, time to wake, ..."""
+
+
+def standing_of(head: Head, status: Status, reason: str | None) -> Standing:
+    """How it stands; status and reason as they are shown, which for a dead owner are not those that are stored."""
+    told = StatusChange(status=status, reason=reason, **{name: getattr(head, name) for name in sorted(_BESIDE)})
+    return Standing(head=head.head, told=told, native=head.native, place=head.place)
+
+
+class Operation(msgspec.Struct, frozen=True, kw_only=True):
+    """One change of head or files that can be taken back."""
+
+    id: int
+    """the seq of its first step"""
+    verb: Verb
+    heads: tuple[int, int] | None = None
+    """head before and after, where the conversation moved"""
+    files: dict[str, tuple[str, str]] = {}
+    """root name to (snapshot before, snapshot aimed at)"""
+    restores: dict[str, str] = {}
+    """root name to the restore's id in that workspace's log"""
+    of: int | None = None
+    """undo and redo: the operation it is about"""
+    done: bool = True
+    """False: it was interrupted"""
+    before: Standing | None = None
+    """how the session stood, where the conversation moved; None: only files were concerned, or 0.1.0 wrote it"""
+    latest: int = 0
+    """the seq of the undo or redo that it was changed by last; 0: by itself"""
+    went_on: bool = False
+    """it ended one that was interrupted; its files before are that one's"""
+
+    @property
+    def reopened_it(self) -> bool:
+        """A rewind of a completed session lets it go on, also one to where it stands."""
+        return self.before is not None and self.before.told.status == "completed"
+
+    @property
+    def is_void(self) -> bool:
+        """It found nothing to do, so there is nothing to take back."""
+        moved = self.heads is not None and (self.heads[0] != self.heads[1] or self.reopened_it)
+        return self.done and not moved and not self.went_on and not any(self.restores.values())
+
+
+class Move(msgspec.Struct, frozen=True, kw_only=True):
+    """What an operation is about, the files apart: the same in the notes of its beginning and of its end."""
+
+    verb: Verb
+    heads: tuple[int, int] | None = None
+    of: int | None = None
+    before: Standing | None = None
+
+    def as_note(self) -> dict[str, Any]:
+        """As a note holds it."""
+        note: dict[str, Any] = {"verb": self.verb, "heads": list(self.heads) if self.heads else None, "of": self.of}
+        if self.heads is not None and self.before is not None:
+            note["before"] = msgspec.to_builtins(self.before)
+        return note
+
+
+def begin_note(move: Move, *, files: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
+    """The note of the step that goes before the first change of a file."""
+    return {"operation": {**move.as_note(), "files": {root: list(pair) for root, pair in files.items()}}}
+
+
+def end_note(move: Move, *, begun: int | None, restores: Mapping[str, str]) -> dict[str, Any]:
+    """The note of the step that ends it; alone where no file is involved."""
+    return {"operation_end": {**move.as_note(), "begun": begun, "restores": dict(restores)}}
+
+
+def is_operation(note: Mapping[str, Any] | None) -> bool:
+    """Whether a step belongs to the undo log: its snapshots hold whatever was on disk, not the session's own work."""
+    return note is not None and ("operation" in note or "operation_end" in note)
+
+
+class _Begun(Move, frozen=True, kw_only=True):
+    files: dict[str, tuple[str, str]]
+
+
+class _Ended(Move, frozen=True, kw_only=True):
+    begun: int | None = None
+    restores: dict[str, str] = {}
+
+
+_Note = TypeVar("_Note", bound=Move)
+
+
+def _read(note: Mapping[str, Any], name: str, kind: type[_Note]) -> _Note | None:
+    """A note of the undo log; None where it is none. One from an untrusted bundle may hold anything."""
+    try:
+        return msgspec.convert(note[name], kind) if note.get(name) is not None else None
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a character where a verb should be
+        return None
+
+
+def operations(notes: Iterable[tuple[int, Mapping[str, Any]]]) -> list[Operation]:
+    """The operations in order, from (seq, note) of all steps."""
+    found: dict[int, Operation] = {}
+    for seq, note in notes:
+        if (begun := _read(note, "operation", _Begun)) is not None:
+            fresh = Operation(
+                id=seq,
+                verb=begun.verb,
+                files=begun.files,
+                heads=begun.heads,
+                of=begun.of,
+                before=begun.before,
+                done=False,
+            )
+            found[seq] = _in_place_of(_interrupted(found), fresh, found)
+        if (ended := _read(note, "operation_end", _Ended)) is not None:
+            before = found.get(ended.begun) if ended.begun is not None else None
+            base = before or _alone(_interrupted(found), seq, ended)
+            found[base.id] = msgspec.structs.replace(base, restores=ended.restores, done=True)
+    return sorted(found.values(), key=lambda one: one.id)
+
+
+def _interrupted(found: Mapping[int, Operation]) -> Operation | None:
+    """The newest operation, if it has no end."""
+    newest = found[max(found)] if found else None
+    return newest if newest is not None and not newest.done else None
+
+
+def _in_place_of(before: Operation | None, fresh: Operation, found: dict[int, Operation]) -> Operation:
+    """A beginning right after one that has no end: the same again goes on with it."""
+    if before is None:
+        return fresh
+    if fresh.verb == "undo":
+        return _undone_again(before, fresh)
+    aims = {root: pair[1] for root, pair in fresh.files.items()}
+    if before.verb == "undo" or {root: pair[1] for root, pair in before.files.items()} != aims:
+        if before.verb in ("restore", "rewind") and not before.files.keys().isdisjoint(aims):
+            del found[before.id]
+        return fresh
+    if before.verb in ("restore", "rewind"):
+        del found[before.id]
+    files = {root: (before.files[root][0], aim) for root, aim in aims.items()}
+    return msgspec.structs.replace(fresh, files=files, before=before.before or fresh.before, went_on=True)
+
+
+def _alone(before: Operation | None, seq: int, ended: _Ended) -> Operation:
+    """An end without a beginning: no file was left to change. For an undo after one that was interrupted, that one had
+    changed them all."""
+    fresh = Operation(id=seq, verb=ended.verb, heads=ended.heads, of=ended.of, before=ended.before)
+    return fresh if before is None or fresh.verb != "undo" else _undone_again(before, fresh)
+
+
+def _undone_again(before: Operation, fresh: Operation) -> Operation:
+    """An undo after one that was interrupted: what redo returns to is what the first of them found, also in the roots
+    that the first of them had ended and the second need not touch."""
+    if (before.verb, before.of) != ("undo", fresh.of):
+        return fresh
+    again = {root: (before.files.get(root, pair)[0], pair[1]) for root, pair in fresh.files.items()}
+    return msgspec.structs.replace(fresh, files={**before.files, **again}, before=before.before or fresh.before)
+
+
+def next_undo(log: Iterable[Operation]) -> Operation | None:
+    """The newest operation that stands: done or redone, also by halves, and not undone since. Where it was redone, what
+    it changed is what the redo changed."""
+    standing: list[Operation] = []
+    by_id = {one.id: one for one in log}
+    for one in by_id.values():
+        if one.verb in ("restore", "rewind"):
+            if not one.is_void:
+                standing.append(one)
+        elif one.of in by_id and one.verb == "redo":
+            again = _as_done_by(one, by_id[one.of])
+            standing = [kept for kept in standing if kept.id != one.of] + [again]
+        elif one.of in by_id and one.done:
+            standing = [kept for kept in standing if kept.id != one.of]
+    return standing[-1] if standing else None
+
+
+def next_redo(log: Iterable[Operation]) -> Operation | None:
+    """The operation undone last, as long as no other one was done since; what it changed is what the undo changed."""
+    undone: list[Operation] = []
+    by_id = {one.id: one for one in log}
+    for one in by_id.values():
+        if one.verb in ("restore", "rewind"):
+            if not one.is_void:
+                undone.clear()
+        elif one.of in by_id and one.done:
+            undone = [kept for kept in undone if kept.id != one.of]
+            if one.verb == "undo":
+                undone.append(_as_done_by(one, by_id[one.of]))
+    return undone[-1] if undone else None
+
+
+def _as_done_by(latest: Operation, operation: Operation) -> Operation:
+    return msgspec.structs.replace(
+        operation,
+        heads=latest.heads,
+        files=latest.files,
+        restores=latest.restores,
+        before=latest.before,
+        latest=latest.id,
+        went_on=latest.went_on,
+    )

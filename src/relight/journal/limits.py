@@ -1,0 +1,122 @@
+"""Limits: how much a session has worked and spent, and which of its limits that reaches.
+
+A limit is reached when as much as it allows is used up: then no further model call begins. What was used is counted
+over all attempts, from the head alone, so that a kill gives nobody a new allowance.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from relight.values.lease import Instant
+from relight.values.policy import RunPolicy
+from relight.values.session import Head
+from relight.values.status import LIVE, Failure, StatusChange
+from relight.values.step import Draft
+
+Limit = Literal["budget", "budget_tokens", "time_limit"]
+KIND = "limit"
+"""the class of the failure that stands beside a session halted at a limit"""
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that is used up, or one that can no longer be counted."""
+
+    limit: Limit
+    used: float | None
+    """None: nobody can say, so it cannot be held"""
+    allowed: float
+    why: str
+    """one line for a person"""
+
+    @property
+    def change(self) -> StatusChange:
+        """The status it leads to."""
+        fields: dict[str, str | int | float | bool | None] = {
+            "limit": self.limit,
+            "used": self.used,
+            "allowed": self.allowed,
+        }
+        return StatusChange(status="halted", reason=self.why, failure=Failure(kind=KIND, text=self.why, fields=fields))
+
+
+def worked_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
+    """Working time between the newest step and this one, in microseconds.
+
+    Where another attempt takes over from one that died, the time counts up to that one's last sign of life: the last
+    renewal of its lease. What it did after that nobody saw, unless it was its supervisor, who halts it for that.
+    """
+    if head.status not in LIVE:
+        return 0
+    return max(_seen_since(head, draft, at_us=at_us, now=now), _measured_us(draft) - head.worked_us)
+
+
+def _measured_us(draft: Draft) -> int:
+    """What was measured by whoever halts it at its time limit; 0 where nobody does."""
+    failure = draft.status.failure if draft.status is not None else None
+    used = failure.fields.get("used") if failure is not None and failure.fields.get("limit") == "time_limit" else None
+    return round(used * 1e6) if isinstance(used, int | float) else 0
+
+
+def _seen_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
+    passed = max(0, at_us - head.updated_us)
+    if draft.claim is None or (draft.attempt is not None and draft.attempt.number == head.attempt):
+        return passed
+    lease = head.lease
+    if lease is None or lease.deadline.timeline != now.timeline:
+        return 0
+    unseen = now.us - (lease.deadline.us - round(lease.seconds * 1e6))
+    return max(0, passed - max(0, unseen))
+
+
+def worked_seconds(head: Head, *, now_us: int) -> float:
+    """How long it has worked by now."""
+    running = max(0, now_us - head.updated_us) if head.status in LIVE else 0
+    return (head.worked_us + running) / 1e6
+
+
+def spent(policy: RunPolicy, head: Head) -> Reached | None:
+    """The limit of money or tokens that is used up."""
+    usage = head.usage
+    if policy.budget is not None and usage.cost is not None and usage.cost >= policy.budget:
+        why = f"budget reached: {money(usage.cost)} of {money(policy.budget)}"
+        return Reached(limit="budget", used=usage.cost, allowed=policy.budget, why=why)
+    if policy.budget_tokens is not None and usage.tokens >= policy.budget_tokens:
+        why = f"token budget reached: {usage.tokens} of {policy.budget_tokens} tokens"
+        return Reached(limit="budget_tokens", used=usage.tokens, allowed=policy.budget_tokens, why=why)
+    return None
+
+
+def overtime(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
+    """The time limit, where it is used up."""
+    if policy.seconds is None:
+        return None
+    worked = worked_seconds(head, now_us=now_us)
+    if worked < policy.seconds:
+        return None
+    why = f"time limit reached: worked {worked:.0f} s of {policy.seconds:g} s"
+    return Reached(limit="time_limit", used=round(worked, 3), allowed=policy.seconds, why=why)
+
+
+def reached(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
+    """Any limit that is used up; money before tokens before time."""
+    return spent(policy, head) or overtime(policy, head, now_us=now_us)
+
+
+def uncounted(policy: RunPolicy, what: str) -> Reached:
+    """A limit of money or tokens that cannot be held, because nobody says what a reply used."""
+    limit: Limit = "budget" if policy.budget is not None else "budget_tokens"
+    allowed = policy.budget if policy.budget is not None else policy.budget_tokens or 0
+    return Reached(limit=limit, used=None, allowed=allowed, why=f"the budget cannot be counted: {what}")
+
+
+def is_limit(failure: Failure | None) -> bool:
+    """Was it halted at a limit of its own?"""
+    return failure is not None and failure.kind == KIND
+
+
+def money(amount: float) -> str:
+    """US dollars as people write them; small amounts with as many digits as they need."""
+    return f"${amount:.2f}" if amount == 0 or amount >= 0.01 else f"${amount:.2g}"

@@ -1,0 +1,142 @@
+"""What a reply cost, from its tokens: a dated table of list prices, and a file of one's own above it.
+
+A model that is in neither has no price. Nothing is guessed from a similar name, because a budget that is counted with
+the wrong price is worse than one that is refused. Prices are those of the providers' standard tier; discounts, batches
+and subscriptions are not known here. An agent that tells its own figure is believed instead.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import UsageError
+from relight.values.usage import Usage
+
+DATED: Final = "2026-11-15"
+"""when the table was compared with the pages named below"""
+SOURCES: Final = (
+    "https://platform.claude.com/docs/en/about-claude/pricing",
+    "https://developers.openai.com/api/docs/pricing",
+)
+_MILLION: Final = 1_000_000
+_DATE: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
+_WINDOW: Final = re.compile(r"\[\d+[km]\]$")
+"""how Claude Code writes a context window behind a model's name"""
+
+
+class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """US dollars for a million tokens."""
+
+    input: float
+    output: float
+    cache_read: float
+    cache_write: float
+    """kept for minutes"""
+    cache_write_long: float | None = None
+    """kept for an hour; None: as for minutes"""
+    long_above: int | None = None
+    """a prompt of more tokens than this is charged by `long`"""
+    long: Price | None = None
+
+    def cost(self, usage: Usage, *, kept_long: int = 0) -> float:
+        """Of one reply. `kept_long`: how many of the tokens written to the cache are kept for an hour."""
+        prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
+        if self.long is not None and self.long_above is not None and prompt > self.long_above:
+            return self.long.cost(usage, kept_long=kept_long)
+        kept = min(max(0, kept_long), usage.cache_write_tokens)
+        long_price = self.cache_write if self.cache_write_long is None else self.cache_write_long
+        total = (
+            usage.input_tokens * self.input
+            + usage.output_tokens * self.output
+            + usage.cache_read_tokens * self.cache_read
+            + (usage.cache_write_tokens - kept) * self.cache_write
+            + kept * long_price
+        )
+        return total / _MILLION
+
+
+def _claude(input: float, output: float, cache_read: float) -> Price:
+    """Anthropic charges a write to the cache with 1.25 or 2 times the input."""
+    return Price(
+        input=input, output=output, cache_read=cache_read, cache_write=input * 1.25, cache_write_long=input * 2
+    )
+
+
+def _gpt(input: float, cached: float, output: float, *, write: float | None = None, long: bool = False) -> Price:
+    """Some charge a prompt above 272,000 tokens with twice the input and 1.5 times the output."""
+    price = Price(input=input, output=output, cache_read=cached, cache_write=input if write is None else write)
+    if not long:
+        return price
+    above = Price(input=input * 2, output=output * 1.5, cache_read=cached * 2, cache_write=price.cache_write * 2)
+    return msgspec.structs.replace(price, long_above=272_000, long=above)
+
+
+TABLE: Final[Mapping[str, Price]] = {
+    # Anthropic: input, output, cache hits
+    "claude-fable-5-1": _claude(10.0, 50.0, 0.25),
+    "claude-fable-5": _claude(10.0, 50.0, 1.0),
+    "claude-opus-5-5": _claude(4.0, 20.0, 0.20),
+    "claude-opus-5": _claude(5.0, 25.0, 0.50),
+    "claude-opus-4-8": _claude(5.0, 25.0, 0.50),
+    "claude-opus-4-7": _claude(5.0, 25.0, 0.50),
+    "claude-opus-4-6": _claude(5.0, 25.0, 0.50),
+    "claude-opus-4-5": _claude(5.0, 25.0, 0.50),
+    "claude-sonnet-5-5": _claude(2.0, 10.0, 0.20),
+    "claude-sonnet-5": _claude(2.0, 10.0, 0.20),
+    "claude-sonnet-4-6": _claude(3.0, 15.0, 0.30),
+    "claude-sonnet-4-5": _claude(3.0, 15.0, 0.30),
+    "claude-haiku-4-5": _claude(1.0, 5.0, 0.10),
+    # OpenAI: input, cached input, output
+    "gpt-5.6-sol": _gpt(5.0, 0.50, 30.0, write=6.25, long=True),
+    "gpt-5.6-terra": _gpt(2.0, 0.20, 12.0, write=2.50, long=True),
+    "gpt-5.5": _gpt(5.0, 0.50, 30.0, long=True),
+    "gpt-5.4": _gpt(2.50, 0.25, 15.0, long=True),
+    "gpt-5.4-mini": _gpt(0.75, 0.075, 4.50),
+    "gpt-5.4-nano": _gpt(0.20, 0.02, 1.25),
+    "gpt-5.3-codex": _gpt(1.75, 0.175, 14.0),
+    "gpt-5-codex": _gpt(1.25, 0.125, 10.0),
+    "gpt-5-mini": _gpt(0.25, 0.025, 2.0),
+}
+
+
+def price_of(model: str | None, own: Mapping[str, Price]) -> Price | None:
+    """The price of a model: by its whole name, then without the date and the window that stand behind it."""
+    if not model:
+        return None
+    bare = _WINDOW.sub("", model)
+    for name in (model, bare, _DATE.sub("", bare)):
+        price = own.get(name) or TABLE.get(name)
+        if price is not None:
+            return price
+    return None
+
+
+class _File(msgspec.Struct, forbid_unknown_fields=True):
+    models: dict[str, dict[str, Any]]
+
+
+def read_prices(text: str) -> dict[str, Price]:
+    """Prices of one's own: TOML, a table `[models."NAME"]` each, with input, output, cache_read and cache_write.
+
+    What is not said of the cache costs as much as input. UsageError names what is wrong.
+    """
+    try:
+        given = msgspec.convert(tomllib.loads(text), _File).models
+        prices = {name: msgspec.convert(_whole(fields), Price, strict=False) for name, fields in given.items()}
+    except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
+        hints = ['write: [models."NAME"], then input = 1.0 and output = 2.0, in US dollars for a million tokens']
+        raise UsageError(f"the file of prices cannot be read: {error}", hints=hints) from None
+    for name, price in prices.items():
+        if min(price.input, price.output, price.cache_read, price.cache_write) < 0:
+            raise UsageError(f"the file of prices has a price below 0 for {name!a}")
+    return prices
+
+
+def _whole(fields: Mapping[str, Any]) -> dict[str, Any]:
+    input = fields.get("input")
+    return {"cache_read": input, "cache_write": input, **fields}

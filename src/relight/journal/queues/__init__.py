@@ -1,0 +1,1 @@
+"""Decisions about queues: order, limits, takeover."""

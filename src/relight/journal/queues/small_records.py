@@ -1,0 +1,39 @@
+"""Small records beside the sessions: what a queue allows, what it has given away, who works, how long finished sessions
+are kept, what was removed. Sealed, data only.
+
+A record that fails its seal counts as not there: a queue without one allows everything, a worker says again who it is,
+and without a retention policy nothing is removed.
+"""
+
+from __future__ import annotations
+
+from hashlib import sha256
+from typing import Final, Literal, TypeVar
+
+import msgspec
+
+from relight.values.policy import StoredPolicy
+from relight.values.queues import Queue, Slots, Worker
+from relight.values.tombstone import Tombstone
+
+KeptKind = Literal["queue", "slots", "worker", "note", "removed", "policy", "tombstone"]
+SEAL_BYTES: Final = 8
+_DOMAIN: Final = b"relight kept record 1\n"
+_T = TypeVar("_T", Queue, Slots, Worker, StoredPolicy, Tombstone, int)
+
+
+def pack_record(record: Queue | Slots | Worker | StoredPolicy | Tombstone | int) -> bytes:
+    """As stored: its seal, then its bytes."""
+    body = msgspec.msgpack.encode(record)
+    return sha256(_DOMAIN + body).digest()[:SEAL_BYTES] + body
+
+
+def unpack_record(stored: bytes, kind: type[_T]) -> _T | None:
+    """What was given to `keepable`, or None where it is something else."""
+    body = stored[SEAL_BYTES:]
+    if sha256(_DOMAIN + body).digest()[:SEAL_BYTES] != stored[:SEAL_BYTES]:
+        return None
+    try:
+        return msgspec.msgpack.decode(body, type=kind)
+    except msgspec.MsgspecError:
+        return None

@@ -1,0 +1,1 @@
+"""Redaction: which fields are redacted, and what a secret looks like. Pure."""

@@ -1,0 +1,73 @@
+"""A command line as it may be recorded, and back again. Pure.
+
+A word that holds the value of a variable is recorded with the variable's name in its place, and gets the value of the
+day when it is started again. Any other secret is gone from the record: the command can be started by whoever was given
+it, and by nobody else later. A coding agent's prompt is the exception: it was told already, and an agent that is
+resumed is not told it again; one that has to be told it anew is told it without the secret.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from relight.journal.redaction.secrets.spans import OPENING, mark
+
+if TYPE_CHECKING:
+    from relight.journal.redaction.redactor import Redactor
+
+_MARK: Final = re.compile(re.escape(OPENING) + r"([^\]]+)\]")
+_ANOTHER_FORM: Final = "encoded "
+"""before the name of a variable whose value stands there encoded: putting the plain value back would be another word"""
+
+
+class Recordable(NamedTuple):
+    """A command line without secrets."""
+
+    words: list[str]
+    variables: list[str]
+    """names of the variables it needs when it is started again"""
+    lost: list[str]
+    """kinds of secrets that no variable has"""
+
+
+def recordable(
+    command: Sequence[str], redactor: Redactor, environment: Mapping[str, str], *, prompt: str | None = None
+) -> Recordable:
+    """What may be written down of a command. `prompt`: the word that is told to a model."""
+    made = Recordable([], [], [])
+    for place, word in enumerate(command):
+        after = _without(command, place, redactor)
+        names = [name for name in _MARK.findall(after) if name in environment and mark(name) not in word]
+        if after != word and expanded([after], names, environment) != [word]:
+            for name in names:
+                after = after.replace(mark(name), mark(_ANOTHER_FORM + name))
+            if word != prompt:
+                made.lost.extend(kind for kind in _MARK.findall(after) if kind not in made.lost)
+            names = []
+        made.words.append(after)
+        made.variables.extend(name for name in names if name not in made.variables)
+    return made
+
+
+def expanded(command: Sequence[str], variables: Collection[str], environment: Mapping[str, str]) -> list[str]:
+    """The command with the values of these variables in it; a variable that is not set stays a name."""
+
+    def value(found: re.Match[str]) -> str:
+        name = found[1]
+        return environment[name].strip() if name in variables and environment.get(name) else found[0]
+
+    return [_MARK.sub(value, word) if OPENING in word else word for word in command]
+
+
+def _without(command: Sequence[str], place: int, redactor: Redactor) -> str:
+    """One word without its secrets: those it shows itself, and those that the words before it announce."""
+    word = command[place]
+    after = redactor.text(word)
+    if after != word or place == 0:
+        return after
+    program = command[0].rpartition("/")[2]
+    before = f"{program} {command[place - 1]} " if place > 1 else f"{program} "
+    together = redactor.text(before + word)
+    return together[len(before) :] if together.startswith(before) else word

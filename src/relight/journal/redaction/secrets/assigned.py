@@ -1,0 +1,249 @@
+"""Secrets that something is called: `password=…`, `"api_key": "…"`, `--token …`, `ENV NAME …`, and JSON members of such
+names.
+
+A password may look like anything, so its name alone decides, as long as the value is no placeholder and no piece of
+a program. A token or a key must look the part too: `token: str` and `next_token = take()` are code.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import pairwise
+from typing import Final
+
+from relight.journal.redaction.secrets.spans import OPENING, Span
+from relight.journal.redaction.secrets.typed import is_placeholder
+
+NEEDS: Final = (
+    *("passw", "passphrase", "pwd", "pass", "secret", "token", "key", "credential", "cookie", "auth", "_pat", "dsn"),
+    *("webhook", "mnemonic", "seed", "otp", "connectionstring", "connection_string", "jwt", "session"),
+)
+"""in lower case; one of them stands in the name of every assigned secret"""
+_PASSWORDS: Final = frozenset({"passw", "passphrase", "pwd", "pass"})
+_STRICT: Final = frozenset({"auth", "webhook", "seed", "otp", "session", "cookie", "jwt", "dsn"})
+"""they name other things as well: only what looks random is taken"""
+_KEYS: Final = re.compile(
+    r"(?i)(?:api|access|auth|private|signing|encryption|master|account|service|shared|secret|license|storage|primary"
+    r"|secondary|app|application|client|consumer|deploy|integration|admin|server|webhook|hmac|jwt|aes|fernet|session|ssh"
+    r"|subscription|write|read|ingest|project|org|user|bot|root|host|function|sas|accesskey|dd|x-api|x-functions)[_.-]?$"
+)
+_NAME_END: Final = re.compile(
+    r"""[A-Za-z0-9_.-]{0,40}(?P<quote>\\{0,4}["'])?\]?"""
+    r"""(?:\s{0,3}(?P<sign>=>|:=|===?|[=:])\s{0,3}|(?P<space>[ \t]{1,3})|(?P<tag>[^<>\n]{0,60}>))"""
+    r"""(?:(?P<open>\\{0,4}["'`])(?P<quoted>[^"'`\\\n]{4,4096})(?P<close>["'`\\])|(?P<bare>[^\s"'`\\,;<>()\[\]{}|]{4,384}))"""
+)
+_KEY: Final = re.compile(
+    r"(?i)(?:password|passwd|passphrase|^pwd|^pass|_pass|_pwd)$|(?:secret|secret[_-]?key|(?:api|access|auth|private|signing|encryption|master"
+    r"|account|client|shared|storage|license|app|admin|session|hmac)[_-]?key|apikey|(?:access|auth|refresh|bearer|api|id|session|csrf|bot"
+    r"|personal|security|private|deploy|vault|x-vault)[_-]?token|^token|_token|token$|credentials?|authorization|^cookie|set-cookie|connection_?string"
+    r"|client-key-data|private_key_pem|_authtoken|webhook_?url|mnemonic|seed_?phrase|^dsn|_dsn|otp_?secret|^pin$|secret_?(?:id|value|string|text)"
+    r"|sas_?token|access_?key_?secret|secret_?access_?key)$"
+)
+_PASSWORD_KEY: Final = re.compile(
+    r"(?i)passw(?:or)?d$|passphrase$|^pwd$|^pass$|_pass$|_pwd$|^pin$|mnemonic$|seed_?phrase$"
+)
+_CODE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*[?!.]?")
+_CALL: Final = re.compile(r"[A-Za-z_][\w.]*(?:\(|\[|::|->|\.[A-Za-z_]+\b(?![\w+/=-]*\d))")
+_DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
+_UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+_MIN_TOKEN: Final = 12
+_SENTENCE: Final = re.compile(r"[A-Za-z-]+[.!?:,]?")
+_ENV_LINE: Final = re.compile(
+    r"(?:^|[\n;&|]|\bexport|\benv|\bENV|\bARG|\bset|\bsetx|-e|--env|--build-arg|\$env:|\+|-|>)[ \t]*[A-Z0-9_]*$"
+)
+_PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
+
+
+def spans(text: str, lower: str) -> Iterator[Span]:
+    """What stands behind a telling name in this text."""
+    for need in NEEDS:
+        place = lower.find(need)
+        while place >= 0:
+            end = place + len(need)
+            found = _NAME_END.match(text, end)
+            if found is not None and (span := _judged(text, place, need, found)) is not None:
+                yield span
+            place = lower.find(need, end)
+
+
+def _judged(text: str, place: int, need: str, found: re.Match[str]) -> Span | None:
+    which = "quoted" if found["quoted"] is not None else "bare"
+    value, start, end = found[which], found.start(which), found.end(which)
+    name = _name_before(text, place) + text[place : found.start("sign") if found["sign"] else place + len(need)]
+    if text[max(0, place - 200) : place].rpartition('"')[2].count("::"):
+        return None  # the name of a type
+    if need == "auth" and re.match(r"(?i)or(?!iz)", text[place + 4 : place + 8]):
+        return None  # the author
+    if need in _STRICT and text.startswith(("http", "arn:"), found.start("quoted" if found["quoted"] else "bare")):
+        return None
+    if need == "key" and not _KEYS.search(text, max(0, place - 16), place) and not _is_variable(name):
+        return None
+    if need == "pass" and not re.search(r"(?i)(?:^|[_.-])pass$|userpass$|dbpass$", name.strip("\"' ")):
+        return None
+    if which == "bare":
+        value, end = _trimmed(text, value, start, found, name)
+    if found["tag"] is not None and not (found["tag"] == ">" and text.startswith("</", end)):
+        return None
+    if found["space"] is not None and not _is_option(text, place, name, value):
+        return None
+    if OPENING in value or value.startswith(OPENING[1:]) or is_placeholder(value) or len(value) < 4:
+        return None
+    if len(set(value)) < 3 or value.startswith(":") or _DATE.match(value) or _PATH.match(value):
+        return None
+    is_password = need in _PASSWORDS or need == "mnemonic"
+    if which == "quoted":
+        good = _is_quoted_secret(value, is_password=is_password)
+    else:
+        good = _is_bare_secret(name, found, value, is_password=is_password)
+    if not good or (need in _STRICT and not _looks_strict(value)):
+        return None
+    return start, end, "password" if is_password else need.strip("_")
+
+
+def _name_before(text: str, place: int) -> str:
+    before = text[max(0, place - 40) : place]
+    found = re.search(r"[A-Za-z0-9_.$-]*$", before)
+    return found[0] if found is not None else ""
+
+
+def _is_variable(name: str) -> bool:
+    """`STRIPE_KEY`: a variable of the environment."""
+    return re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_?KEY[A-Z0-9_]*", name.strip()) is not None and "_" in name
+
+
+def _trimmed(text: str, value: str, start: int, found: re.Match[str], name: str) -> tuple[str, int]:
+    """To the end of the word where a variable is set; else to what ends a value in an address or a list."""
+    if found["sign"] == "=" and name.strip("-$").isupper() and "?" not in name:
+        whole = re.compile(r"[^\s\"'`]{4,4096}").match(text, start)
+        if whole is not None:
+            value = whole[0]
+    elif "&" in value:
+        value = value.partition("&")[0]
+    value = value.rstrip(".,;:)]}>")
+    return value, start + len(value)
+
+
+def _is_option(text: str, place: int, name: str, value: str) -> bool:
+    """`--password VALUE`, `ENV PASSWORD VALUE`: with a space between, only an option or a variable is an assignment."""
+    if _SENTENCE.fullmatch(value) and not any(one.isdigit() for one in value):
+        return False
+    if name.startswith("--"):
+        return True
+    line = text[text.rfind("\n", 0, place) + 1 : place].lstrip(" \t+->|").lower()
+    if line.startswith(("env ", "arg ", "run export ", "setx ")) and name.isupper():
+        return True
+    return line.startswith(("machine ", "login ", "default ")) or (
+        not line and text[:place].lower().rfind("login ", max(0, place - 200)) >= 0
+    )
+
+
+def _is_quoted_secret(value: str, *, is_password: bool) -> bool:
+    if any(one.isspace() for one in value):
+        words = value.split()
+        if not is_password or len(value) > 200 or value != value.strip():
+            return False
+        return len(words) <= 24 and (
+            any(one.isdigit() for one in value) or (len(words) in (12, 15, 18, 21, 24) and value.islower())
+        )
+    if is_password:
+        return not (_CALL.match(value) or re.fullmatch(r"[a-z]+(?:[_. -][a-z]+)+", value) or _is_word(value))
+    return looks_like_token(value)
+
+
+def _is_word(value: str) -> bool:
+    """One plain word, as a label or a type has it: `password: 'required'`."""
+    return (re.fullmatch(r"[A-Z]?[a-z]+(?:[A-Z][a-z]+){0,4}", value) is not None and not value.islower()) or value in (
+        "required", "text", "password", "string", "optional", "field", "hidden", "input", "varchar", "char", "str",
+    )  # fmt: skip
+
+
+def _is_bare_secret(name: str, found: re.Match[str], value: str, *, is_password: bool) -> bool:
+    """Without quotes it may be a variable, a type or a word of a sentence. `NAME=value` and `--name value` assign,
+    `name = value` is a program's."""
+    name = name.strip()
+    has_digit = any(one.isdigit() for one in value)
+    assigns = (
+        found["sign"] == "="
+        and "=" + value[:1] in found[0].replace(" ", " ")
+        and not re.search(r"\s=|=\s", found[0][: found[0].find(value)])
+    )
+    if found["space"] is not None:
+        return is_password or looks_like_token(value)
+    if found["tag"] is not None:
+        return (is_password and has_digit) or looks_like_token(value)
+    if assigns and name.strip("-$").isupper() and len(name) > 3:
+        return (is_password or looks_like_token(value) or (len(value) >= 8 and has_digit)) and not _CALL.match(value)
+    if _CALL.match(value):
+        return False
+    if _CODE.fullmatch(value):
+        letters = value.rstrip("0123456789")
+        if (
+            not has_digit
+            or "." in value
+            or letters.lower().endswith(("password", "passwd", "token", "key", "secret", "pwd"))
+        ):
+            return False
+        if not assigns and found["sign"] != ":":
+            return False
+        if found["sign"] == ":" and not _ends_line(found):
+            return False
+        return (
+            (len(value) >= 6 and len(value) - len(letters) != len(value))
+            if is_password
+            else looks_like_token(value) and _is_random(value)
+        )
+    if is_password:
+        return (
+            not _SENTENCE.fullmatch(value)
+            and not re.fullmatch(r"[a-z]+(?:[-_/][a-z]+)*", value)
+            and (has_digit or (assigns and not value.isalpha() and len(value) >= 8))
+        )
+    return looks_like_token(value)
+
+
+def _ends_line(found: re.Match[str]) -> bool:
+    after = found.string[found.end() : found.end() + 2]
+    return not after or after[0] in "\r\n" or after[:2] in ("\\n", " #", " \n")
+
+
+def _is_random(value: str) -> bool:
+    changes = sum(
+        one.isdigit() != other.isdigit() or one.isupper() != other.isupper() for one, other in pairwise(value)
+    )
+    return changes >= 3 and len(set(value)) >= 8
+
+
+def _looks_strict(value: str) -> bool:
+    if _UUID.fullmatch(value):
+        return False
+    return len(value) >= 16 and looks_like_token(value) and _is_random(value) and not re.match(r"\d[\d.:-]*$", value)
+
+
+def looks_like_token(value: str) -> bool:
+    """Long enough, of more than one class of characters, and not words joined by something."""
+    if len(value) < _MIN_TOKEN:
+        return False
+    digits = sum(one.isdigit() for one in value)
+    letters = sum(one.isalpha() for one in value)
+    return digits >= 2 and letters >= 2 and len(set(value)) >= 6 and not any(one.isspace() for one in value)
+
+
+@lru_cache(maxsize=2048)
+def kind_of_key(key: str) -> str | None:
+    """What a JSON member of this name holds: password, token, or nothing to hide."""
+    if len(key) > 64 or not _KEY.search(key):
+        return None
+    return "password" if _PASSWORD_KEY.search(key) else "token"
+
+
+def is_member_secret(kind: str, value: str) -> bool:
+    """Whether a text is the secret that its key announces."""
+    if not value or OPENING in value or is_placeholder(value) or _PATH.match(value):
+        return False
+    if kind == "password":
+        return len(value) >= 4 and (
+            not any(one.isspace() for one in value) or len(value.split()) in (12, 15, 18, 21, 24)
+        )
+    return looks_like_token(value) and not any(one.isspace() for one in value)

@@ -1,0 +1,75 @@
+"""Secrets of unknown type: long tokens in quotes or behind an assignment that look random.
+
+Random letters and digits change their class (upper, lower, digit) at more than every second character; words, paths
+and identifiers do so rarely. Hexadecimal is never taken: commits, digests and uuids are written in it. Nor is what
+says that it is an identifier or a checksum, by its own first letters or by the name before it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final
+
+from relight.journal.redaction.secrets.spans import Span
+
+MIN_CHARS: Final = 30
+MAX_CHARS: Final = 160
+"""longer is data: an image, a bundle, a source map"""
+MAX_BARE: Final = 60
+"""a line of base64 is longer"""
+_CHANGES: Final = 0.4
+_BARE_CHANGES: Final = 0.5
+_DISTINCT: Final = 0.45
+CANDIDATE: Final = re.compile(rf"[=:\"'`][ ]?[\"'`]?([A-Za-z0-9+/_=-]{{{MIN_CHARS},}})", re.ASCII)
+BARE: Final = re.compile(
+    rf"(?<![^\s\"'`(\[,=:>])([A-Za-z0-9+/_-]{{{MIN_CHARS},{MAX_BARE}}}={{0,2}})(?![^\s\"'`)\],.;:<])", re.ASCII
+)
+_PUBLIC: Final = re.compile(
+    r"(?:sha(?:1|224|256|384|512)-|toolu_|srvtoolu_|mcptoolu_|call_|msg_|req_|resp_|chatcmpl-|rs_|fc_|ctc_|item_|run_|thread_"
+    r"|asst_|step_|file-|session_|cse_|evt_|pi_|seti_|cus_|ch_|in_|prod_|price_|AAAA[BCE]|MI[IG]|iVBOR|/9j/|R0lGOD|UklGR|H4sI)"
+)
+_PUBLIC_NAME: Final = re.compile(
+    r"(?i)(?:id|uuid|sha\d{0,3}|hash|digest|checksum|integrity|fingerprint|etag|commit|rev|revision|signature|cursor"
+    r"|nonce|h1|content|data|base64|image|thinking|src|path|file|url|href)s?[\"'`\\]{0,5}\s{0,3}[=:]{0,2}\s{0,3}[\"'`\\]{0,5}$"
+)
+_PUBLIC_LINE: Final = re.compile(
+    r"(?i)ssh-|ecdsa-|sha\d|h1:|integrity|checksum|digest|fingerprint|etag|-----|base64,|\bid\b|uuid|commit|cursor|nonce"
+)
+
+
+def spans(text: str) -> Iterator[Span]:
+    """Tokens that look random and have no other explanation."""
+    for found in CANDIDATE.finditer(text):
+        token = found[1]
+        if len(token) > MAX_CHARS or not looks_random(token) or _PUBLIC.match(token):
+            continue
+        if not _PUBLIC_NAME.search(text, max(0, found.start() - 32), found.start(1)):
+            yield found.start(1), found.end(1), "high-entropy"
+    for found in BARE.finditer(text):
+        token = found[1]
+        if not looks_random(token, _BARE_CHANGES) or _PUBLIC.match(token) or token.count("/") > 3:
+            continue
+        if not _PUBLIC_NAME.search(text, max(0, found.start() - 32), found.start(1)) and not _is_public_line(
+            text, found.start()
+        ):
+            yield found.start(1), found.end(1), "high-entropy"
+
+
+def _is_public_line(text: str, place: int) -> bool:
+    """A public key or a certificate stands on the same line, or the line is one of many of base64."""
+    line = text[text.rfind("\n", 0, place) + 1 : place]
+    return bool(_PUBLIC_LINE.search(line))
+
+
+def looks_random(token: str, least: float = _CHANGES) -> bool:
+    """All three classes, hardly a character twice, and the class changes all the time."""
+    kinds = ["0" if one.isdigit() else "a" if one.islower() else "A" if one.isupper() else "" for one in token]
+    plain = [kind for kind in kinds if kind]
+    if len(plain) < MIN_CHARS * 3 // 4 or len(set(plain)) < 3:
+        return False
+    if sum(one == "0" != other for one, other in pairwise((*plain, ""))) < 2:  # places with digits; names have one
+        return False
+    changes = sum(one != other for one, other in pairwise(plain))
+    return changes >= least * len(plain) and len(set(token)) >= _DISTINCT * min(len(token), 48)

@@ -1,0 +1,92 @@
+"""Secrets whose value is known: variables of the environment whose names say so, in every form they are written in.
+
+A value is looked for as it is, in base64 (also inside something longer: a basic-auth header holds `user:value`), in
+hexadecimal, percent-encoded, and escaped for JSON as often as it lies inside another.
+"""
+
+from __future__ import annotations
+
+import re
+from base64 import b64encode
+from collections.abc import Iterator, Mapping
+from json import dumps
+from typing import Final
+
+from relight.journal.redaction.secrets.spans import OPENING, mark
+
+MIN_CHARS: Final = 8
+"""a shorter value stands in too many innocent texts"""
+_MIN_ENCODED: Final = 12
+_ESCAPED: Final = 4
+"""JSON in JSON in the arguments of a call in a transcript"""
+_NAMES: Final = re.compile(
+    r"(?i)SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|(?:^|_)(?:KEY|TOKEN|PWD|PAT|PASS|AUTH|DSN|JWT|COOKIE)$"
+    r"|_(?:KEY|TOKEN)_(?:ID|[A-Z0-9]+)$|^PGPASS|(?:DATABASE|DB|REDIS|MONGO\w*|AMQP|POSTGRES)_UR[IL]$"
+)
+_NOT_NAMES: Final = re.compile(r"(?i)_(?:FILE|PATH|DIR|SOCK|HOME|TYPE|NAME|LIMIT|COUNT)$|^(?:PWD|OLDPWD)$|PUBLIC_KEY")
+_PATH: Final = re.compile(r"(?:/|~/|\.{1,2}/)[\w.@ -]+(?:/[\w.@ -]+)*/?")
+_PLAIN: Final = re.compile(r"(?i)true|false|none|null|[a-z]+|[0-9]{1,11}")
+_UNRESERVED: Final = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+
+
+def secret_names(environment: Mapping[str, str]) -> list[str]:
+    """The variables that look like secrets, sorted: by their name, and by a value that can be one."""
+    return sorted(
+        name
+        for name, value in environment.items()
+        if _NAMES.search(name) and not _NOT_NAMES.search(name) and can_be_secret(value)
+    )
+
+
+def can_be_secret(value: str) -> bool:
+    """Long enough, and neither a plain word nor a path: those stand in texts that have nothing to hide."""
+    return len(value.strip()) >= MIN_CHARS and not _PLAIN.fullmatch(value) and not _PATH.fullmatch(value)
+
+
+class ExactValues:
+    """Known values, longest form first, so that a value inside another does not spoil it."""
+
+    def __init__(self, secrets: Mapping[str, str], marks: str) -> None:
+        """`marks` is every replacement text there is: a value that stands in one would be found again for ever."""
+        forms: dict[str, str] = {}
+        for name, value in sorted(secrets.items()):
+            if can_be_secret(value):
+                for form in _forms(value.strip()):
+                    if form not in marks and OPENING not in form:
+                        forms.setdefault(form, name)
+        self._forms = tuple(sorted(forms.items(), key=lambda one: (-len(one[0]), one[0])))
+
+    @property
+    def values(self) -> frozenset[str]:
+        """Every form that is looked for."""
+        return frozenset(form for form, _ in self._forms)
+
+    def without(self, text: str) -> str:
+        """The text with every one of them replaced; the same object where there is none."""
+        for form, name in self._forms:
+            if form in text:
+                text = text.replace(form, mark(name))
+        return text
+
+
+def _forms(value: str) -> Iterator[str]:
+    data = value.encode("utf-8", "surrogatepass")
+    yield value
+    percent = "".join(chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in data)
+    yield from (percent, percent.replace("%20", "+"), _lower_percents(percent))
+    for ascii_only in (True, False):
+        escaped = value
+        for _ in range(_ESCAPED):
+            escaped = dumps(escaped, ensure_ascii=ascii_only)[1:-1]
+            yield escaped
+    yield from (data.hex(), data.hex().upper())
+    for shift in range(3):
+        # What does not depend on the bytes around it; of a value that begins the encoded text, all but its end.
+        text = b64encode(b"\0" * shift + data).decode("ascii")
+        core = text[-(-shift * 4 // 3) : (shift + len(data)) * 8 // 6]
+        if len(core) >= _MIN_ENCODED:
+            yield from (core, core.replace("+", "-").replace("/", "_"))
+
+
+def _lower_percents(text: str) -> str:
+    return re.sub(r"%[0-9A-F]{2}", lambda found: found[0].lower(), text)

@@ -1,0 +1,38 @@
+"""Secrets in disguise: a known kind of token in base64, and a text with the colours of a terminal in it."""
+
+from __future__ import annotations
+
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from relight.journal.redaction.secrets import typed
+from relight.journal.redaction.secrets.spans import Span
+
+ESCAPE: Final = "\x1b"
+_COLOUR: Final = re.compile(r"\x1b\[[0-9;?]{0,20}[A-Za-z]|\x1b\][^\x07\x1b]{0,200}(?:\x07|\x1b\\)")
+_BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{28,4096}={0,2}(?![A-Za-z0-9+/=_-])")
+
+
+def encoded(text: str) -> Iterator[Span]:
+    """Words in base64 that hold a token which shows its type."""
+    for found in _BASE64.finditer(text):
+        word = found[0].rstrip("=").replace("-", "+").replace("_", "/")
+        if len(word) % 4 == 1 or word.isalpha() or "/" in word[:1]:
+            continue
+        try:
+            plain = binascii.a2b_base64(word + "=" * (-len(word) % 4)).decode("ascii")
+        except ValueError:
+            continue
+        if plain.isprintable() or "\n" in plain:
+            for _, _, name in typed.spans(plain, typed.applying(plain.lower(), plain)):
+                yield found.start(), found.end(), name
+                break
+
+
+def without_colours(text: str, clean: Callable[[str], str]) -> str:
+    """The text cleaned as a person sees it. Its colours go only where they would have hidden something."""
+    plain = _COLOUR.sub("", text)
+    after = clean(plain)
+    return text if after == plain else after

@@ -1,0 +1,86 @@
+"""Private keys in PEM, whole, cut off, numbered, quoted or with their end alone; and what lies inside one.
+
+Line by line, so that a listing of a key (`cat -n`, a diff, a mail that quotes it) is found as well: each line may have
+something before it. Nothing is taken that holds no key material: programs know how keys begin.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from relight.journal.redaction.secrets.spans import Span
+
+NEED: Final = "PRIVATE KEY"
+_BEGIN: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_END: Final = re.compile(r"-----END (?:[A-Z0-9]{1,16} ){0,4}PRIVATE KEY(?: BLOCK)?-----")
+_CONTENT: Final = re.compile(r"[A-Za-z0-9+/=]{40}")
+_BREAK: Final = r"(?:\r?\n|\\{1,4}r?\\{0,4}n|\\{1,4}n)"
+_BEFORE: Final = r"[ \t>|+#*:.\"',0-9-]{0,16}?"
+_LINE: Final = r"(?:[A-Za-z0-9+/=]{1,200}|[A-Z][A-Za-z-]{3,20}: [^\n\\]{1,80}|\.{3}|)"
+_BODY: Final = re.compile(
+    rf"[ \t]*(?:{_BREAK}{_BEFORE}{_LINE}[ \t\"',+\\]{{0,6}}(?={_BREAK}|$|-----END))*", re.MULTILINE
+)
+_TAIL: Final = re.compile(r"[A-Za-z0-9+/=]{16,200}")
+_MAX_LINES: Final = 200
+INSIDE: Final = re.compile(
+    r"(?<![A-Za-z0-9+/])((?:MII[A-Za-z0-9]{2}[A-Za-z0-9]IBAAK[BC][A-Za-z0-9+/]{20,}|MII[A-Za-z0-9]{2}[A-Za-z0-9]IBADANBgkqhkiG9w0BAQEFAAS[A-Za-z0-9+/]{8,}"
+    r"|b3BlbnNzaC1rZXktdjEA[A-Za-z0-9+/]{20,}|MHcCAQEEI[A-Za-z0-9+/]{20,}|MIGHAgEAMBMGByqGSM49[A-Za-z0-9+/]{20,}|MC4CAQAwBQYDK2Vw[A-Za-z0-9+/]{20,})"
+    r"(?:(?:\r?\n|\\n)[A-Za-z0-9+/=]{1,76}(?=\s|\\n|$))*={0,2})"
+)
+INSIDE_NEEDS: Final = (
+    "IBAAK",
+    "IBADANBgkqhkiG9w0BAQEFAAS",
+    "b3BlbnNzaC1rZXktdjEA",
+    "MHcCAQEEI",
+    "MIGHAgEAMBMGByqGSM49",
+    "MC4CAQAwBQYDK2Vw",
+)
+
+
+def spans(text: str) -> Iterator[Span]:
+    """Every private key of the text."""
+    if NEED in text:
+        yield from _framed(text)
+        yield from _tails(text)
+    if any(need in text for need in INSIDE_NEEDS):
+        for found in INSIDE.finditer(text):
+            yield found.start(1), found.end(1), "private-key"
+
+
+def _framed(text: str) -> Iterator[Span]:
+    place, end = 0, _END.search(text)
+    while (begin := _BEGIN.search(text, place)) is not None:
+        if end is not None and end.start() < begin.end():
+            end = _END.search(text, begin.end())
+        following = _BEGIN.search(text, begin.end()) if end is not None else None
+        if end is not None and (following is None or end.start() < following.start()):
+            content, place = end.start(), end.end()
+        else:
+            body = _BODY.match(text, begin.end())
+            content = place = body.end() if body is not None else begin.end()
+        if _CONTENT.search(text, begin.end(), content):  # else it is a program that knows how keys begin
+            yield begin.start(), place, "private-key"
+        else:
+            place = begin.end()
+
+
+def _tails(text: str) -> Iterator[Span]:
+    """The end of a key whose beginning is not there: lines of base64 right before its last line."""
+    for end in _END.finditer(text):
+        start = end.start()
+        for _ in range(_MAX_LINES):
+            line_start = text.rfind("\n", 0, max(0, start - 1)) + 1
+            line = text[line_start:start].strip(" \t\r\n>|+-#*:.\"',0123456789") if line_start < start else ""
+            raw = text[line_start:start].rstrip("\r\n \t")
+            if start == end.start() and not raw.strip():
+                if line_start == 0:
+                    break
+                start = line_start
+                continue
+            if not line or not _TAIL.fullmatch(line) or "-----" in line:
+                break
+            start = line_start
+        if start < end.start() and _CONTENT.search(text, start, end.start()):
+            yield start, end.end(), "private-key"

@@ -1,0 +1,80 @@
+"""Secrets in the arguments and files of tools, where no name stands before them: `mysql -p…`, `curl -u a:b`, `.netrc`,
+`.pgpass`, `/etc/shadow`, the data of a Kubernetes secret, the state of Terraform.
+
+Each rule names a text that must stand there, and group 1 is the secret.
+"""
+
+# ruff: noqa: E501 - a table of patterns
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from typing import Final
+
+from relight.journal.redaction.secrets.spans import OPENING, Span
+from relight.journal.redaction.secrets.typed import is_placeholder
+
+_WORDS: Final = r"(?:[^\n|;&]{0,200}?[ \t\"',\[])"
+_VALUE: Final = r"[\"']?([^\s\"'`$<>|;&,\[\]]{4,256})"
+RULES: Final[tuple[tuple[str, str], ...]] = (
+    ("mysql", rf"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b{_WORDS}-p[\"']?([^\s\"'$<>|;&-][^\s\"'$<>|;&,]{{3,128}})"),
+    ("curl", rf"\bcurl\b{_WORDS}(?:-u|--user|-U|--proxy-user)[ =\"',]{{1,4}}[^\s:\"'$]{{1,64}}:([^\s\"'$<>|;&,]{{4,256}})"),
+    ("http", rf"\bhttps?\b{_WORDS}(?:-a|--auth)[ =\"',]{{1,4}}[^\s:\"'$]{{1,64}}:([^\s\"'$<>|;&,]{{4,256}})"),
+    ("sshpass", rf"\bsshpass\b{_WORDS}?-p[ \"',]{{0,4}}([^\s\"'$<>|;&,]{{4,128}})"),
+    ("redis-cli", rf"\bredis-cli\b{_WORDS}(?:-a|--pass)[ =\"',]{{1,4}}([^\s\"'$<>|;&,]{{4,256}})"),
+    ("mongo", rf"\bmongo(?:sh|dump|restore|export|import)?\b{_WORDS}-p[ =\"',]{{1,4}}([^\s\"'$<>|;&,-][^\s\"'$<>|;&,]{{3,128}})"),
+    ("docker", rf"\b(?:docker|podman|helm registry|skopeo|az|oc|kubectl|heroku)\b[^\n|;&]{{0,40}}\blogin\b{_WORDS}(?:-p|--password)[ =\"',]{{1,4}}([^\s\"'$<>|;&,-][^\s\"'$<>|;&,]{{3,256}})"),
+    ("htpasswd", r"\bhtpasswd\b(?:[ ]-[A-Za-z0-9]*b[A-Za-z0-9]*)(?:[ ]-\S+)*[ ]\S+[ ]\S+[ ]" + _VALUE),
+    ("openssl", r"\b(?:pass|passin|passout)[ :]{1,2}pass:([^\s\"'$<>|;&,]{4,256})|-pass(?:in|out)?[ ]pass:([^\s\"'$<>|;&,]{4,256})"),
+    ("ldap", rf"\bldap(?:search|add|modify|delete|passwd|whoami)\b{_WORDS}-w[ \"',]{{1,4}}([^\s\"'$<>|;&,]{{4,256}})"),
+    ("smbclient", rf"\b(?:smbclient|rpcclient|net|mount\.cifs)\b{_WORDS}-U[ \"',]{{1,4}}[^\s%\"']{{1,64}}%([^\s\"'$<>|;&,]{{4,128}})"),
+    ("sqlcmd", rf"\b(?:sqlcmd|bcp|mosquitto_pub|mosquitto_sub|impala-shell)\b{_WORDS}-P[ \"',]{{0,4}}([^\s\"'$<>|;&,]{{4,128}})"),
+    ("vault", r"\bvault[ ]login[ ](?:-[^\s]+[ ])*([A-Za-z0-9._-]{16,256})"),
+    ("alias set", r"\bmc[ ]alias[ ]set[ ]\S+[ ]\S+[ ]\S+[ ]([^\s\"'$]{8,128})"),
+    ("login ", r"(?:^|\n)[ \t>|+-]{0,4}(?:machine[ \t]+\S+|default)[ \t\n]+(?:login[ \t]+\S+[ \t\n]+)?password[ \t]+([^\s#][^\s]{3,256})"),
+    (":5432:", r"(?:^|\n)[ \t>|+]{0,4}[\w.*-]{1,128}:5432:[^:\s]{1,64}:[^:\s]{1,64}:([^\s]{4,256})"),
+    (":*:", r"(?:^|\n)[ \t>|+]{0,4}[\w.*-]{1,128}:(?:\*|\d{2,5}):[^:\s]{1,64}:[^:\s]{1,64}:([^\s]{4,256})"),
+    ("identified by", r"(?i:identified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?by)(?i:\s{1,3}password)?\s{1,3}[\"']([^\"'\n]{4,256})[\"']"),
+    ("password '", r"(?i:(?:user|role)\b[^\n;]{1,120}?\bpassword\s{1,3})[\"']([^\"'\n]{4,256})[\"']"),
+    ("random_password", r"\"type\":\s*\"random_password\".{0,600}?\"result\":\s*\"([^\"\n]{4,256})\""),
+    ("\"result\"", r"\"result\":\s*\"([^\"\n]{4,256})\"(?=.{0,200}?\"(?:special|min_special|override_special)\")"),
+    ("\"sensitive\"", r"\"sensitive\":\s*true.{0,160}?\"value\":\s*\"([^\"\n]{4,4096})\""),
+    ("\"sensitive\"", r"\"value\":\s*\"([^\"\n]{4,4096})\"(?=[^{}]{0,160}?\"sensitive\":\s*true)"),
+    ("requirepass", r"(?:^|\n)[ \t>|+]{0,4}(?:requirepass|masterauth)[ \t]+[\"']?([^\s\"']{4,256})"),
+    ("from-literal", r"--from-literal[= ][\"']?[\w.-]{1,64}=([^\s\"'$]{4,256})"),
+    ("phrase", r"(?i:(?:mnemonic|seed|recovery|backup|secret)[ _-]?(?:phrase|words)?)[\"']?\s{0,2}[:=]?\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
+    ("mnemonic", r"(?i:mnemonic)[\"']?[^\n]{0,20}?[:=]\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
+)  # fmt: skip
+_SECRET_KIND: Final = re.compile(r"kind[\"']?:[ ]*[\"']?(?:Sealed)?Secret\b")
+_DATA: Final = re.compile(r"(?:^|\n)[ \t>|+-]{0,12}(?:data|stringData):[ \t]*\n((?:[ \t>|+-]+[\w.-]+:[^\n]*(?:\n|$))+)")
+_DATA_LINE: Final = re.compile(r"[\w.-]+:[ \t]*[\"']?([^\s\"'|>][^\s\"']{3,})")
+_DATA_JSON: Final = re.compile(r"\"(?:data|stringData)\":\s*\{([^{}]{4,20000})\}")
+_JSON_VALUE: Final = re.compile(r":\s*\"([^\"\n]{4,20000})\"")
+
+
+@cache
+def _compiled(source: str) -> re.Pattern[str]:
+    return re.compile(source, re.DOTALL)
+
+
+def spans(text: str, lower: str) -> Iterator[Span]:
+    """What tools were given."""
+    for need, source in RULES:
+        if need in lower:
+            for found in _compiled(source).finditer(text):
+                group = found.lastindex or 1
+                value = found[group]
+                if value and OPENING not in value and not is_placeholder(value):
+                    yield found.start(group), found.end(group), "password"
+    if "secret" in lower and "data" in lower and _SECRET_KIND.search(text):
+        yield from _kubernetes(text)
+
+
+def _kubernetes(text: str) -> Iterator[Span]:
+    """All that a Kubernetes secret holds, whatever it is called."""
+    for outer, inner in ((_DATA, _DATA_LINE), (_DATA_JSON, _JSON_VALUE)):
+        for block in outer.finditer(text):
+            for found in inner.finditer(text, block.start(1), block.end(1)):
+                if OPENING not in found[1]:
+                    yield found.start(1), found.end(1), "secret"

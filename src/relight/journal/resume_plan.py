@@ -1,0 +1,117 @@
+"""The resume plan: may a session go on, from where, and what will its model be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from hashlib import sha256
+
+import msgspec
+
+from relight.journal.effects.approvals import as_asked, cure_of
+from relight.values.call import Call, PlannedCall
+from relight.values.checkpoint import at
+from relight.values.info import FilesState, Reason, ResumePlan, SessionInfo
+from relight.values.session import Head
+from relight.values.status import LIVE
+
+
+def plan_resume(
+    info: SessionInfo,
+    head: Head,
+    *,
+    seq: int | None,
+    message_count: int,
+    calls: Sequence[Call],
+    planned: Sequence[PlannedCall] = (),
+    told: str | None = None,
+    damage: Reason | None = None,
+    files: FilesState | None = None,
+) -> ResumePlan:
+    """Decide a resume of the head, or of the checkpoint `seq`."""
+    forks = seq is not None and seq != head.head
+    reasons = [damage] if damage is not None else []
+    if not forks:
+        reasons += _against(info)
+    if files is not None and files.missing and not forks:  # a fork has files of its own
+        reasons.append(_missing(info, files))
+    doubtful = [call for call in calls if call.in_doubt]
+    return ResumePlan(
+        ok=not any(reason.blocks for reason in reasons),
+        session=info.id,
+        name=info.name,
+        checkpoint=f"{info.id}@{seq if seq is not None else head.head}",
+        status=info.status,
+        stopped_at=at(head.updated_us) if info.status not in LIVE and head.seq else None,
+        why_stopped=info.reason,
+        forks=forks,
+        message_count=message_count,
+        in_doubt=doubtful,
+        told=told,
+        command=info.command,
+        reasons=reasons,
+        plan=plan_hash(head, seq),
+        files=files,
+        calls=list(planned),
+    )
+
+
+def as_it_lives(plan: ResumePlan) -> ResumePlan:
+    """Without what does not concern an agent that lives: it is taken up as it is, so that it is told nothing, nothing
+    of it is ended, and it waits for no limit."""
+    if plan.agent is None or plan.agent.living is None:
+        return plan
+    reasons = [reason for reason in plan.reasons if reason.code != "usage_limit"]
+    return msgspec.structs.replace(plan, told=None, calls=[], orphans=[], wait_until=None, reasons=reasons)
+
+
+def plan_hash(head: Head, seq: int | None) -> str:
+    """Changes whenever the session moved in a way that could change the plan."""
+    text = f"{head.session}:{head.seq}:{head.epoch}:{head.head}:{seq}"
+    return sha256(text.encode()).hexdigest()[:16]
+
+
+def _missing(info: SessionInfo, files: FilesState) -> Reason:
+    cure = f"relight resume {info.title} --restore" if files.captured_at is not None else None
+    return Reason(code="workspace_missing", text=f"workspace missing: {files.missing[0]}", cure=cure)
+
+
+def _against(info: SessionInfo) -> list[Reason]:
+    name = info.title
+    if info.status == "archived":
+        return [
+            Reason(code="archived", text="not restorable (status=archived)", cure=f"relight fork {name}@{info.head}")
+        ]
+    if info.status in LIVE:
+        owner = info.evidence[0] if info.evidence else "somebody"
+        return [Reason(code="lease_held", text=f"it is running: {owner}", cure=f"relight tail {name} -f")]
+    reasons = []
+    if info.command is None:
+        text = "relight does not know how to start it: run your program again"
+        reasons.append(Reason(code="no_command", text=text, blocks=False))
+    if info.status == "completed":
+        text = "it is completed; it goes on with a new prompt"
+        reasons.append(Reason(code="completed", text=text, cure=f"relight resume {name} PROMPT", blocks=False))
+    if info.status == "waiting" and info.question:
+        cure = cure_of(info.question, info.asking, name)
+        reasons.append(Reason(code="waiting", text=f"it asks: {as_asked(info.question)}", cure=cure, blocks=False))
+    return reasons
+
+
+def plan_unreadable(info: SessionInfo) -> ResumePlan:
+    """Of a session whose journal cannot be loaded: nothing would happen."""
+    return ResumePlan(
+        ok=False,
+        session=info.id,
+        name=info.name,
+        checkpoint=info.id,
+        status=info.status,
+        stopped_at=None,
+        why_stopped=info.reason,
+        forks=False,
+        message_count=0,
+        in_doubt=[],
+        told=None,
+        command=info.command,
+        reasons=[],
+        plan="",
+    )

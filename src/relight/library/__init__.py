@@ -1,0 +1,1 @@
+"""`rl`: the object that users, the command line and the server call."""

@@ -1,0 +1,592 @@
+"""`rl`: everything a program, the command line or the server can do with a store, one method a verb.
+
+The verbs that only read are in library_reading.py.
+
+Each verb is a few lines over the use cases beside this file; a door adds nothing of its own. A use case is imported
+when its verb is called, so that a command that only lists, or completes a name, does not wait for the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from relight.errors import Finished, UsageError
+from relight.history.loading import Found, readable_head, resolve
+from relight.journal.jsonable import check_text
+from relight.journal.status import derived_status
+from relight.library.lazy_module import LazyModule
+from relight.library.queues import Queueing
+from relight.library.reading import Loaded
+from relight.sessions import limits as limiting
+from relight.sessions import opening
+from relight.values.checkpoint import Checkpoint
+from relight.values.info import SessionInfo
+from relight.values.pending import Pending, Wanted
+from relight.values.policy import NO_ALLOWANCE, Allowance, Policy, Retention, RunPolicy
+from relight.values.ref import check_label
+from relight.values.session import Head
+from relight.values.snapshot import Choice
+from relight.values.status import LIVE, headline
+
+if TYPE_CHECKING:
+    from relight.bundles import export, import_
+    from relight.files import capture as files
+    from relight.files import repositories, workspace_check
+    from relight.files import restore as restoring
+    from relight.files.operation import FilesReport
+    from relight.history import fork as forking
+    from relight.history import repair
+    from relight.operations import operator, pinned, remove, retention
+    from relight.sessions import pending_store as pending
+    from relight.sessions import reopening, session, shared
+    from relight.sessions.context import Context
+    from relight.sessions.recorder import Recorder
+    from relight.sessions.session import Session
+    from relight.supervision import adopt as adopting
+    from relight.supervision import agent as supervise_agent
+    from relight.supervision import approvals, first_start, start
+    from relight.supervision import launch as launching
+    from relight.supervision import program as supervise
+    from relight.supervision import stop as stopping
+else:
+    adopting, approvals, first_start, export = map(
+        LazyModule,
+        (
+            "relight.supervision.adopt",
+            "relight.supervision.approvals",
+            "relight.supervision.first_start",
+            "relight.bundles.export",
+        ),
+    )
+    files, operator, repair, restoring = map(
+        LazyModule,
+        ("relight.files.capture", "relight.operations.operator", "relight.history.repair", "relight.files.restore"),
+    )
+    pending, workspace_check = map(LazyModule, ("relight.sessions.pending_store", "relight.files.workspace_check"))
+    session, start, stopping, supervise = map(
+        LazyModule,
+        (
+            "relight.sessions.session",
+            "relight.supervision.start",
+            "relight.supervision.stop",
+            "relight.supervision.program",
+        ),
+    )
+    supervise_agent, remove, import_ = map(
+        LazyModule, ("relight.supervision.agent", "relight.operations.remove", "relight.bundles.import_")
+    )
+    forking, shared, launching = map(
+        LazyModule, ("relight.history.fork", "relight.sessions.shared", "relight.supervision.launch")
+    )
+    retention, pinned = map(LazyModule, ("relight.operations.retention", "relight.operations.pinned"))
+    reopening = LazyModule("relight.sessions.reopening")
+    repositories = LazyModule("relight.files.repositories")
+
+
+__all__ = ["Loaded", "Relight"]
+
+
+class Relight(Queueing):
+    """An open store with all verbs. Use it as a context, or call `close`."""
+
+    _plain: Relight | None = None
+
+    # -- opening ----------------------------------------------------------------------------------------------
+
+    def session(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        provider: str | None = None,
+        model: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
+        snapshot: str | float | None = None,
+        lease_seconds: float | None = None,
+        budget: float | None = None,
+        budget_tokens: int | None = None,
+        time_limit: float | None = None,
+        resume: bool = True,
+        redact: bool | None = None,
+    ) -> Session:
+        """Open a session by its name or ref: new, or exactly where it stopped. `resume=False` begins anew.
+
+        Of one that exists, the options say how it goes on; another `key` or `agent` than it has is refused.
+        `budget` (US dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; at one of
+        them the session is halted before its next model call. Given on reopening, they take the place of the old ones.
+        `redact`: its own data is redacted too, for good; what is recorded about it always is.
+        """
+        context = self._context
+        fields = opening.checked_fields(
+            labels=labels, metadata=metadata, agent=agent, provider=provider, model=model, task=task, key=key
+        )
+        given = opening.lease_seconds_of(context.environment) if lease_seconds is None else lease_seconds
+        seconds = opening.checked_seconds(given)
+        limits = limiting.allowance(budget=budget, budget_tokens=budget_tokens, time_limit=time_limit)
+        check_text(name, "the name")
+        found, owner = opening.take_handed(context, name)
+        handed = found is not None
+        if found is None:
+            found, context = self._existing(name)
+        if found is None or (not resume and not handed):
+            fields |= {"policy": limits.on(RunPolicy()), "redact": bool(redact), **_here()}
+            identity = opening.new_identity(context, name, fields)
+            limiting.check_priced(context, identity, None)
+            identity = files.fitted(context, identity, workspace, snapshot)
+            if found is not None and found.identity.name == name:
+                opening.give_up_name(context, found)
+            found = opening.create(context, identity)
+            taken = None
+        else:
+            opening.gate(found)
+            opening.refuse_untrusted(found)
+            fields |= opening.redaction_asked(found, redact)
+            asked = fields | {"policy": limiting.policy_with(context, found.identity, limits, model=model)}
+            taken = reopening.take(context, found, asked, workspace, snapshot, handed=bool(handed))
+            if found.head is not None and found.head.status != "completed":  # that one is opened to read
+                limiting.check_priced(context, taken.found.identity, found.head, before=found.identity)
+            found = taken.found
+        return self._begun(context, found, seconds=seconds, owner=owner, taken=taken)
+
+    def _begun(
+        self, context: Context, found: Found, *, seconds: float, owner: str | None, taken: reopening.Taken | None
+    ) -> Session:
+        """Claim a session and begin an attempt; a completed one is opened to read, and may go on with a new prompt."""
+        recorder = opening.recorder_for(context, found)
+        later = partial(self._files, found, taken)
+        if recorder.head.status == "completed":
+            reopening.record(context, taken)
+            return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
+        try:
+            with workspace_check.first_directories(context, found):
+                note = taken.note if taken is not None else None
+                made = self._opened(context, later, recorder, seconds, owner, note)
+        except Finished:
+            reopening.record(context, taken)  # its owner woke up and completed it
+            return session.Session(context, recorder, lease_seconds=seconds, open_files=later)
+        try:
+            reopening.record(context, taken)
+        except BaseException as error:
+            made.__exit__(type(error), error, None)  # it is ours by now: the lease is given back with the reason
+            raise
+        return made
+
+    def _opened(
+        self,
+        context: Context,
+        open_files: Callable[[], files.Files | None],
+        recorder: Recorder,
+        seconds: float,
+        owner: str | None,
+        note: dict[str, Any] | None,
+    ) -> Session:
+        """With its attempt begun, and its files watched."""
+        opened = open_files()
+        try:
+            made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
+            self._tell_continuation(made)
+            made._reopen(handed_over_by=owner, note=note)
+        except BaseException:
+            if opened is not None:
+                opened.close()
+            raise
+        return made
+
+    def join(
+        self,
+        name: str,
+        *,
+        agent: str | None = None,
+        provider: str | None = None,
+        task: str | None = None,
+        key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
+        snapshot: str | float = "step",
+        lease_seconds: float | None = None,
+        begins: bool = True,
+    ) -> shared.SharedSession:
+        """A session that several programs write to at once, for frameworks that allow it; writes are put in a row."""
+        fields = opening.checked_fields(
+            labels=labels, metadata=metadata, agent=agent, provider=provider, task=task, key=key
+        )
+        given = opening.lease_seconds_of(self._context.environment) if lease_seconds is None else lease_seconds
+        seconds = opening.checked_seconds(given)
+        return shared.SharedSession(
+            self._context,
+            name,
+            fields | _here(),
+            workspace=workspace,
+            snapshot=snapshot,
+            lease_seconds=seconds,
+            begins=begins,
+        )
+
+    def _files(self, found: Found, taken: reopening.Taken | None) -> files.Files | None:
+        """The session's workspaces, opened; an unusable one, or one whose repository is not where the session left it,
+        is refused before anything is touched."""
+        if not found.identity.workspace:
+            return None
+        rows = restoring.rows_of(self._context, found)
+        last = restoring.snapshots_at(rows, found.whole_head().head)
+        if taken is not None and taken.before is not None and last:
+            repositories.check_opening(self._context, found, before=taken.before, rows=rows)
+        return files.Files(self._context, found.identity, last)
+
+    def _existing(self, name: str) -> tuple[Found | None, Context]:
+        """By id or name; `name@seq` below the head is a fork, which begins with its first attempt: the session stays as
+        it was."""
+        context = self._context
+        if "@" not in name:
+            return opening.find_existing(context, name), context
+        found = resolve(context.store, name)
+        if found.seq is None or found.seq == readable_head(context.store, found).head:
+            return found, context
+        opening.refuse_untrusted(found)
+        fork = forking.plan_fork(context, found)
+        return Found(identity=fork.identity, head=fork.head, seq=None), pending.with_pending(context, fork)
+
+    def _tell_continuation(self, session: Session) -> None:
+        if not session.is_new:
+            head = session._recorder.head
+            status, why = derived_status(head, opening.evidence_of(self._context, head))
+            if status not in LIVE:
+                ended = f"{status}: {headline(why)}" if why else status
+                self._context.tell(f"{session.name or session.id} continues at @{head.head} ({ended}); is_new is False")
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def as_shown(self, ref: str, plan: str) -> Relight:
+        """The same verbs on a session as it was shown, by the hash of its plan: the first of them that changes it does
+        so in that state, or raises PlanMoved and nothing is done. `plain` leads back."""
+        made = Relight(pinned.as_shown(self._context, resolve(self._context.store, ref), plan))
+        made._plain = self
+        return made
+
+    @property
+    def plain(self) -> Relight:
+        """Without what `as_shown` adds."""
+        return self._plain or self
+
+    def fork(
+        self,
+        ref: str,
+        *,
+        name: str | None = None,
+        prompt: str | None = None,
+        workspace: str | Mapping[str, str] | None = None,
+    ) -> SessionInfo:
+        """A new session from a checkpoint; O(1), and the parent stays as it was. Its files are its own: the
+        checkpoint's, in `workspace`, filled now, or in a directory beside the original that its first start makes."""
+        found = resolve(self._context.store, ref)
+        return self.get(forking.fork(self._context, found, name=name, prompt=prompt, workspace=workspace).id)
+
+    def import_bundle(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        name: str | None = None,
+        workspace: str | Mapping[str, str] | None = None,
+        key: bytes | None = None,
+    ) -> import_.Imported:
+        """Take in the session of a bundle, untrusted unless signed with this key. `workspace`: where its files go."""
+        return import_.import_from(self._context, os.fspath(path), name=name, workspace=workspace, key=key)
+
+    def rewind(
+        self,
+        ref: str,
+        *,
+        conversation: bool = True,
+        files: bool = False,
+        choice: Choice = "stop",
+        again: str | Sequence[str] = (),
+    ) -> Checkpoint:
+        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted.
+
+        A call that is open there and ran since is not run again, unless `again` names it, by its id or key."""
+        found = resolve(self._context.store, ref)
+        report = restoring.rewind(
+            self._context, found, conversation=conversation, files=files, choice=choice, again=_names(again)
+        )
+        assert report.checkpoint is not None
+        return report.checkpoint
+
+    def restore(
+        self,
+        ref: str,
+        *,
+        paths: Sequence[str] = (),
+        choice: Choice = "stop",
+        exact: bool = False,
+        dry_run: bool = False,
+    ) -> FilesReport:
+        """Put the workspace's files back to a checkpoint, whole or by name; with `dry_run` say what would happen."""
+        found = resolve(self._context.store, ref)
+        return restoring.restore(self._context, found, paths=paths, choice=choice, exact=exact, dry_run=dry_run)
+
+    def undo(self, ref: str, *, redo: bool = False, choice: Choice = "stop") -> FilesReport:
+        """Take back the last rewind or restore; again, the one before. `redo` goes forward."""
+        return restoring.undo(self._context, resolve(self._context.store, ref), redo=redo, choice=choice)
+
+    def prepare_resume(self, ref: str, *, prompt: str | None = None, from_last_good: bool = False) -> SessionInfo:
+        """Everything of a resume but the start: the checkpoint chosen (a fork below the head), the prompt added."""
+        found = resolve(self._context.store, ref)
+        if not from_last_good or found.head is not None:
+            opening.gate(found)
+        if from_last_good and repair.go_back_to_whole(self._context, found) is not None:
+            found = resolve(self._context.store, found.identity.id)
+        if found.seq is not None and found.seq != found.whole_head().head:
+            return self.fork(ref, prompt=prompt)
+        if prompt is not None:
+            operator.add_prompt(self._context, opening.recorder_for(self._context, found), prompt)
+        return self.get(found.identity.id)
+
+    def launch(
+        self,
+        command: Sequence[str],
+        *,
+        directory: str,
+        agent: str,
+        name: str | None = None,
+        runtime: str = "process",
+        workspace: Mapping[str, str] | None = None,
+        policy: RunPolicy | None = None,
+        labels: Mapping[str, str] | None = None,
+        env: Mapping[str, str | None] | None = None,
+        secrets: Sequence[str] | None = None,
+    ) -> SessionInfo:
+        """A session that knows how it is started, and where its files are; `supervise` starts it.
+
+        `env`: variables that every start sets (None: with the value they have here). `secrets`: names of variables that
+        every start needs; their values are never stored."""
+        made = launching.launch(
+            self._context,
+            command,
+            directory=directory,
+            name=name,
+            agent=agent,
+            runtime=runtime,
+            workspace=workspace,
+            policy=policy,
+            labels=labels,
+            env=env,
+            secrets=secrets,
+        )
+        return self.get(made.id)
+
+    def plan_launch(self, command: Sequence[str], *, name: str | None = None, **shape: Any) -> Pending:
+        """As `launch`, without a session: `supervise` on what comes back begins it with its first attempt."""
+        identity = launching.planned(self._context, command, name=name, **shape)
+        return Pending(identity=identity, head=Head(session=identity.id))
+
+    def plan_fork(
+        self,
+        ref: str,
+        *,
+        name: str | None = None,
+        workspace: str | Mapping[str, str] | None = None,
+        in_place: bool = False,
+    ) -> Pending:
+        """As `fork`, without a session: `supervise` on what comes back begins it with its first attempt."""
+        found = resolve(self._context.store, ref)
+        return forking.plan_fork(self._context, found, name=name, workspace=workspace, in_place=in_place)
+
+    def plan_start(self, ref: str, wanted: Wanted) -> Pending | None:
+        """Refuse what could not be started in the end, and what somebody owns; else the session that a start would
+        begin, or None where it goes on with the one that is there. Nothing is touched."""
+        planned = first_start.plan(self._context, ref, wanted)
+        if planned.pending is None:
+            found = resolve(self._context.store, planned.session)
+            evidence = opening.evidence_of(self._context, found.whole_head())
+            opening.refuse_if_held(self._context, found.identity, found.whole_head(), evidence)
+        return planned.pending
+
+    def clear_away(self, pending: Pending) -> None:
+        """What a start that was killed has left of a session that never began."""
+        first_start.clear_away(self._context, pending)
+
+    def supervise(
+        self,
+        ref: str | Pending,
+        *,
+        prompt: str | None = None,
+        from_last_good: bool = False,
+        retries: int | None = None,
+        restore: bool = False,
+        without_secrets: bool = False,
+        now: bool = False,
+        limits: Allowance = NO_ALLOWANCE,
+        workspace: str | dict[str, str] | None = None,
+        in_place: bool = False,
+        name: str | None = None,
+    ) -> supervise.Supervision:
+        """Plan a resume, or a first start; `run` on what comes back starts the program and keeps it running.
+
+        Nothing is touched before `run`, and a start that fails leaves everything as it was. `restore` makes a missing
+        workspace anew and puts back what it lacks; what is there stays. Below the head a fork is begun, with the
+        checkpoint's files in a directory of its own (`workspace`), or `in_place`, where the original's were. `limits`
+        take the place of those it had."""
+        context = self._context
+        if isinstance(ref, Pending):
+            made = first_start.Beginning(context, ref.identity.id, pending=ref, prompt=prompt)
+        else:
+            wanted = Wanted(
+                prompt=prompt,
+                restore=restore,
+                from_last_good=from_last_good,
+                without_secrets=without_secrets,
+                workspace=workspace,
+                in_place=in_place,
+                name=name,
+                limits=limits,
+            )
+            made = first_start.plan(context, ref, wanted)
+        identity = resolve(made.context.store, made.session).identity
+        if context.agent(identity).capabilities.transcript:  # then the agent is told the prompt, and writes it down
+            return supervise_agent.AgentSupervision(
+                context, made.session, prompt=prompt, retries=retries, now=now, limits=limits, beginning=made
+            )
+        return supervise.Supervision(context, made.session, retries=retries, limits=limits, beginning=made)
+
+    def resume(
+        self,
+        ref: str,
+        *,
+        prompt: str | None = None,
+        restore: bool = False,
+        workspace: str | dict[str, str] | None = None,
+        in_place: bool = False,
+    ) -> SessionInfo:
+        """Continue a session that `relight run` began, in front, to its end; the session as it is then."""
+        made = self.supervise(ref, prompt=prompt, restore=restore, workspace=workspace, in_place=in_place)
+        return made.run().session
+
+    def stop(self, ref: str) -> stopping.Stopped:
+        """End the process that runs a session on this machine: asked first, killed if it does not listen."""
+        return stopping.stop(self._context, resolve(self._context.store, ref))
+
+    def run_directory_of(self, session: str) -> Path:
+        """The same for a session by its id, which need not exist yet."""
+        return self._context.run_directory(session)
+
+    def take_command(self, session: str) -> tuple[str, ...] | None:
+        """The command line that `launch` was given, where its record holds less; for one start elsewhere."""
+        return self._context.commands.pop(session, None)
+
+    def run_directory(self, ref: str) -> Path:
+        """Where the logs of a supervised session lie."""
+        return self._context.run_directory(resolve(self._context.store, ref).identity.id)
+
+    def send(self, ref: str, text: str) -> Checkpoint | None:
+        """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: in its own
+        terminal; its transcript will tell)."""
+        found = resolve(self._context.store, ref)
+        if operator.deliver(self._context, found, text):
+            return None
+        return operator.send(self._context, found, text)
+
+    def decide(self, ref: str, *, allow: bool, reason: str | None = None) -> Checkpoint:
+        """Allow or deny the tool call that a session waits with; it goes on when it is resumed. The model is told the
+        `reason` of a denial."""
+        return approvals.decide(self._context, resolve(self._context.store, ref), allow=allow, reason=reason)
+
+    def attach(self, ref: str) -> list[str]:
+        """The command that shows a session's place to a person. Refused where there is none to join."""
+        return adopting.attach(self._context, resolve(self._context.store, ref))
+
+    def adopt(
+        self,
+        native: str | None = None,
+        *,
+        directory: str,
+        command: Sequence[str] = (),
+        name: str | None = None,
+    ) -> SessionInfo:
+        """Take over a session of a coding agent that was begun without relight; the newest of this directory."""
+        made = adopting.adopt(self._context, native, directory=directory, command=command, name=name)
+        return self.get(made.id)
+
+    def adoptable(self, *, most: int = 50) -> list[adopting.Adoptable]:
+        """Native sessions on this machine that `adopt` could take over, newest first."""
+        return adopting.found_here(self._context, most=most)
+
+    def settle(self, ref: str, call: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
+        """Decide a call in doubt: its result, or that it may run again."""
+        found = resolve(self._context.store, ref)
+        return operator.settle(self._context, found, call, result=result, retry=retry)
+
+    def label(self, ref: str, label: str) -> str:
+        """Name a checkpoint (the head where the ref names a session); its id. The newest use of a label wins."""
+        check_label(label)
+        found = resolve(self._context.store, ref)
+        seq = found.seq if found.seq is not None else found.whole_head().head
+        if seq < 1:
+            raise UsageError("the session has no checkpoint to name yet")
+        self._context.store.label(found.identity.id, seq, label, self._context.clock.now_us())
+        return f"{found.identity.id}@{seq}"
+
+    def accept_repository(self, ref: str) -> Checkpoint:
+        """Say that the repositories of its workspace are right where they are now, though the session left them
+        elsewhere: a start refuses until then. Recorded as a step; nothing in the workspace is touched."""
+        return repositories.accept(self._context, resolve(self._context.store, ref))
+
+    def archive(self, ref: str) -> Checkpoint:
+        """Finished for good: kept to read, never resumed."""
+        return operator.archive(self._context, resolve(self._context.store, ref))
+
+    def clear(
+        self, ref: str, *, why: str | None = None, who: str | None = None, forget_native: bool = False
+    ) -> Checkpoint:
+        """Take the lease from whoever holds it; recorded in the journal. `forget_native`: the agent's own session is
+        not gone on with."""
+        found = resolve(self._context.store, ref)
+        return operator.clear(self._context, found, why=why, who=who, forget_native=forget_native)
+
+    def drop(self, ref: str, *, with_forks: bool = False, dry_run: bool = False) -> remove.Removed:
+        """Remove a session and every byte of it. Counted in what comes back."""
+        found = resolve(self._context.store, ref)
+        return remove.drop(self._context, found, with_forks=with_forks, dry_run=dry_run)
+
+    def drop_checkpoint(self, ref: str) -> remove.Forgotten:
+        """Remove a checkpoint's labels, and of its files what no other checkpoint goes on from.
+
+        The step stays, the chain is whole, and every other checkpoint restores as before.
+        """
+        return remove.drop_checkpoint(self._context, resolve(self._context.store, ref))
+
+    def sweep(self, policy: Retention | None = None, *, dry_run: bool = False, by: str = "a program") -> remove.Removed:
+        """Remove finished sessions whose retention is over: by `policy`, else the store's, else 7 days. Counted
+        in what comes back. It is only ever done by who calls this; see `set_retention` for every day."""
+        days = self.retention.finished_days
+        chosen = policy or (Retention(finished_days=days) if days is not None else Retention())
+        return remove.sweep(self._context, chosen, dry_run=dry_run, by=by)
+
+    def set_retention(self, days: float | None, *, by: str = "a program") -> Policy:
+        """The store's policy: finished sessions are removed so many days after their end, once a day, by `serve`,
+        workers and supervisors. None: nothing is removed. Without a policy nothing ever is."""
+        return retention.set_policy(self._context, days, by=by)
+
+    def sweep_if_due(self, *, by: str) -> remove.Removed | None:
+        """The sweep of the day under the store's policy; None where there is none, or where it was done already."""
+        return remove.sweep_if_due(self._context, by=by)
+
+
+def _here() -> dict[str, str]:
+    """Where the program runs, so that a list can say which sessions belong to this directory."""
+    try:
+        return {"directory": os.getcwd()}
+    except FileNotFoundError:
+        return {}
+
+
+def _names(given: str | Sequence[str]) -> tuple[str, ...]:
+    return (given,) if isinstance(given, str) else tuple(given)

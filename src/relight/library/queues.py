@@ -1,0 +1,145 @@
+"""The verbs of a fleet: put sessions in line, say what queues allow, see who works, attend to one for a worker.
+
+`library/facade.py` adds the rest.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from relight.errors import NotResumable, Refused, StoreError, UsageError
+from relight.history.loading import resolve
+from relight.library.lazy_module import LazyModule
+from relight.library.reading import Reading
+from relight.sessions import limits as limiting
+from relight.values.info import SessionInfo
+from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
+from relight.values.queues import DEFAULT_QUEUE, Queue
+
+if TYPE_CHECKING:
+    from relight.fleet import queues as queueing
+    from relight.history import fork
+    from relight.supervision import agent as supervise_agent
+    from relight.supervision import launch, program, watcher
+else:
+    fork, launch, queueing = map(
+        LazyModule, ("relight.history.fork", "relight.supervision.launch", "relight.fleet.queues")
+    )
+    program, supervise_agent, watcher = map(
+        LazyModule, ("relight.supervision.program", "relight.supervision.agent", "relight.supervision.watcher")
+    )
+
+
+class Queueing(Reading):
+    """An open store with the verbs of a fleet."""
+
+    def submit(
+        self,
+        command: Sequence[str] | None = None,
+        *,
+        agent: str | None = None,
+        prompt: str | None = None,
+        name: str | None = None,
+        directory: str | None = None,
+        workspace: Mapping[str, str] | str | os.PathLike[str] | None = None,
+        runtime: str = "process",
+        labels: Mapping[str, str] | None = None,
+        wants: Sequence[str] = (),
+        queue: str = DEFAULT_QUEUE,
+        priority: int = 0,
+        not_before: datetime | float | None = None,
+        policy: RunPolicy | None = None,
+        env: Mapping[str, str | None] | None = None,
+        secrets: Sequence[str] | None = None,
+    ) -> SessionInfo:
+        """A session that a worker takes up: in line from the commit that makes it. Nothing is started here.
+
+        `wants`: labels that the worker must have; `not_before`: a moment, or so many seconds from now. Without a
+        command, `agent` is one that relight knows how to ask (claude, codex), and `prompt` what it is asked.
+        """
+        context = self._context
+        roots = {"main": os.fspath(workspace)} if isinstance(workspace, str | os.PathLike) else workspace
+        made = queueing.submit(
+            context,
+            command,
+            agent=agent,
+            prompt=prompt,
+            name=name,
+            directory=os.path.abspath(directory or next(iter((roots or {}).values()), None) or os.getcwd()),
+            runtime=runtime,
+            workspace=roots,
+            labels=labels,
+            policy=policy,
+            env=env,
+            secrets=secrets,
+            place=queueing.place_for(context, queue, priority=priority, wants=wants),
+            not_before_us=queueing.not_before_us(context, not_before),
+        )
+        return self.get(made.id)
+
+    def enqueue(
+        self,
+        ref: str,
+        *,
+        queue: str = DEFAULT_QUEUE,
+        prompt: str | None = None,
+        priority: int = 0,
+        wants: Sequence[str] = (),
+        not_before: datetime | float | None = None,
+        limits: Allowance = NO_ALLOWANCE,
+    ) -> SessionInfo:
+        """Put a session that has stopped in line for a worker; below the head, a fork. Refused while it is owned."""
+        context, found = self._context, resolve(self._context.store, ref)
+        place = queueing.place_for(context, queue, priority=priority, wants=wants)
+        queueing.refuse_unstartable(found.identity)
+        limiting.refuse(context, found, limits)
+        if found.seq is not None and found.seq != found.whole_head().head:
+            made = fork.fork(context, found)
+            found = resolve(context.store, made.id)
+        wake_us = queueing.not_before_us(context, not_before)
+        queueing.enqueue(context, found, place, prompt=prompt, wake_us=wake_us, limits=limits)
+        return self.get(found.identity.id)
+
+    def attend(self, session: str, *, worker: str, owner: str | None, retries: int | None) -> program.Supervision:
+        """For a worker's own process: a supervision that takes over the lease held under `owner`, or, without one,
+        brings the session's workspace to this machine first."""
+        context, found = self._context, resolve(self._context.store, session)
+        attended = watcher.Attended(worker=worker, owner=owner)
+        made: program.Supervision
+        if context.agent(found.identity).capabilities.transcript:
+            made = supervise_agent.AgentSupervision(context, found.identity.id, retries=retries, attended=attended)
+        else:
+            made = program.Supervision(context, found.identity.id, retries=retries, attended=attended)
+        try:
+            launch.check_startable(context, found, prompt=None, restore=owner is None)
+        except StoreError:
+            raise
+        except (NotResumable, Refused, UsageError) as error:
+            made.refuse(error, limiting.used_up(context, found, found.identity.policy))
+            raise
+        if owner is None:
+            launch.bring_back(context, found)
+        return made
+
+    # -- queues and workers -----------------------------------------------------------------------------------
+
+    def queues(self) -> list[queueing.QueueInfo]:
+        """Those that were set, and those somebody stands or works in."""
+        return queueing.queues(self._context)
+
+    def set_queue(
+        self, name: str, *, concurrency: int | None = None, rate: str | None = None, retries: int | None = None
+    ) -> Queue:
+        """What a queue allows, for all workers from their next claim on. What is None stays as it was."""
+        return queueing.set_queue(self._context, name, concurrency=concurrency, rate=rate, retries=retries)
+
+    def forget_queue(self, name: str) -> None:
+        """It allows everything again; who stands in it stays there."""
+        queueing.forget_queue(self._context, name)
+
+    def workers(self) -> list[queueing.WorkerInfo]:
+        """Workers that have not said goodbye, the silent ones among them too."""
+        return queueing.workers(self._context)

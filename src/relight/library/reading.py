@@ -1,0 +1,471 @@
+"""The verbs that read: lists, states, plans, reports. They write nothing, start nothing and cost nothing.
+
+`library/facade.py` adds those that write.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self
+
+import msgspec
+
+from relight.errors import Corrupt, NotFound, Unresolved
+from relight.history import listing
+from relight.history.loading import Found, chain_of, load, load_forked, load_returned, resolve
+from relight.journal.lineage import stretches
+from relight.journal.resume_plan import as_it_lives, plan_hash, plan_resume, plan_unreadable
+from relight.journal.status import derived_status
+from relight.library.lazy_module import LazyModule
+from relight.ports.store import Query, Store
+from relight.sessions import limits as limiting
+from relight.sessions import opening
+from relight.sessions.context import Context
+from relight.sessions.redacting_store import bare
+from relight.values.call import Call, PlannedCall
+from relight.values.checkpoint import Checkpoint, at
+from relight.values.info import FilesState, Reason, ResumePlan, SessionInfo
+from relight.values.policy import NO_ALLOWANCE, Allowance, Policy
+from relight.values.status import LIVE, Status
+from relight.values.tombstone import Tombstone
+
+if TYPE_CHECKING:
+    from relight.bundles import export as bundling
+    from relight.bundles import import_, readable
+    from relight.files import diff as comparing
+    from relight.files import drill as drilling
+    from relight.files import repositories, workspace_check
+    from relight.files import restore as restoring
+    from relight.files import status as surveying
+    from relight.history import abandoned_effects, queries
+    from relight.history import attention as needing
+    from relight.history import events as tailing
+    from relight.history import verify as verifying
+    from relight.journal.files.undo_log import Operation
+    from relight.journal.fold import Fold
+    from relight.operations import operator
+    from relight.operations import retention as retaining
+    from relight.supervision import launch, waiting
+    from relight.supervision import start as starting
+else:
+    bundling, comparing, readable, restoring = map(
+        LazyModule,
+        ("relight.bundles.export", "relight.files.diff", "relight.bundles.readable", "relight.files.restore"),
+    )
+    operator, starting, surveying, tailing = map(
+        LazyModule,
+        ("relight.operations.operator", "relight.supervision.start", "relight.files.status", "relight.history.events"),
+    )
+    repositories = LazyModule("relight.files.repositories")
+    import_, verifying, queries, launch = map(
+        LazyModule,
+        ("relight.bundles.import_", "relight.history.verify", "relight.history.queries", "relight.supervision.launch"),
+    )
+    drilling, abandoned_effects, needing, retaining = map(
+        LazyModule,
+        (
+            "relight.files.drill",
+            "relight.history.abandoned_effects",
+            "relight.history.attention",
+            "relight.operations.retention",
+        ),
+    )
+    workspace_check, waiting = map(LazyModule, ("relight.files.workspace_check", "relight.supervision.waiting"))
+
+
+class Loaded(msgspec.Struct, frozen=True, kw_only=True):
+    """A session's state at a checkpoint, to read."""
+
+    session: str
+    seq: int
+    messages: list[dict[str, Any]]
+    state: dict[str, Any]
+    calls: list[Call]
+    partial: Any
+    """the newest partial result"""
+    partials: list[Any]
+    """all of them, oldest first"""
+    result: Any
+    turns: int
+
+
+class Reading:
+    """An open store with the verbs that read. Use it as a context, or call `close`."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    @property
+    def store(self) -> Store:
+        """The store behind it."""
+        return bare(self._context.store)
+
+    def close(self) -> None:
+        """End the heartbeat and give the store back. Sessions still open are found as if their process had ended.
+
+        Where a tool still runs in some thread, its session keeps its lease, and the store is given back at its end.
+        """
+        self._context.underway.when_at_rest(self._close)
+
+    def _close(self) -> None:
+        self._context.heartbeat.stop()
+        self._context.store.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def get(self, ref: str) -> SessionInfo:
+        """The session a reference leads to. NotFound, Ambiguous."""
+        return listing.info_of(self._context, resolve(self._context.store, ref), tree=True)
+
+    def find(self, ref: str) -> SessionInfo | None:
+        """As `get`, or None where nothing answers to it, or more than one session."""
+        try:
+            return self.get(ref)
+        except Unresolved:
+            return None
+
+    def sessions(
+        self,
+        *,
+        agent: str | None = None,
+        provider: str | None = None,
+        status: Status | None = None,
+        key: str | None = None,
+        labels: Mapping[str, str] | None = None,
+        search: str | None = None,
+        since_us: int | None = None,
+        before: tuple[int, str] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[SessionInfo]:
+        """Sessions, newest created first. `status` is the one shown: a dead `working` counts as `terminated`."""
+        query = Query(
+            agent=agent,
+            provider=provider,
+            key=key,
+            labels=dict(labels or {}),
+            text=search,
+            created_since_us=since_us,
+            before=before,
+            statuses=_stored_statuses(status),
+        )
+        shown = 0
+        for record in listing.every_session(self._context.store, query):
+            info = listing.info_of(self._context, record)
+            if status is not None and info.status != status:
+                continue
+            if limit is not None and shown >= limit:
+                return
+            shown += 1
+            yield info
+
+    def attention(self, *, most: int = 200) -> list[SessionInfo]:
+        """The sessions that need someone, most urgent first: all that wait, are halted or run and are quiet or lost,
+        and of those that failed or were stopped the newest `most` each."""
+        return self.needing(most=most).sessions
+
+    def needing(self, *, most: int = 200) -> needing.Needing:
+        """How many sessions need someone, exactly and by kind, with the most urgent of them."""
+        return needing.needing(self._context, most=most)
+
+    def counts(self) -> dict[Status, int]:
+        """How many sessions there are, by stored status."""
+        return self._context.store.count_sessions()
+
+    @property
+    def retention(self) -> Policy:
+        """What is removed by itself, and when: nothing, unless somebody set a policy."""
+        return retaining.policy_of(self._context)
+
+    def kept_longer_than(self, days: float) -> retaining.Kept:
+        """How many finished sessions ended longer ago, and what their journals take."""
+        return retaining.kept_longer_than(self._context, days)
+
+    def last_sweep_us(self) -> int | None:
+        """When the last sweep under the policy began, in microseconds since 1970."""
+        return retaining.last_sweep_us(self._context)
+
+    def removed(self, session: str) -> Tombstone | None:
+        """How a session went that is not there any more, by its full id; None where that is not known."""
+        return retaining.tombstone_of(self._context, session)
+
+    def removals(self, *, after: str = "") -> dict[str, Tombstone]:
+        """The removals that are remembered, oldest first, by names that grow; those after `after`."""
+        return retaining.tombstones(self._context, after=after)
+
+    def export(self, ref: str, *, redact: bool = True) -> Iterator[readable.Document]:
+        """The session as (file name, document), one a step, without secrets."""
+        return readable.export(self._context, resolve(self._context.store, ref), redact=redact)
+
+    def load(self, ref: str) -> Loaded:
+        """The state at a session's head or at a checkpoint. Repairs nothing, changes nothing."""
+        found = resolve(self._context.store, ref)
+        loaded = self._loaded(found)[0]
+        if loaded.messages:
+            return loaded
+        return msgspec.structs.replace(loaded, messages=tailing.thread(self._context, found, loaded.seq))
+
+    def _loaded(self, found: Found) -> tuple[Loaded, Fold]:
+        fold = load(self._context.store, found)
+        live = found.head is not None and self._is_live(found)
+        loaded = Loaded(
+            session=found.identity.id,
+            seq=found.seq if found.seq is not None else found.whole_head().head,
+            messages=fold.messages,
+            state=fold.state,
+            calls=fold.calls(doubtful=not live or found.seq is not None),
+            partial=fold.partial,
+            partials=list(fold.partials),
+            result=fold.result,
+            turns=fold.turns,
+        )
+        return loaded, fold
+
+    def _is_live(self, found: Found) -> bool:
+        head = found.whole_head()
+        return derived_status(head, opening.evidence_of(self._context, head))[0] in LIVE
+
+    def checkpoints(self, ref: str) -> list[Checkpoint]:
+        """All checkpoints of a session, its ancestors' included for a fork, oldest first."""
+        found = resolve(self._context.store, ref)
+        head = found.whole_head()
+        chain = chain_of(self._context.store, found.identity)
+        return [
+            listing.checkpoint_of_row(stretch.session, row, found.identity.model_at(row.seq))
+            for stretch in stretches(chain, after=0, upto=head.seq)
+            for row in self._context.store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
+        ]
+
+    def tail(self, ref: str, *, after: int = 0, follow: bool = False) -> Iterator[tailing.Event]:
+        """Steps as events, from `after` on; with `follow` until the session ends."""
+        found = resolve(self._context.store, ref)
+        events = tailing.follow if follow else tailing.history
+        return events(self._context, found, after=after)
+
+    def files_at(self, ref: str, *, disk: bool = False, start: bool = False) -> FilesState | None:
+        """What is known of a checkpoint's files; None without a workspace. `disk`: how that differs from it now;
+        `start`: what changed since the first capture."""
+        return surveying.survey(self._context, resolve(self._context.store, ref), disk=disk, start=start)
+
+    def can_resume(self, ref: str, *, disk: bool = True, limits: Allowance = NO_ALLOWANCE) -> ResumePlan:
+        """What a resume would do, and what stands against it; `disk` compares the files with it, which takes a walk.
+        `limits`: those that the resume would be given."""
+        found = resolve(self._context.store, ref)
+        info = listing.info_of(self._context, found)
+        damage, calls, count, fold = None, [], 0, None
+        try:
+            loaded, fold = self._loaded(found)
+            calls, count = loaded.calls, len(loaded.messages)
+            if found.seq is not None and found.seq != found.whole_head().head:
+                fold = load_forked(self._context.store, found, found.seq)
+                calls = fold.calls(doubtful=True)
+        except Corrupt as error:
+            cure = f"relight resume {info.title} --from-last-good" if error.offered else None
+            damage = Reason(code="corrupt", text=str(error), cure=cure)
+        if found.head is None:
+            return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
+        held = surveying.survey(self._context, found, disk=disk) if found.identity.workspace else None
+        if held is not None and held.missing and workspace_check.is_unstarted_fork(self._context, found):
+            held = msgspec.structs.replace(held, missing=[])  # its start makes them
+        speaks = operator.speaks(self._context, found.identity)
+        planned, told = abandoned_effects.planned(fold, agent=speaks) if fold is not None else ([], None)
+        plan = plan_resume(
+            info,
+            found.head,
+            seq=found.seq,
+            message_count=count,
+            calls=calls,
+            planned=planned,
+            told=told,
+            damage=damage,
+            files=held,
+        )
+        agent = starting.foresee(self._context, found, has_history=count > 0)
+        reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
+        reply = starting.first_reply(self._context, found.identity, fold) if reads and fold is not None else None
+        limit = waiting.limit_of(self._context, found) if agent is not None else None
+        wake_us = waiting.foresee_wait(self._context, found)
+        plan = msgspec.structs.replace(
+            plan,
+            agent=agent,
+            first_reply=reply,
+            directory=found.identity.directory,
+            orphans=self._orphans(found) if disk and not plan.forks else [],
+            wait_until=at(wake_us) if wake_us is not None else None,
+            reasons=[*plan.reasons, limit] if limit is not None else plan.reasons,
+        )
+        plan = as_it_lives(plan)
+        if plan.agent is None or plan.agent.living is None:
+            held_back = limiting.against(self._context, found, limits) if info.status not in LIVE else []
+            plan = msgspec.structs.replace(plan, reasons=plan.reasons + held_back, ok=plan.ok and not held_back)
+        if not plan.ok or info.queue is not None:  # a worker looks where it is
+            return plan
+        variables, against = launch.foresee_start(self._context, found)
+        against += repositories.against(self._context, found)
+        return msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against, ok=not against)
+
+    def planned_calls(self, ref: str, *, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
+        """What would be done about the calls that are open at a checkpoint, once the session was moved back to it, or
+        forked there. For a resume, `can_resume` says it."""
+        found = resolve(self._context.store, ref)
+        seq = found.seq if found.seq is not None else found.whole_head().head
+        load_it = load_returned if after == "rewind" else load_forked
+        fold = load_it(self._context.store, found, seq)
+        return abandoned_effects.planned(fold, agent=operator.speaks(self._context, found.identity))[0]
+
+    def effects_since(self, session: str, seq: int) -> list[Call] | None:
+        """Effects declared `once` that began after a checkpoint, on branches that were left too: going back does not
+        take them back. None where the journal is damaged, and nobody can say."""
+        try:
+            return abandoned_effects.effects_since(self._context.store, resolve(self._context.store, session), seq)
+        except Corrupt:
+            return None
+
+    def verify(self, ref: str | None = None, *, files: bool = True) -> verifying.Report:
+        """Check the digest chain of one session, or of all of them and the store itself; captured files too."""
+        found = resolve(self._context.store, ref) if ref is not None else None
+        return verifying.verify(self._context, found, files=files)
+
+    def drill(self, ref: str, directory: str | os.PathLike[str], *, most_bytes: int) -> drilling.Drilled | None:
+        """Bring a checkpoint back below an empty directory and compare it; None where it is larger than that."""
+        found = resolve(self._context.store, ref)
+        return drilling.drill(self._context, found, Path(directory), most_bytes=most_bytes)
+
+    def export_bundle(
+        self,
+        ref: str,
+        path: str | os.PathLike[str],
+        *,
+        redact: bool = True,
+        key: bytes | None = None,
+        attachments: Mapping[str, str | os.PathLike[str]] | None = None,
+    ) -> bundling.Exported:
+        """A session with its ancestors and its captured files as one new file, without secrets, signed with a key.
+
+        The transcript of a coding agent goes along as it stands, as the attachment `native.jsonl`."""
+        found = resolve(self._context.store, ref)
+        attached = {**starting.native_file(self._context, found), **(attachments or {})}
+        return bundling.export_to(self._context, found, os.fspath(path), redact=redact, key=key, attachments=attached)
+
+    def bundle_attachment(self, path: str | os.PathLike[str], name: str) -> bytes:
+        """One attachment of a bundle; the store is not touched."""
+        return import_.attachment(os.fspath(path), name)
+
+    def operations(self, ref: str) -> list[Operation]:
+        """The undo log, oldest first."""
+        return restoring.operation_log(self._context, resolve(self._context.store, ref))
+
+    def diff(self, a: str, b: str | None = None) -> list[comparing.FileDiff]:
+        """How files differ between two checkpoints, or between one and the disk now."""
+        store = self._context.store
+        return comparing.diff(self._context, resolve(store, a), resolve(store, b) if b is not None else None)
+
+    def file(self, ref: str, root: str, path: str) -> bytes:
+        """One captured file as it was at a checkpoint."""
+        return comparing.file_at(self._context, resolve(self._context.store, ref), root, path)
+
+    def file_bytes(self) -> int:
+        """What the captured files of all sessions take on disk."""
+        return self._context.workspaces().size_bytes() if self._context.store.list_pools() else 0
+
+    def file_place(self) -> tuple[str, bool]:
+        """Where captured files lie, and whether that is off the machine."""
+        workspaces = self._context.workspaces()
+        return workspaces.place, workspaces.is_far
+
+    def probe_files(self) -> None:
+        """Write, read and delete something where captured files lie off the machine; an error says what to do."""
+        self._context.workspaces().probe()
+
+    def speaks(self, ref: str) -> bool:
+        """Is it a coding agent's session, whose own transcript is the conversation?"""
+        return operator.speaks(self._context, resolve(self._context.store, ref).identity)
+
+    def joining(self, ref: str) -> list[str] | None:
+        """The command that joins a session's terminal while it runs; None: its runtime has none to join."""
+        found = resolve(self._context.store, ref)
+        handle = found.whole_head().handle or found.identity.id[:8]
+        return self._context.runtime(found.identity).joining(handle)
+
+    def orphans(self, ref: str) -> list[int]:
+        """Processes that a dead attempt left running; the next start ends them."""
+        return self._orphans(resolve(self._context.store, ref))
+
+    def _orphans(self, found: Found) -> list[int]:
+        return [] if self._is_live(found) else self._context.runtime().orphans(found.identity.id)
+
+    # -- for who oversees many -----------------------------------------------------------------------------------
+
+    def steps(self, ref: str, *, after: int = 0, upto: int | None = None) -> Iterator[tailing.Event]:
+        """Steps as events, a stretch of them: after < seq <= upto."""
+        return queries.steps(self._context, resolve(self._context.store, ref), after=after, upto=upto)
+
+    def checkpoint(self, ref: str) -> Checkpoint:
+        """One checkpoint; a session's ref means its head. NotFound where it has none yet."""
+        found = resolve(self._context.store, ref)
+        seq = found.seq if found.seq is not None else found.whole_head().head
+        rows = queries.checkpoint_rows(self._context, found, after=seq - 1, upto=seq) if seq else []
+        if not rows:
+            raise NotFound(f"{ref.partition('@')[0]}@{seq}", what="checkpoint")
+        return rows[0]
+
+    def checkpoints_between(self, ref: str, *, after: int, upto: int | None = None) -> list[Checkpoint]:
+        """A stretch of `checkpoints`: after < seq <= upto."""
+        return queries.checkpoint_rows(self._context, resolve(self._context.store, ref), after=after, upto=upto)
+
+    def unfinished(self, *, most: int = 1000) -> list[SessionInfo]:
+        """Sessions in line, running or waiting, the newest of them."""
+        query = Query(statuses=frozenset({"queued", "spawning", "working", "waiting"}))
+        records = islice(listing.every_session(self._context.store, query), most)
+        return [listing.info_of(self._context, record) for record in records]
+
+    def leases(self, *, most: int = 1000) -> list[queries.Held]:
+        """Who owns what."""
+        return queries.leases(self._context, most=most)
+
+    def tree(self, ref: str) -> list[queries.Branch]:
+        """The family of a session: where it was forked from, and what was forked from it."""
+        return queries.tree(self._context, resolve(self._context.store, ref))
+
+    def search(self, ref: str, text: str, *, after: int = 0, most: int = 100) -> queries.Hits:
+        """Where a session says a text; all are counted, the first `most` after a seq are told."""
+        return queries.search(self._context, resolve(self._context.store, ref), text, after=after, most=most)
+
+    def plan_hash(self, ref: str) -> str:
+        """The hash that `can_resume` would give its plan, without making one; empty for a damaged session."""
+        found = resolve(self._context.store, ref)
+        return plan_hash(found.head, found.seq) if found.head is not None else ""
+
+    def check_start(
+        self,
+        ref: str,
+        *,
+        prompt: str | None = None,
+        restore: bool = False,
+        without_secrets: bool = False,
+        limits: Allowance = NO_ALLOWANCE,
+    ) -> None:
+        """Refuse what could not be started in the end, and what somebody owns; nothing is touched."""
+        found = resolve(self._context.store, ref)
+        head = found.whole_head()
+        launch.check_startable(
+            self._context, found, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits
+        )
+        if found.seq is None or found.seq == head.head:
+            opening.refuse_if_held(self._context, found.identity, head, opening.evidence_of(self._context, head))
+
+
+def _stored_statuses(shown: Status | None) -> frozenset[Status] | None:
+    """A status as shown may be stored differently: a dead `working` is shown as `terminated`."""
+    if shown is None:
+        return None
+    return frozenset({shown, "working", "spawning"}) if shown == "terminated" else frozenset({shown})

@@ -1,0 +1,195 @@
+"""An operator's writes: answer, settle, archive, clear, label. Each is claim, one step and release in one commit.
+
+They are refused while somebody owns the session, except `clear`, whose purpose it is to take the lease away.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import Conflict, NotResumable, UsageError
+from relight.history.loading import Found
+from relight.journal.codec import isolated
+from relight.journal.conversation.dialogue import NEXT_PROMPT
+from relight.journal.effects.answers import no_words_for
+from relight.journal.jsonable import check_text
+from relight.journal.status import derived_status
+from relight.sessions.context import Context
+from relight.sessions.opening import evidence_of, gate, recorder_for, refuse_if_held
+from relight.sessions.recorder import Recorder
+from relight.sessions.settling import settling_outcome
+from relight.values.checkpoint import Checkpoint
+from relight.values.queues import QueuePosition
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.status import LIVE, StatusChange
+from relight.values.step import Changes, Claim, StepKind, View
+
+_OPERATOR_SECONDS: Final = 1.0
+
+
+def write_once(
+    context: Context,
+    recorder: Recorder,
+    kind: StepKind,
+    changes: Changes,
+    *,
+    label: str | None = None,
+    view: View | None = None,
+    force: bool = False,
+    snapshots: tuple[Snapshot, ...] = (),
+    place: QueuePosition | None = None,
+) -> Checkpoint:
+    """Claim, commit one step, release: one transaction. LeaseHeld while somebody owns the session."""
+    head = recorder.head
+    gone = force or refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
+    owner = context.host.owner(context.entropy.session_id())
+    claim = Claim(
+        owner=owner,
+        seconds=_OPERATOR_SECONDS,
+        expected_epoch=head.epoch,
+        expected_seq=None if force else head.seq,  # who clears a lease does so whatever its owner wrote meanwhile
+        owner_gone=gone,
+    )
+    changes = with_derived_status(context, head, changes)
+    return recorder.commit(
+        kind, changes, label=label, claim=claim, release=True, view=view, snapshots=snapshots, place=place
+    )
+
+
+def with_derived_status(context: Context, head: Head, changes: Changes) -> Changes:
+    """A `working` session whose owner is gone is written down as `terminated` by the next write of anybody."""
+    status, reason = derived_status(head, evidence_of(context, head))
+    if changes.status is not None or status == head.status:
+        return changes
+    return msgspec.structs.replace(changes, status=StatusChange(status=status, reason=reason))
+
+
+def send(context: Context, found: Found, text: str) -> Checkpoint:
+    """Answer a waiting session; for one that has stopped, say something to go on with."""
+    check_text(text, "what is sent")
+    gate(found)
+    recorder = recorder_for(context, found)
+    head = recorder.head
+    check_words(recorder.identity, head)
+    if head.status == "waiting" and head.question is not None:
+        _refuse_answer(found, head, text)
+        told = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
+        answer = Changes(answer=told, status=StatusChange(status="queued", reason="answered"))
+        return write_once(context, recorder, "mark", answer)
+    if not text.strip():
+        raise UsageError("there is nothing to send: a prompt is not empty")
+    return add_prompt(context, recorder, text)
+
+
+def _refuse_answer(found: Found, head: Head, text: str) -> None:
+    """What is no answer to this question: a text that is not among its choices, or one where a decision is wanted."""
+    asking, name = head.asking, found.identity.name or found.identity.id
+    if asking is not None and asking.kind == "approval":
+        hints = [f"relight approve {name}", f"relight deny {name}"]
+        raise Conflict(f"{name}: it waits for a decision about a tool call: approve or deny", hints=hints)
+    if asking is not None and asking.choices and text not in asking.choices:
+        known = ", ".join(map(repr, asking.choices))
+        raise UsageError(f"{name}: the answer is one of {known}; not {text!a}", evidence=[f"asks: {head.question}"])
+
+
+def check_words(identity: Identity, head: Head) -> None:
+    """Conflict where nobody would read what a person says to it."""
+    found = no_words_for(
+        identity.agent,
+        head.status,
+        head.question,
+        has_command=identity.command is not None,
+        open_calls=len(head.open),
+    )
+    if found is not None:
+        why, instead = found
+        raise Conflict(f"{identity.name or identity.id[:8]}: {why}; nothing was written", hints=[instead])
+
+
+def deliver(context: Context, found: Found, text: str) -> bool:
+    """Type to a coding agent that runs in a place one can type into; False where the session does not run."""
+    head = found.whole_head()
+    if derived_status(head, evidence_of(context, head))[0] not in LIVE or not speaks(context, found.identity):
+        return False
+    context.runtime(found.identity).deliver(head.handle or "", text)
+    return True
+
+
+def add_prompt(
+    context: Context, recorder: Recorder, text: str, *, place: QueuePosition | None = None, wake_us: int | None = None
+) -> Checkpoint:
+    """What the user says next; a session that had stopped is back in line.
+
+    In the provider's own form; a coding agent is told it when it starts, and writes it down itself. It is redacted like
+    everything that a person says to relight: a secret belongs in a variable.
+    """
+    head = recorder.head
+    change = StatusChange(status="queued", reason="new prompt", wake_us=wake_us or head.wake_us)
+    status = None if head.status in LIVE else change
+    changes = msgspec.structs.replace(said_next(context, recorder, text), status=status)
+    return write_once(context, recorder, "message" if changes.messages else "mark", changes, place=place)
+
+
+def said_next(context: Context, recorder: Recorder, text: str) -> Changes:
+    """What the user says next, as it is recorded: a message, or for a coding agent what it is told when it starts."""
+    text = recorder.recording.about(text)
+    if speaks(context, recorder.identity):
+        return Changes(answer=[NEXT_PROMPT, isolated(text)])
+    return Changes(messages=[isolated(recorder.fold.format.user(text))])
+
+
+def speaks(context: Context, identity: Identity) -> bool:
+    """Is it a coding agent, whose own transcript is the conversation?"""
+    return context.agent(identity).capabilities.transcript
+
+
+def settle(context: Context, found: Found, key: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
+    """Decide an effect in doubt. The last one decided puts a session that waited for it back in line."""
+    if retry == (result is not None):
+        raise UsageError("say either a result or retry", hints=["--result TEXT, or --retry"])
+    gate(found)
+    recorder = recorder_for(context, found)
+    outcome = settling_outcome(recorder, key, result, retry=retry)
+    doubts = [one for one in recorder.head.open if one.effect == "once"]
+    left = [one for one in doubts if (one.asked_seq, one.id) != (outcome.asked_seq, outcome.id)]
+    waited = recorder.head.status == "waiting" and recorder.head.question is None and not left
+    status = StatusChange(status="queued", reason="settled") if waited else None
+    return write_once(context, recorder, "result", Changes(outcomes=[outcome], status=status, note={"settled": key}))
+
+
+def archive(context: Context, found: Found) -> Checkpoint:
+    """Finished for good, not restorable. Only what has ended, or was never begun, can be archived."""
+    recorder = recorder_for(context, found)
+    status, _ = derived_status(recorder.head, evidence_of(context, recorder.head))
+    name = found.identity.name or found.identity.id
+    if status == "archived":
+        raise Conflict(f"{name}: it is archived already")
+    if status in ("waiting", "spawning", "working"):
+        raise NotResumable(name, f"cannot be archived while it is {status}", hints=[f"relight clear {name}"])
+    if recorder.head.status == "working":
+        write_once(context, recorder, "mark", Changes())
+    change = StatusChange(status="archived", reason="archived")
+    return write_once(context, recorder, "status", Changes(status=change))
+
+
+def clear(
+    context: Context, found: Found, *, why: str | None = None, who: str | None = None, forget_native: bool = False
+) -> Checkpoint:
+    """Take the lease away, whoever has it. If its owner is alive, its next write is refused and it stops.
+
+    `forget_native` also drops the agent's own session, so that the next resume starts from a brief of the journal.
+    """
+    recorder = recorder_for(context, found)
+    lease = recorder.head.lease
+    if lease is None and forget_native:
+        forgot = {"forgot_native": recorder.head.native or "", "why": why or "", "by": who or ""}
+        return write_once(context, recorder, "mark", Changes(note=forgot, native=""))
+    if lease is None:
+        name = found.identity.name or found.identity.id
+        raise Conflict(f"{name}: nobody holds its lease", hints=[f"relight resume {name}"])
+    note = {"cleared": lease.owner.label, "epoch": recorder.head.epoch, "why": why or "", "by": who or ""}
+    changes = Changes(note=note, native="" if forget_native else None)
+    return write_once(context, recorder, "mark", changes, force=True)

@@ -1,0 +1,287 @@
+"""Removing: one session on demand, or what retention says is over. Bounded, counted, and never by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final
+
+import msgspec
+
+from relight.errors import Conflict, Corrupt, HasForks, NotFound, RelightError, StoreUnavailable
+from relight.history.listing import every_session
+from relight.history.loading import Found, chain_of, step_at
+from relight.journal.codec import decode_changes
+from relight.journal.files.undo_log import is_operation
+from relight.journal.lineage import inherited, owner_of
+from relight.journal.retention import due
+from relight.operations.retention import claim_sweep, tombstones_for
+from relight.ports.store import CheckpointRow, Query, Seen
+from relight.sessions.context import Context
+from relight.sessions.opening import evidence_of, refuse_if_held
+from relight.values.policy import Retention
+from relight.values.session import Head, Identity
+from relight.values.step import Step
+
+_MAX_FORKS: Final = 10_000
+_SWEEP_TRIES: Final = 20
+_SWEEP_ROUNDS: Final = 100
+"""of `max_sessions` each, in the sweep of one day"""
+_DROP_TRIES: Final = 20
+
+
+class Removed(msgspec.Struct, frozen=True, kw_only=True):
+    """What was removed, or with a dry run would be."""
+
+    sessions: list[str]
+    names: list[str]
+    steps: int
+    size_bytes: int
+    """of their journals"""
+    file_bytes: int = 0
+    """of captured files that nobody else needs"""
+    dry_run: bool = False
+
+    def __len__(self) -> int:
+        return len(self.sessions)
+
+
+def drop(context: Context, found: Found, *, with_forks: bool = False, dry_run: bool = False) -> Removed:
+    """Remove a session with everything that is its own. Refused while it is owned, or while forks read from it."""
+    family = _family(context, found)
+    if len(family) > 1 and not with_forks:
+        name = found.identity.name or found.identity.id
+        raise HasForks(name, [identity.name or identity.id for identity, _ in family[1:]])
+    for identity, head in family:
+        if head is not None:
+            refuse_if_held(context, identity, head, evidence_of(context, head))
+    return _remove(context, family, dry_run=dry_run, thorough=True)
+
+
+class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
+    """What a checkpoint lost. Its step is still there."""
+
+    checkpoint: str
+    labels: int
+    snapshots: int
+    kept: int = 0
+    """snapshots that stay, because another checkpoint, a fork or the session itself goes on from them"""
+
+
+def drop_checkpoint(context: Context, found: Found) -> Forgotten:
+    """Let a checkpoint's labels go, and of its snapshots those that nobody goes on from. Never the step.
+
+    A sweep then frees what nobody else needs. Every other checkpoint restores as before.
+    """
+    seq = found.seq if found.seq is not None else found.whole_head().head
+    if seq < 1:
+        raise NotFound(f"{found.identity.id}@{seq}", what="checkpoint")
+    chain = chain_of(context.store, found.identity)
+    owner = owner_of(chain, seq)
+    _note_unlabelled(context, step_at(context.store, chain, seq))
+    labels = context.store.unlabel(owner, seq)
+    for _ in range(_DROP_TRIES):
+        rows, seen, head = _as_seen(context, owner)
+        forked = any(one.parent is not None and one.parent.seq == seq for one in seen.values())
+        kept = set(
+            inherited(rows, seq, is_gone_on_from=forked or seq == head.head or _is_way_back(context, chain, seq))
+        )
+        going = {root for row in rows if row.seq == seq for root in row.snapshots} - kept
+        try:
+            dropped = context.store.drop_snapshots(
+                owner, seq, roots=going, seen=Seen(seq=head.seq, forks=frozenset(seen))
+            )
+        except Conflict:
+            continue  # somebody committed or forked while we looked, and may go on from it; look again
+        return Forgotten(checkpoint=f"{owner}@{seq}", labels=labels, snapshots=dropped, kept=len(kept))
+    raise Conflict(f"{owner}@{seq}: the session kept changing while it was looked at; its files were left as they are")
+
+
+def _note_unlabelled(context: Context, step: Step) -> None:
+    """Before the label goes: the step's digest covers it, so `verify` would miss it."""
+    record = context.store.find(step.session)
+    if step.label is not None and record is not None and step.seq not in record.identity.unlabelled:
+        noted = [*record.identity.unlabelled, step.seq]
+        context.store.update(msgspec.structs.replace(record.identity, unlabelled=noted))
+
+
+def _as_seen(context: Context, session: str) -> tuple[list[CheckpointRow], dict[str, Identity], Head]:
+    """Its steps without bodies, its forks, its head. The head is read first: what comes later makes it a former one."""
+    record = context.store.find(session)
+    if record is None:
+        raise NotFound(session)
+    if record.head is None:
+        raise Corrupt("its head fails its seal", session=session)
+    forks = {one.identity.id: one.identity for one in every_session(context.store, Query(parent=session))}
+    return list(context.store.checkpoints(session)), forks, record.head
+
+
+def _is_way_back(context: Context, chain: list[Identity], seq: int) -> bool:
+    """Whether a restore or rewind began here: its safety snapshot is what undo goes back to."""
+    return is_operation(decode_changes(step_at(context.store, chain, seq).body).note)
+
+
+def sweep(context: Context, policy: Retention, *, dry_run: bool = False, by: str = "") -> Removed:
+    """Remove finished sessions whose time is over; never an unfinished one, never one that a kept fork needs.
+
+    `by`: who sweeps, as the tombstones and the audit log have it."""
+    for _ in range(_SWEEP_TRIES):
+        try:
+            return _sweep(context, policy, dry_run=dry_run, by=by)
+        except Conflict:
+            continue  # one of them was resumed or forked while we looked; look again
+    raise Conflict("sessions kept changing while they were looked at; nothing was removed")
+
+
+def sweep_if_due(context: Context, *, by: str) -> Removed | None:
+    """The sweep of the day under the store's policy, by whoever asks for it first; None where there is nothing to do:
+    no policy, or a sweep within the last day."""
+    policy = claim_sweep(context)
+    if policy is None:
+        return None
+    removed = sweep(context, policy, by=by)
+    for _ in range(_SWEEP_ROUNDS):
+        if len(removed) % policy.max_sessions or not removed.sessions:
+            break
+        more = sweep(context, policy, by=by)
+        if not more.sessions:
+            break
+        removed = _together(removed, more)
+    return removed
+
+
+def _together(one: Removed, other: Removed) -> Removed:
+    return Removed(
+        sessions=one.sessions + other.sessions,
+        names=one.names + other.names,
+        steps=one.steps + other.steps,
+        size_bytes=one.size_bytes + other.size_bytes,
+        file_bytes=one.file_bytes + other.file_bytes,
+    )
+
+
+def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Removed:
+    ended = [
+        (record.identity, record.head)
+        for record in every_session(context.store, Query(statuses=policy.statuses))
+        if record.head is not None
+    ]
+    forks = {identity.id: _forks(context, identity) for identity, _ in ended}
+    going = {identity.id for identity in due(ended, forks, policy, now_us=context.clock.now_us())}
+    if not dry_run:
+        _clear_forgotten(context)
+    return _remove(
+        context,
+        [pair for pair in ended if pair[0].id in going],
+        dry_run=dry_run,
+        thorough=False,
+        policy=policy,
+        by=by,
+    )
+
+
+def _forks(context: Context, identity: Identity) -> list[str]:
+    return [record.identity.id for record in every_session(context.store, Query(parent=identity.id))]
+
+
+def _family(context: Context, found: Found) -> list[tuple[Identity, Head | None]]:
+    """The session and all forks below it."""
+    family: list[tuple[Identity, Head | None]] = [(found.identity, found.head)]
+    for position in range(_MAX_FORKS):
+        if position >= len(family):
+            break
+        for record in every_session(context.store, Query(parent=family[position][0].id)):
+            family.append((record.identity, record.head))
+    return family
+
+
+def _remove(
+    context: Context,
+    going: Sequence[tuple[Identity, Head | None]],
+    *,
+    dry_run: bool,
+    thorough: bool,
+    policy: Retention | None = None,
+    by: str = "",
+) -> Removed:
+    removed = Removed(
+        sessions=[identity.id for identity, _ in going],
+        names=[identity.name or identity.id for identity, _ in going],
+        steps=sum(_own_steps(identity, head) for identity, head in going),
+        size_bytes=sum(head.size_bytes for _, head in going if head is not None),
+        dry_run=dry_run,
+    )
+    if removed.sessions and not dry_run:
+        if any(identity.pools for identity, _ in going):
+            context.workspaces().check_told()  # before, or their files would be left behind
+        epochs = {identity.id: head.epoch for identity, head in going if head is not None}
+        with tombstones_for(
+            context, removed.sessions, policy=policy, by=by, steps=removed.steps, size=removed.size_bytes
+        ):
+            context.store.delete(removed.sessions, epochs=epochs)
+        _clear_places(context, going)
+    grace_seconds = policy.grace_seconds if policy is not None else 0.0
+    freed = _sweep_files(context, going, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
+    return msgspec.structs.replace(removed, file_bytes=freed)
+
+
+def _clear_places(context: Context, going: Sequence[tuple[Identity, Head | None]]) -> None:
+    """What they printed, their places and homes. After the rows: a sweep clears what a kill leaves between the two."""
+    for identity, head in going:
+        if identity.command is not None and head is not None and head.handle:
+            try:
+                context.runtime(identity).destroy(head.handle)
+            except RelightError as error:
+                context.tell(f"the place {head.handle} could not be removed: {error}")
+        context.remove_run_directory(identity.id)
+
+
+def _clear_forgotten(context: Context) -> None:
+    """Directories of sessions that are gone."""
+    for session in context.run_directories():
+        if context.store.find(session) is None:
+            context.remove_run_directory(session)
+
+
+def _sweep_files(
+    context: Context,
+    going: Sequence[tuple[Identity, Head | None]],
+    *,
+    dry_run: bool,
+    thorough: bool,
+    grace_seconds: float,
+) -> int:
+    """Content that no step names any more. A removal looks at its own pools, to the last byte; a sweep at all."""
+    gone = [identity.id for identity, _ in going]
+    pools = (
+        {pool for identity, _ in going for pool in identity.pools.values()}
+        if thorough
+        else context.store.list_pools() | context.workspaces().pools()
+    )
+    freed = 0
+    for pool in sorted(pools):
+        live = partial(_live, context, pool, gone)
+        try:
+            freed += (
+                context.workspaces()
+                .sweep(pool, live, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
+                .bytes_removed
+            )
+        except Corrupt as error:  # whatever is left of it may be all that can be saved; the other pools are swept
+            context.tell(f"the files beside damaged ones were left as they are: {error.message}")
+        except StoreUnavailable as error:
+            if gone and not dry_run:
+                error.evidence = (*error.evidence, "the journal is removed; captured files are still there")
+                error.hints = (*error.hints, "once it answers, this removes them: relight sweep")
+            raise
+    return freed
+
+
+def _live(context: Context, pool: str, gone: Sequence[str]) -> frozenset[str]:
+    return context.store.list_snapshots(pool, without=gone)
+
+
+def _own_steps(identity: Identity, head: Head | None) -> int:
+    if head is None:
+        return 0
+    return head.seq - (identity.parent.seq if identity.parent is not None else 0)

@@ -1,0 +1,187 @@
+"""Retention: the policy of a store, and the sweep that it asks for. Nobody deletes history unasked.
+
+Without a policy nothing is ever removed by relight itself. With one, `serve`, workers and supervisors remove finished
+sessions whose time is over, together at most once a day: a record in the store says when the last sweep began, and who
+wants to begin one exchanges it, so that of many processes one does. What was removed is remembered by tombstones.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from typing import Final
+
+import msgspec
+
+from relight.errors import Conflict, NotFound, UsageError
+from relight.history.listing import every_session
+from relight.journal.queues.small_records import pack_record, unpack_record
+from relight.journal.retention import is_due, retention_days
+from relight.ports.store import Query
+from relight.sessions.context import Context
+from relight.values.policy import DAY, Policy, Retention, StoredPolicy
+from relight.values.tombstone import Tombstone, digest_of
+
+SETTING: Final = "RELIGHT_RETENTION"
+_POLICY: Final = "retention"
+_SWEPT: Final = "retention"
+MAX_TOMBSTONES: Final = 1000
+"""removals that are remembered; the oldest are forgotten, and the addresses of what they removed are simply unknown"""
+_LOOK_SECONDS: Final = 3600.0
+MAX_LOOKED: Final = 2000
+_PRUNE_ONE_IN: Final = 16
+"""removals after which the oldest are looked for"""
+
+
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """Finished sessions that are kept although they ended long ago."""
+
+    days: float
+    sessions: int
+    size_bytes: int
+    more: bool
+    """there are more than were looked at"""
+
+
+def policy_of(context: Context) -> Policy:
+    """The setting of this process where there is one, else what is kept in the store. Reads only."""
+    asked = context.environment.get(SETTING, "").strip()
+    if asked:
+        return Policy(finished_days=_days(asked), set_by=SETTING)
+    stored = _stored(context)
+    if stored is None:
+        return Policy(finished_days=None, set_by="")
+    return Policy(finished_days=stored.finished_days, set_by=stored.set_by, set_us=stored.set_us)
+
+
+def set_policy(context: Context, days: float | None, *, by: str) -> Policy:
+    """From now on, for every process that uses this store. None: nothing is removed any more."""
+    if days is not None and not 0 <= days <= 36_500:
+        raise UsageError(f"a retention is between 0 and 36500 days, not {days:g}")
+    made = StoredPolicy(finished_days=days, set_us=context.clock.now_us(), set_by=by)
+    context.store.keep("policy", _POLICY, pack_record(made))
+    expire_after = getattr(context.store, "expire_after", None)
+    if expire_after is not None:
+        expire_after(days)
+    return policy_of(context)
+
+
+def kept_longer_than(context: Context, days: float, *, most: int = MAX_LOOKED) -> Kept:
+    """How many finished sessions a policy of so many days would remove, by their journals. Looks at the newest `most`;
+    `sweep --dry-run` is exact, and counts their files too."""
+    before_us = context.clock.now_us() - round(days * DAY * 1e6)
+    looked = sessions = size = 0
+    for record in islice(every_session(context.store, Query(statuses=Retention().statuses)), most):
+        looked += 1
+        head = record.head
+        if head is not None and head.ended_us is not None and head.ended_us <= before_us:
+            sessions, size = sessions + 1, size + head.size_bytes
+    return Kept(days=days, sessions=sessions, size_bytes=size, more=looked == most)
+
+
+def last_sweep_us(context: Context) -> int | None:
+    """When the last sweep under a policy began."""
+    noted = context.store.kept("note").get(_SWEPT)
+    return unpack_record(noted, int) if noted is not None else None
+
+
+def is_sweep_due(context: Context) -> bool:
+    """Is there a policy, and was there no sweep for a day? Reads only."""
+    return policy_of(context).finished_days is not None and is_due(last_sweep_us(context), context.clock.now_us())
+
+
+class SweepLook:
+    """How a supervisor takes part: it looks whether a sweep is due, at once and then every hour, and has it begun in a
+    process of its own. So a store with a policy is swept also where no server and no worker runs."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        self._looked_us: int | None = None
+
+    def look(self) -> None:
+        """Often; it costs nothing but once an hour."""
+        now_us = self._context.clock.instant().us
+        if self._looked_us is not None and now_us - self._looked_us < _LOOK_SECONDS * 1e6:
+            return
+        self._looked_us = now_us
+        if is_sweep_due(self._context):
+            self._context.sweep_apart()
+
+
+def claim_sweep(context: Context) -> Retention | None:
+    """The policy, for the one process that may sweep now; None for everybody else. A setting of this process becomes
+    the store's policy here, so that every other process, and whoever looks, sees what is swept by."""
+    policy = policy_of(context)
+    if policy.finished_days is None:
+        return None
+    now_us = context.clock.now_us()
+    before = context.store.kept("note").get(_SWEPT)
+    if not is_due(unpack_record(before, int) if before is not None else None, now_us):
+        return None
+    if not context.store.exchange("note", _SWEPT, before, pack_record(now_us)):
+        return None  # somebody else began one this very moment
+    stored = _stored(context)
+    if policy.set_by == SETTING and (stored is None or stored.finished_days != policy.finished_days):
+        set_policy(context, policy.finished_days, by=SETTING)
+    return Retention(finished_days=policy.finished_days)
+
+
+def _stored(context: Context) -> StoredPolicy | None:
+    record = context.store.kept("policy").get(_POLICY)
+    return unpack_record(record, StoredPolicy) if record is not None else None
+
+
+def _days(text: str) -> float | None:
+    try:
+        return retention_days(text)
+    except ValueError as error:
+        raise UsageError(f"{SETTING}: {error}") from None
+
+
+# -- what is remembered of what went --------------------------------------------------------------------------------
+
+
+@contextmanager
+def tombstones_for(
+    context: Context, sessions: Sequence[str], *, policy: Retention | None, by: str = "", steps: int = 0, size: int = 0
+) -> Iterator[None]:
+    """Around a removal. The tombstone is written before it, so that a kill in between leaves no address that nobody can
+    explain: one of a session that is still there is not looked at. A removal that was refused takes it away again."""
+    now_us = context.clock.now_us()
+    made = Tombstone(
+        at_us=now_us,
+        digests=[digest_of(one) for one in sessions],
+        by=by if policy is not None else "",
+        finished_days=policy.finished_days if policy is not None else None,
+        sessions=list(sessions) if policy is not None else [],
+        steps=steps,
+        size_bytes=size,
+    )
+    # A time and a digest: two removals never have the same name, and names in order are times in order.
+    name = f"{now_us:020d}-{made.digests[0].hex()[:8]}"
+    context.store.keep("tombstone", name, pack_record(made))
+    try:
+        yield
+    except (Conflict, NotFound):  # certainly nothing was removed; after any other error nobody knows
+        context.store.keep("tombstone", name, None)
+        raise
+    if made.digests[0][0] % _PRUNE_ONE_IN == 0:
+        names = sorted(context.store.kept("tombstone"))
+        for old in names[: max(0, len(names) - MAX_TOMBSTONES)]:
+            context.store.keep("tombstone", old, None)
+
+
+def tombstones(context: Context, *, after: str = "") -> dict[str, Tombstone]:
+    """Those that are remembered, oldest first, with names greater than `after`."""
+    found = {name: unpack_record(record, Tombstone) for name, record in sorted(context.store.kept("tombstone").items())}
+    return {name: one for name, one in found.items() if one is not None and name > after}
+
+
+def tombstone_of(context: Context, session: str) -> Tombstone | None:
+    """How a session went, by its full id; None where that is not known. The newest one counts."""
+    digest = digest_of(session)
+    for one in reversed(tombstones(context).values()):
+        if digest in one.digests:
+            return one
+    return None

@@ -1,0 +1,1 @@
+"""Entry points of processes that relight starts itself, and what they inherit."""

@@ -1,0 +1,1 @@
+"""HTTP itself: routes, guard, schemas, problem documents, the socket."""

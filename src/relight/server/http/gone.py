@@ -1,0 +1,73 @@
+"""What became of a session that is not there any more: 410 instead of 404, for pages and API alike.
+
+Two places know. The audit log of this server has what was removed through it or by a retention policy, with who and
+why. The store has a tombstone of every removal, whoever did it: a digest of the id and a time, so it is found by the
+full id alone.
+"""
+
+from __future__ import annotations
+
+import json
+
+from fastapi import Request
+
+from relight.errors import NotFound, RelightError
+from relight.journal.retention import days_text
+from relight.server.http.problems import Problem, path_of
+from relight.server.service import Service, service_of
+from relight.values.checkpoint import at
+
+_FOUND = (
+    "SELECT at_us, who, name, session, why, before FROM actions WHERE verb IN ('remove', 'sweep') AND outcome = 'done'"
+    " AND (session = ?1 OR name = ?1) ORDER BY id DESC LIMIT 1"
+)
+
+
+def removed_problem(request: Request) -> Problem | None:
+    """The problem of an address whose session was removed; None where it is there, or never was."""
+    ref = _ref_of(path_of(request))
+    if not ref:
+        return None
+    service = service_of(request)
+    try:
+        if service.rl.find(ref) is not None:
+            return None  # the session is there; what was not found is something in it
+        return _by_the_log(service, ref) or _by_the_store(service, ref)
+    except RelightError:
+        return None  # the store is away now, or the ref is ambiguous: the first answer stands
+
+
+def _ref_of(path: str) -> str:
+    parts = path.split("/")
+    parts = parts[1:] if parts[1:2] == ["api"] else parts
+    return parts[2].partition("@")[0][:200] if len(parts) > 2 and parts[1] in ("sessions", "checkpoints") else ""
+
+
+def _by_the_log(service: Service, ref: str) -> Problem | None:
+    rows = service.state.rows(_FOUND, (ref,))
+    if not rows:
+        return None
+    at_us, who, name, session, why, before = rows[0]
+    known = json.loads(before or "{}")
+    evidence = [f"removed {_when(at_us)} by {who}"]
+    evidence += [f"it had {known['seq']} steps, and was {known.get('status', '?')}"] if "seq" in known else []
+    return _gone(f"{name or session}", (*evidence, *([f"because {why}"] if why else [])))
+
+
+def _by_the_store(service: Service, ref: str) -> Problem | None:
+    found = service.rl.removed(ref)
+    if found is None:
+        return None
+    how = (
+        f"by the retention policy of {days_text(found.finished_days)}, {found.by}" if found.by_policy else "on request"
+    )
+    return _gone(ref, (f"removed {_when(found.at_us)} {how}",))
+
+
+def _gone(what: str, evidence: tuple[str, ...]) -> Problem:
+    detail = f"{what} was removed, with every byte of it"
+    return Problem(status=410, code=NotFound.code, detail=detail, evidence=evidence)
+
+
+def _when(at_us: int) -> str:
+    return f"{at(at_us).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,65 @@
+"""The OpenAPI document: made from the routes, with the problem document and both ways to say who one is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.openapi.utils import get_openapi
+from starlette.responses import Response
+
+from relight.server.http.examples import add_examples
+from relight.server.http.routes import answer, get
+from relight.server.http.schemas import ProblemDocument
+
+_ABOUT = """Every route wants a token: `Authorization: Bearer TOKEN`. Its scope is read, operate or admin; `x-scope`
+says which one a route needs. Errors are problem documents (RFC 9457) with a stable code and hints."""
+
+
+def install(app: FastAPI) -> None:
+    """Give the application its document, and the route that shows it."""
+    made: dict[str, Any] = {}
+
+    def document() -> dict[str, Any]:
+        if not made:
+            made.update(_made(app))
+        return made
+
+    app.openapi = document  # type: ignore[method-assign]
+    router = APIRouter()
+
+    @get(router, "/openapi.json", model=dict[str, Any], tag="about")
+    def openapi(request: Request) -> Response:
+        """This document."""
+        return answer(request, request.app.openapi())
+
+    app.include_router(router)
+
+
+def _made(app: FastAPI) -> dict[str, Any]:
+    made = get_openapi(
+        title=app.title,
+        version=app.version,
+        summary=app.summary,
+        description=_ABOUT,
+        routes=app.routes,
+        openapi_version="3.1.0",
+    )
+    components = made.setdefault("components", {})
+    schemas = components.setdefault("schemas", {})
+    problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
+    schemas.update(problem.pop("$defs", {}))
+    schemas["Problem"] = problem
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    components["securitySchemes"] = {
+        "bearer": {"type": "http", "scheme": "bearer", "description": "The server's own token, or an API token."},
+        "cookie": {"type": "apiKey", "in": "cookie", "name": "relight-7878", "description": "Made by a launch link."},
+    }
+    for path in made["paths"].values():
+        for operation in path.values():
+            found = operation["responses"].get("422", {}).get("content", {}).get("application/json", {})
+            if "HTTPValidationError" in str(found):
+                del operation["responses"]["422"]
+    add_examples(made)
+    return made

@@ -1,0 +1,1 @@
+"""What a server does besides answering: housekeeping, daily verification, callbacks."""

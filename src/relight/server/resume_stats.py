@@ -1,0 +1,109 @@
+"""What the journals tell about resumes: did they take, and what was not done again because of them?
+
+A session's story is read once for every seq it reaches, and remembered. Only sessions that were resumed have one.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from relight.history.events import Event
+from relight.library.facade import Relight
+from relight.values.info import SessionInfo
+from relight.values.status import LIVE
+
+_REMEMBERED: Final = 2000
+_LONGEST_GAP_SECONDS: Final = 600.0
+"""a longer pause within an attempt was not work"""
+_PROGRESS: Final = frozenset({"message", "result", "state"})
+
+
+class Resumed(msgspec.Struct, frozen=True, kw_only=True):
+    """One resume."""
+
+    at: str
+    rung: str
+    verdict: str
+    """progressed, stranded, looped; open: nobody can say yet"""
+    reason: str
+    tokens_saved: int
+    """what the attempt before it had read and written, and need not again"""
+    seconds_saved: float
+    """how long that attempt had worked"""
+
+
+def resumes_of(events: Iterable[Event]) -> list[Resumed]:
+    """Pure: from a journal's events, oldest first. Each stretch of work is saved once, by the resume after it; time in
+    which nobody worked (after an end, while a person is asked, between two turns) is not counted."""
+    found: list[Resumed] = []
+    tokens, seconds, last, works = 0, 0.0, None, False
+    for event in events:
+        if event.started is not None and event.started["number"] > 1 and event.started.get("reason"):
+            found.append(
+                Resumed(
+                    at=event.at.isoformat(),
+                    rung=event.started.get("rung") or "library",
+                    verdict="open",
+                    reason=event.started.get("reason") or "",
+                    tokens_saved=tokens,
+                    seconds_saved=round(seconds, 1),
+                )
+            )
+            tokens, seconds = 0, 0.0
+        elif last is not None and event.attempt == last.attempt and works:
+            seconds += min((event.at - last.at).total_seconds(), _LONGEST_GAP_SECONDS)
+        works = _works_after(event, works)
+        if found:
+            found[-1] = _judged(found[-1], event)
+        usage = event.usage or {}
+        tokens += usage.get("input_tokens", 0) + usage.get("output_tokens", 0)
+        last = event
+    return found
+
+
+def _works_after(event: Event, works: bool) -> bool:
+    """Does it work from this step on, until the next one?"""
+    if event.status is not None:
+        return event.status["status"] in LIVE
+    if event.started is not None:
+        return True
+    if event.note.get("turn") == "ended":
+        return False
+    return works or event.kind in _PROGRESS
+
+
+def _judged(resumed: Resumed, event: Event) -> Resumed:
+    """What a later step says about it; a recorded verdict stands."""
+    told = event.note.get("resume")
+    if isinstance(told, dict) and told.get("verdict"):
+        rung = str(told.get("rung") or resumed.rung)
+        return msgspec.structs.replace(resumed, verdict=str(told["verdict"]), rung=rung)
+    if resumed.verdict == "open" and event.kind in _PROGRESS:
+        return msgspec.structs.replace(resumed, verdict="progressed")
+    if resumed.verdict == "open" and event.status is not None and event.status["status"] in ("failed", "halted"):
+        return msgspec.structs.replace(resumed, verdict="stranded")
+    return resumed
+
+
+class ResumeStats:
+    """Remembered by session and seq."""
+
+    def __init__(self, rl: Relight) -> None:
+        self._rl = rl
+        self._known: OrderedDict[tuple[str, int], list[Resumed]] = OrderedDict()
+
+    def of(self, info: SessionInfo) -> list[Resumed]:
+        """The resumes of a session."""
+        if info.attempt < 2:
+            return []
+        key = (info.id, info.seq)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = resumes_of(self._rl.steps(info.id))
+            if len(self._known) > _REMEMBERED:
+                self._known.popitem(last=False)
+        return found

@@ -1,0 +1,110 @@
+"""The heartbeat: one thread that renews the leases of all open sessions. It proves the process, not progress.
+
+A commit renews its lease too, so a busy session needs no beat of its own. A beat that finds the lease taken over marks
+the recorder as lost; the writer learns it at its next write in any case. A store that does not answer is tried again
+at the next beat: an expired lease that nobody claimed is still good.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from relight.errors import LeaseLost, NotFound, RelightError
+from relight.system.fork_handlers import begins_anew
+
+if TYPE_CHECKING:
+    from relight.sessions.recorder import Recorder
+
+BEATS_A_LEASE: Final = 3
+_LONGEST: Final = 10.0
+_TIMED: Final = 1.0
+"""where there is a time limit: what a killed attempt had worked is known up to its last beat"""
+
+
+class Heartbeat:
+    """Started with the first session, ended with `stop`."""
+
+    def __init__(self) -> None:
+        self._begin()
+        self._stopped = False
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: no thread runs, and the leases are the parent's to renew."""
+        self._begin()
+
+    def _begin(self) -> None:
+        self._recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+        self._lock = threading.Lock()
+        self._wake = threading.Event()
+        self._thread: threading.Thread | None = None
+        self._leaving: list[weakref.WeakMethod[Callable[[], None]]] = []
+
+    def keep(self, recorder: Recorder) -> None:
+        """Renew this one from now on."""
+        with self._lock:
+            self._recorders.add(recorder)
+            if self._thread is None and not self._stopped:
+                self._thread = threading.Thread(target=self._run, name="relight-heartbeat", daemon=True)
+                self._thread.start()
+        self._wake.set()
+
+    def forget(self, recorder: Recorder) -> None:
+        """It gave its lease back."""
+        with self._lock:
+            self._recorders.discard(recorder)
+
+    def before_end(self, leave: Callable[[], None]) -> None:
+        """Call this method before the end, while the store is still open, if its object still exists then."""
+        with self._lock:
+            self._leaving = [one for one in self._leaving if one() is not None]
+            self._leaving.append(weakref.WeakMethod(leave))
+
+    def stop(self) -> None:
+        """End the thread; leases that nobody gives back run out by themselves."""
+        with self._lock:
+            leaving, self._leaving = self._leaving, []
+        for one in leaving:  # not under the lock: who leaves says so here
+            leave = one()
+            if leave is not None:
+                leave()
+        with self._lock:  # `keep` starts the thread under it: what is seen here has been started, and no other follows
+            self._stopped = True
+            thread = self._thread
+        self._wake.set()
+        if thread is not None and thread is not threading.current_thread():
+            thread.join(timeout=5)
+
+    def _run(self) -> None:
+        while not self._stopped:
+            recorders = self._kept()
+            pause = min((_pause_seconds(one) for one in recorders), default=_LONGEST)
+            self._wake.wait(pause)
+            if self._wake.is_set():
+                self._wake.clear()
+                continue
+            for recorder in self._kept():
+                _beat(recorder)
+
+    def _kept(self) -> list[Recorder]:
+        with self._lock:
+            return [one for one in self._recorders if one.owns]
+
+
+def _pause_seconds(recorder: Recorder) -> float:
+    lease = recorder.head.lease
+    longest = _LONGEST if recorder.identity.policy.seconds is None else _TIMED
+    return min(longest, lease.seconds / BEATS_A_LEASE) if lease is not None else longest
+
+
+def _beat(recorder: Recorder) -> None:
+    try:
+        recorder.store.renew(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
+    except (LeaseLost, NotFound) as error:
+        if recorder.owns:
+            recorder.lost = error
+    except RelightError:
+        return  # the store does not answer now; the next beat asks again

@@ -1,0 +1,218 @@
+"""`relight.loop`: the loop of model and tools, ready made, that a crash at any line continues.
+
+    calls left open  ->  model  ->  commit its reply with its usage  ->  its calls  ->  ...  ->  verdict
+
+What a crash left open comes first, then a prompt that is new. A reply is checked and committed with what it cost, so
+nothing is paid twice but the one reply that was under way. Ends `completed` with the model's last text, `halted` on a
+loop, at the turn limit, or where the last reply was cut off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from itertools import takewhile
+from typing import Any, Final, Literal
+
+from relight.errors import UsageError, Waiting
+from relight.journal.conversation.last_reply import spoken_text
+from relight.journal.conversation.loop_detector import repeated
+from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused, said
+from relight.journal.jsonable import check_text
+from relight.sessions.coroutines import Execute, Pause, Program
+from relight.sessions.effects import note_tools, refuse_call, run_tool
+from relight.sessions.inputs import Reply
+from relight.sessions.limits import halt_at_limit
+from relight.sessions.session import Session, driven
+from relight.sessions.tools import Tool, Tools, toolbox
+from relight.values.policy import LoopGuard, Retry
+from relight.values.status import StatusChange
+from relight.values.step import Changes
+from relight.values.view import Text
+
+Model = Callable[[list[dict[str, Any]]], dict[str, Any] | list[dict[str, Any]] | Reply]
+
+_TRANSIENT_STATUS: Final = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_TRANSIENT_NAMES: Final = frozenset(
+    {
+        "APIConnectionError",
+        "APITimeoutError",
+        "RateLimitError",
+        "InternalServerError",
+        "OverloadedError",
+        "ServiceUnavailableError",
+        "DeadlineExceededError",
+        "ReadTimeout",
+        "ConnectTimeout",
+        "ConnectError",
+        "RemoteProtocolError",
+    }
+)
+
+
+def loop_program(
+    s: Session,
+    *,
+    model: Callable[..., Any],
+    tools: Tools | None = None,
+    prompt: str | None = None,
+    prompt_id: str | None = None,
+    max_turns: int = 200,
+    in_doubt: Literal["tell", "wait"] = "tell",
+    retry: Retry | None = None,
+    guard: LoopGuard | None = None,
+) -> Program[Any]:
+    """Run until the model has nothing more to call; the session's result. A finished session returns at once.
+
+    `prompt` is a user's turn. With a `prompt_id` it is said once an id, whatever the text. Without: the same text as
+    the newest prompt is that prompt (a restarted program), another text is always a new turn.
+    """
+    if in_doubt not in ("tell", "wait"):
+        raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
+    s._refuse_coroutine(model, "the model")
+    is_next = _is_next(s, prompt, prompt_id)
+    if s.is_finished:
+        if not is_next:
+            return s.result
+        s._reopen()
+    box = toolbox(tools)
+    if is_next and s.pending_calls():
+        note_tools(s, box)
+        yield from _close_open_calls(s, box, in_doubt)  # a provider takes no word of the user's before their results
+    if is_next:
+        _say(s, prompt, prompt_id)
+    note_tools(s, box)
+    for turn in range(_turns_since_prompt(s), max_turns + 1):
+        yield from _close_open_calls(s, box, in_doubt)
+        if _ends(s, guard or LoopGuard()):
+            return s.result
+        if turn < max_turns:
+            if halt_at_limit(s):
+                return s.result
+            _commit_reply(s, (yield from _ask(s, model, retry or Retry())))
+    s.halt(f"the turn limit of {max_turns} is reached")
+    return s.result
+
+
+loop = driven(loop_program, name="loop")
+
+
+def _ends(s: Session, guard: LoopGuard) -> bool:
+    """Give the verdict where the conversation has come to one."""
+    fold = s._recorder.fold
+    last = _last_reply(s)
+    if last and not s.pending_calls():
+        seq, stop = fold.stop or (0, None)
+        if is_cut_off(stop):
+            if seq <= (s.resumed_from or 0):
+                return False  # whoever opens it again wants the model to be asked again
+            s.halt(f"the last reply was cut off ({stop}): allow it more tokens, or give another prompt")
+        elif is_paused(last, stop):
+            if len(last) < MAX_PAUSES:
+                return False
+            s.halt(f"the provider paused its turn {MAX_PAUSES} times in a row")
+        else:
+            s.complete(spoken_text(fold.format, last) or None)
+        return True
+    why = repeated(fold, since=s.resumed_from or 0, repeats=guard.repeats)
+    if why is not None:
+        s.halt(why)
+    return why is not None
+
+
+def _commit_reply(s: Session, returned: Any) -> None:
+    """Check what the model function returned, and commit it with what it cost and why it ended."""
+    usage, stop = None, None
+    if isinstance(returned, Reply):
+        returned, usage, stop = returned.messages, returned.usage, returned.stop_reason
+    fold = s._recorder.fold
+    reply = said(returned, known=fold.recognised, default=fold.format)
+    if stop is not None:
+        check_text(stop, "stop_reason")
+    usage = usage if usage is not None else reply.usage
+    s._append(reply.messages, usage, stop=stop if stop is not None else reply.stop)
+
+
+def _last_reply(s: Session) -> list[dict[str, Any]]:
+    """The reply that ends the conversation, just given or left by a crash before the verdict. Empty: more follows."""
+    return list(takewhile(s._recorder.fold.format.is_assistant, reversed(s.messages)))[::-1]
+
+
+def _turns_since_prompt(s: Session) -> int:
+    """Replies since the user last spoke, over all attempts, so that a crash does not give a loop new turns."""
+    format = s._recorder.fold.format
+    replies = 0
+    for message in reversed(s.messages):
+        if format.is_assistant(message):
+            replies += 1
+        elif not format.answers(message):
+            break
+    return replies
+
+
+def _is_next(s: Session, prompt: Any, prompt_id: str | None) -> bool:
+    """Is it a turn that the session has not had? A prompt of the operator's in between is no prompt of the program's,
+    so that a program that always gives the same one does not repeat it after `relight resume NAME PROMPT`."""
+    if prompt_id is not None:
+        if prompt is None or not check_text(prompt_id, "prompt_id"):
+            raise UsageError("a prompt_id is a text that belongs to a prompt: give both")
+        return prompt_id not in s._recorder.fold.prompts
+    if prompt is None:
+        return False
+    fold = s._recorder.fold
+    before = fold.prompt or fold.spoken
+    if before is not None:
+        return not _same(s, before, prompt)
+    # A reset that 0.1.0 wrote does not carry the prompt along. In the middle of a turn it has been said.
+    return s.is_new or not fold.was_reset or s.is_finished
+
+
+def _same(s: Session, before: dict[str, Any], prompt: Any) -> bool:
+    format = s._recorder.fold.format
+    prompt = s._recorder.recording.data_of(prompt)
+    if before == format.user(prompt):
+        return True
+    blocks = [block for view in format.read([before]) if view.role == "user" for block in view.blocks]
+    return len(blocks) == 1 and isinstance(blocks[0], Text) and blocks[0].text == prompt
+
+
+def _say(s: Session, prompt: Any, prompt_id: str | None) -> None:
+    s._append([s._recorder.fold.format.user(prompt)], None, prompt=prompt_id or "")
+
+
+def _close_open_calls(s: Session, box: Mapping[str, Tool], in_doubt: str) -> Program[None]:
+    calls = s.pending_calls()
+    doubtful = [call for call in calls if call.in_doubt and call.effect == "once"]
+    if doubtful and in_doubt == "wait":
+        names = ", ".join(f"{call.name} ({call.id})" for call in doubtful)
+        reason = f"in doubt: {names}"
+        s._record("status", Changes(status=StatusChange(status="waiting", reason=reason)), release=True)
+        raise Waiting(s.name or s.id, f"did {names} take effect?")
+    seq, stop = s._recorder.fold.stop or (0, None)
+    for call in calls:
+        if call.asked_seq == seq and call.intent_seq is None and is_cut_off(stop):
+            refuse_call(s, call, f"{CUT_OFF} ({stop})")
+        else:
+            yield from run_tool(s, call, box)
+
+
+def _ask(s: Session, model: Callable[..., Any], retry: Retry) -> Program[Any]:
+    """One reply, trying again what is worth trying again."""
+    for failures in range(1, retry.attempts + 1):
+        try:
+            return (yield Execute(model, partial(model, s.messages)))
+        except Exception as error:
+            if failures == retry.attempts or not is_transient(error):
+                raise
+            yield Pause(s._backoff_seconds(retry, failures))
+    raise AssertionError("unreachable: the last failure is raised")
+
+
+def is_transient(error: BaseException) -> bool:
+    """Would the same request have a chance later? By status code, by the providers' class names, by type."""
+    status = getattr(error, "status_code", None)
+    if isinstance(status, int):
+        return status in _TRANSIENT_STATUS
+    if isinstance(error, ConnectionError | TimeoutError):
+        return True
+    return any(kind.__name__ in _TRANSIENT_NAMES for kind in type(error).__mro__)

@@ -1,0 +1,285 @@
+"""Opening: from a name to a session that may be written, new or exactly where it stopped.
+
+    find -> gate -> look at the owner -> claim and begin the attempt, in one commit
+
+The claim carries the epoch the evidence was gathered under, so that of two openers one wins and the other is told who
+did. Nothing is repaired here: open calls stay open until the program, or its model, deals with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from relight.errors import Conflict, Finished, NotFound, NotResumable, UsageError
+from relight.history.loading import Found, by_prefix, load, resolve
+from relight.journal import leases
+from relight.journal.codec import isolated
+from relight.journal.jsonable import check_text
+from relight.journal.status import Evidence, derived_status
+from relight.ports import faults
+from relight.sessions import names
+from relight.sessions.context import Context
+from relight.sessions.names import find_exactly, find_former
+from relight.values.checkpoint import at
+from relight.values.policy import RunPolicy
+from relight.values.ref import OPENING_PREFIX_MIN, check_name
+from relight.values.session import Head, Identity
+from relight.values.status import Status, StatusChange, headline
+from relight.values.step import AttemptStart, Changes, Claim
+
+if TYPE_CHECKING:
+    from relight.journal.fold import Fold
+    from relight.sessions.recorder import Recorder
+
+LEASE_SECONDS: Final = 30.0
+IMPORTED: Final = "imported"
+"""the label that says whether a session from a bundle is trusted"""
+_CLAIM_TRIES: Final = 5
+_LONGEST_LEASE: Final = 1e9
+
+
+def evidence_of(context: Context, head: Head) -> Evidence:
+    """What can be seen of a session's owner right now."""
+    gone = context.host.is_gone(head.lease.owner) if head.lease is not None else None
+    return Evidence(now=context.store.instant(), now_us=context.clock.now_us(), owner_gone=gone)
+
+
+def find_existing(context: Context, name: str) -> Found | None:
+    """The session of this id or name, of an id that begins so (at least 8 characters; Ambiguous where several do), or
+    the archived one that had the name."""
+    store = context.store
+    record = find_exactly(store, name) or by_prefix(store, name, least=OPENING_PREFIX_MIN) or find_former(store, name)
+    return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
+
+
+def create(
+    context: Context, identity: Identity, *, wake_us: int | None = None, in_line: bool = True, reason: str | None = None
+) -> Found:
+    """Begin a session that has no step yet; where it has a place it stands in line from this commit on."""
+    place = identity.place if in_line else None
+    head = Head(session=identity.id, status="queued", place=place, wake_us=wake_us, reason=reason)
+    names.take(context, identity.name)
+    context.store.create(identity, head)
+    faults.point("session.created")
+    return Found(identity=identity, head=head, seq=None)
+
+
+def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) -> Identity:
+    """A fresh identity from checked fields; `name` is checked, None stays None."""
+    if name is not None:
+        check_name(name)
+    return Identity(
+        id=context.entropy.session_id(),
+        name=name,
+        created_us=context.clock.now_us(),
+        spawned_by=context.handed.get("parent"),
+        **fields,
+    )
+
+
+def checked_fields(
+    *, labels: Mapping[str, str] | None, metadata: Mapping[str, Any] | None, **texts: str | None
+) -> dict[str, Any]:
+    """What a session may be told to be, without what was not said. A struct would take anything, and lose it later."""
+    fields: dict[str, Any] = {what: check_text(text, what) for what, text in texts.items() if text is not None}
+    for what, given in (("labels", labels), ("metadata", metadata)):
+        if given is not None and not isinstance(given, Mapping):
+            raise UsageError(f"{what} is a mapping, not {type(given).__name__}")
+    if labels:
+        fields["labels"] = {check_text(key, "labels"): check_text(labels[key], f"labels.{key}") for key in labels}
+    if metadata:
+        fields["metadata"] = isolated(dict(metadata))
+    return fields
+
+
+def redaction_asked(found: Found, redact: bool | None) -> dict[str, bool]:
+    """Redact its data from here on, where that is asked for. It is never taken back: what was promised once holds."""
+    if redact is None:
+        return {}
+    if not redact and found.identity.redact:
+        name = found.identity.name or found.identity.id
+        hints = ["leave redact out, or begin another session"]
+        raise UsageError(f"{name}: its data is redacted since it was opened with redact=True", hints=hints)
+    return {"redact": redact}
+
+
+def lease_seconds_of(environment: Mapping[str, str]) -> float:
+    """How long a lease lasts where nobody says otherwise."""
+    asked = environment.get("RELIGHT_LEASE_SECONDS")
+    try:
+        return checked_seconds(float(asked)) if asked else LEASE_SECONDS
+    except ValueError:
+        raise UsageError(f"RELIGHT_LEASE_SECONDS is a number of seconds, not {asked!a}") from None
+
+
+def checked_seconds(lease_seconds: float) -> float:
+    """How long a lease may last without a sign of life."""
+    if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _LONGEST_LEASE:
+        raise UsageError(f"lease_seconds is a number over 0, not {lease_seconds!a}")
+    return float(lease_seconds)
+
+
+def give_up_name(context: Context, found: Found) -> None:
+    """Let another session begin under this one's name; this one keeps its id."""
+    context.store.update(msgspec.structs.replace(found.identity, name=None))
+
+
+def take_handed(context: Context, name: str) -> tuple[Found | None, str | None]:
+    """The session that a supervisor handed to this process, with the owner that holds it for us; None where this
+    process has none to take, took it before, or is only below the program that was meant and asks for another."""
+    session, owner = context.handed.pop("session", None), context.handed.pop("owner", None)
+    only_named = context.handed.pop("named", None) is not None
+    record = context.store.find(session) if session is not None else None
+    if record is None or session is None:
+        return None, None
+    found = Found(identity=record.identity, head=record.head, seq=None)
+    if only_named:
+        lease = found.whole_head().lease
+        is_free = lease is not None and lease.owner.id == owner
+        if name not in (found.identity.name, session) or not is_free:
+            _tell_child(context, found)
+            return None, None
+    context.handed.pop("parent", None)
+    context.took(session)
+    return found, owner
+
+
+def _tell_child(context: Context, parent: Found) -> None:
+    title = parent.identity.name or parent.identity.id[:8]
+    context.tell(
+        f"a session of its own, begun by {title}: {title} is the program that was started. To be it, start this one"
+        f" with exec, or open it by that name"
+    )
+
+
+def set_policy(context: Context, recorder: Recorder, policy: RunPolicy) -> None:
+    """Other limits from here on; nothing is written where they are the same."""
+    if policy != recorder.identity.policy:
+        recorder.identity = msgspec.structs.replace(recorder.identity, policy=policy)
+        context.store.update(recorder.identity)
+
+
+def recorder_for(context: Context, found: Found) -> Recorder:
+    """A recorder on a verified state, that of the head or of the checkpoint found; it owns nothing yet."""
+    from relight.sessions.recorder import Recorder  # who only looks at sessions does not wait for it
+
+    fold = load(context.store, found)
+    session = found.identity.id
+
+    def reload() -> Fold:
+        return load(context.store, resolve(context.store, session))
+
+    recording = context.recording(found.identity)
+    return Recorder(context.store, context.entropy, found.identity, found.whole_head(), fold, reload, recording)
+
+
+def begin_attempt(
+    context: Context,
+    recorder: Recorder,
+    *,
+    seconds: float,
+    status: Status = "working",
+    handed_over_by: str | None = None,
+    handle: str | None = None,
+    note: dict[str, Any] | None = None,
+    beside: Callable[[Recorder], Changes] | None = None,
+) -> None:
+    """Claim the lease and commit the attempt, with what is said `beside` it. LeaseHeld where somebody else has it,
+    QueueFull where its queue lets no further session work now.
+
+    Finished where an owner that was thought dead completed the session before our claim.
+    """
+    was_completed = recorder.head.status == "completed"
+    for _ in range(_CLAIM_TRIES):
+        head = recorder.head
+        evidence = evidence_of(context, head)
+        before, why = derived_status(head, evidence)
+        gone = refuse_if_held(context, recorder.identity, head, evidence, handed_over_by)
+        owner = context.host.owner(context.entropy.session_id())
+        handed = head.lease is not None and head.lease.owner.id == handed_over_by
+        claim = Claim(
+            owner=owner,
+            seconds=seconds,
+            expected_epoch=head.epoch,
+            expected_seq=head.seq,
+            owner_gone=gone,
+            slot=not handed,  # whoever handed it over has one
+        )
+        attempt = AttemptStart(
+            number=head.attempt if handed else head.attempt + 1,  # a supervisor's is the program's own
+            resumed_from=head.resumed_from or 0 if handed else head.head,
+            reason=None if handed or head.attempt == 0 else f"{before}: {headline(why)}" if why else before,
+            owner=owner.label,
+            handle=handle,
+        )
+        faults.point("resume.planned")
+        try:
+            more = beside(recorder) if beside is not None else Changes()
+            changes = msgspec.structs.replace(
+                more, attempt=attempt, status=StatusChange(status=status), note=note or more.note
+            )
+            recorder.commit("attempt", changes, claim=claim)
+        except Conflict:
+            refresh(context, recorder)
+            gate(Found(identity=recorder.identity, head=recorder.head, seq=None))
+            if recorder.head.status == "completed" and not was_completed:
+                raise Finished(recorder.identity.name or recorder.identity.id, "completed") from None
+            continue
+        faults.point("resume.claimed")
+        return
+    raise Conflict(f"{recorder.identity.id}: others kept claiming it")
+
+
+def refuse_if_held(
+    context: Context, identity: Identity, head: Head, evidence: Evidence, handed_over_by: str | None = None
+) -> bool:
+    """Is the present owner known to be gone? LeaseHeld where it is not and its time is not over."""
+    lease = head.lease
+    if lease is None:
+        return False
+    if evidence.owner_gone or (handed_over_by is not None and lease.owner.id == handed_over_by):
+        return True
+    if lease.expired(evidence.now):
+        return False
+    remaining = lease.remaining_seconds(evidence.now)
+    until = at(evidence.now_us + round(remaining * 1e6))
+    name = identity.name or identity.id
+    running = context.underway.of(identity.id)
+    if running:
+        raise leases.held(head, lease, until=f"{', '.join(running)} has ended in this process", name=name)
+    raise leases.held(head, lease, until=f"{until:%H:%M:%S} UTC (in {remaining:.0f} s)", name=name)
+
+
+def refresh(context: Context, recorder: Recorder) -> None:
+    """Read head and state again after somebody else wrote."""
+    record = context.store.find(recorder.identity.id)
+    if record is None:
+        raise NotFound(recorder.identity.id)
+    found = Found(identity=record.identity, head=record.head, seq=None)
+    recorder.head = found.whole_head()
+    recorder.fold = load(context.store, found)
+
+
+def refuse_untrusted(found: Found) -> None:
+    """A session from a bundle that nobody vouched for is not opened by a program: it would run what others asked for,
+    or take their words for its own result. A fork is a person's decision, and runs nothing of its parent's."""
+    if found.identity.labels.get(IMPORTED) == "untrusted":
+        name = found.identity.name or found.identity.id
+        why = "it was imported from a bundle whose signature is not known here; nothing of it was run"
+        hints = [
+            f"read it: relight show {name}",
+            f"go on with a copy: relight fork {name} --name NEW",
+            f"begin another session of this name: rl.session({name!r}, resume=False)",
+        ]
+        raise NotResumable(name, why, hints=hints)
+
+
+def gate(found: Found) -> None:
+    """An archived session is finished for good; nothing is touched."""
+    if found.head is not None and found.head.status == "archived":
+        name = found.identity.name or found.identity.id
+        hints = [f"continue a copy of it: relight fork {name}"]
+        raise NotResumable(name, "not restorable (status=archived)", hints=hints)

@@ -1,0 +1,153 @@
+"""Asking a person from one's own program: `s.wait`, and the approval of a tool call.
+
+    commit `waiting` with the question  ->  the block is left  ->  somebody answers, in a commit of their own
+    ->  the program is opened again and asks the same  ->  the answer is returned, and marked as used by the next step
+
+An answer is for one asking. It is used with the first step that is committed after it was returned, in the same
+commit: dying before that step leaves it unused, and the same question gets it again; dying after it, the same text is
+a new question. A `key` makes all askings under it one. What nobody asked for again lapses when the user says something
+new, so that an old yes never approves a new question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from hashlib import sha256
+from typing import TYPE_CHECKING, Any, Final
+
+from relight.errors import UsageError, Waiting
+from relight.journal.codec import isolated
+from relight.journal.conversation.dialogue import ONE_ASKING
+from relight.journal.effects.approvals import approval_slot, cure_of, question_of
+from relight.journal.fold import Slot
+from relight.journal.jsonable import check_text
+from relight.sessions.coroutines import Execute, Program
+from relight.values.status import Asking, StatusChange
+from relight.values.step import Changes
+
+if TYPE_CHECKING:
+    from relight.sessions.session import Session
+    from relight.sessions.tools import Tool
+
+_LONGEST_SECONDS: Final = 1e9
+_MAX_CHOICES: Final = 100
+
+
+def wait(
+    session: Session, question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any
+) -> Any:
+    """The answer to this asking; where there is none, commit `waiting` and raise Waiting."""
+    _check(question, key, choices, timeout, default)
+    session._refuse_in_step("wait")
+    recorder = session._recorder
+    digest = sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
+    slot = f"key:{key}" if key is not None else ONE_ASKING + digest
+    with recorder.lock:
+        if recorder.is_unsure:
+            recorder.recall("mark")
+        if key is not None and slot in recorder.fold.answered:
+            return recorder.fold.answered[slot]
+        _refuse_inside(session)
+        session._check_open()
+        if slot in recorder.fold.answered and slot not in session._used:
+            return _used(session, slot, recorder.fold.answered[slot])
+        if key is None and question in recorder.fold.answers and question not in session._used:
+            return _used(session, question, recorder.fold.answers[question])  # of 0.1.0, which filed it by its text
+        wake_us = _wake_us(session, slot, timeout)
+        if wake_us is not None and wake_us <= session._context.clock.now_us():
+            return _give_up(session, slot, question, default)
+        asking = Asking(key=slot, choices=list(choices or ()), default=[] if default is ... else [isolated(default)])
+        change = StatusChange(status="waiting", reason="asks", question=question, wake_us=wake_us, asking=asking)
+        session._record("status", Changes(status=change), release=True)
+    raise _waiting(session, change)
+
+
+def _check(question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any) -> None:
+    check_text(question, "the question")
+    if key is not None:
+        check_text(key, "the key of wait")
+    if choices is not None:
+        if isinstance(choices, str) or not 0 < len(choices) <= _MAX_CHOICES:
+            raise UsageError(f"choices are 1 to {_MAX_CHOICES} texts, not {choices!a}")
+        for choice in choices:
+            check_text(choice, "a choice")
+    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _LONGEST_SECONDS):
+        raise UsageError(f"timeout is a number of seconds over 0, not {timeout!a}")
+    if default is not ... and timeout is None:
+        raise UsageError("a default is used when the timeout is over: give both", hints=["s.wait(..., timeout=3600)"])
+
+
+def _refuse_inside(session: Session) -> None:
+    if session._running:
+        slots = [session._recorder.fold.slot(*place) or place[1] for place in session._running]
+        names = ", ".join(sorted(one if isinstance(one, str) else one.site.name for one in slots))
+        session._misused = UsageError(
+            f"s.wait was called while {names} is running: after the answer it would have to run again, with everything "
+            "it did before. To ask a person before a tool runs, declare it @relight.tool(approve=True)"
+        )
+        raise session._misused
+
+
+def _used(session: Session, slot: str, answer: Any) -> Any:
+    session._used.append(slot)
+    return answer
+
+
+def _wake_us(session: Session, slot: str, timeout: float | None) -> int | None:
+    """Until when it waits. A program that asks again after a restart does not get more time by that."""
+    if timeout is None:
+        return None
+    before = session._recorder.fold.asking
+    if before is not None and before.asking is not None and before.asking.key == slot and before.wake_us is not None:
+        return before.wake_us
+    return session._context.clock.now_us() + round(timeout * 1e6)
+
+
+def _give_up(session: Session, slot: str, question: str, default: Any) -> Any:
+    """Nobody answered in time: the default is the answer, and is recorded as one."""
+    if default is ...:
+        raise TimeoutError(f"nobody answered in time: {question}")
+    default = isolated(default)
+    note = {"answered": "by its default: nobody answered in time"}
+    session._record("mark", Changes(answer=[question, default, slot], note=note))
+    return default if slot.startswith("key:") else _used(session, slot, default)
+
+
+def approved(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[tuple[bool, list[str]]]:
+    """May a call begin? And the decision to mark as used where it does, or where it is refused.
+
+    A decision that is there counts before the tool is asked whether it wants one, so that a denial holds whatever a
+    predicate says later. Waiting where a person has to decide: nothing has begun then.
+    """
+    place = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, arguments)
+    answer = session._recorder.fold.answered.get(place)
+    if answer is not None:
+        return answer == "allow", [place]
+    if not (yield from _wants_approval(tool, arguments, slot.key)):
+        return True, []
+    question = question_of(slot.site.id, slot.site.name, arguments)
+    asking = Asking(kind="approval", key=place)
+    change = StatusChange(status="waiting", reason="asks", question=question, asking=asking)
+    session._record("status", Changes(status=change), release=True)
+    raise _waiting(session, change)
+
+
+def _waiting(session: Session, change: StatusChange) -> Waiting:
+    name = session.name or session.id
+    return Waiting(name, change.question or "", cure=cure_of(change.question, change.asking, name))
+
+
+def denial_of(session: Session, decision: Sequence[str]) -> str:
+    """What the model is told about a call that a person denied."""
+    reasons = [session._recorder.fold.reasons[one] for one in decision if one in session._recorder.fold.reasons]
+    return f"not run: a person denied it{': ' + reasons[0] if reasons else ''}"
+
+
+def _wants_approval(tool: Tool, arguments: dict[str, Any], key: str) -> Program[bool]:
+    if not callable(tool.approve):
+        return tool.approve
+    try:
+        return bool((yield Execute(tool.approve, partial(tool.ask_approval, arguments, key))))
+    except Exception:  # a predicate that fails decides nothing: a person does
+        return True

@@ -1,0 +1,255 @@
+"""The recorder: one writer of one session. Every change of a session goes through `commit`.
+
+Order of a commit: redact and encode outside the lock; under it count what the change adds, hand the draft to the store,
+and apply it to the live fold only after the store has answered. So the fold never shows what is not durable.
+
+When the store fails in the middle, the outcome is unknown. The recorder asks the store by the writer's own key, at
+once or before the next commit, and writes nothing else until it knows; the same change given again is not written
+twice.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from relight.errors import RelightError, StoreUnavailable, UsageError
+from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
+from relight.journal.conversation.last_reply import last_said
+from relight.journal.fold import Fold
+from relight.ports import faults
+from relight.ports.clock import Entropy
+from relight.ports.store import Store
+from relight.sessions.redacting_store import Recording
+from relight.system.fork_handlers import begins_anew
+from relight.values.checkpoint import Checkpoint, at, shown_snapshot
+from relight.values.queues import QueuePosition
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.step import Changes, Claim, Committed, Draft, StepKind, View
+
+_NOTHING: Final = Changes()
+
+
+class Recorder:
+    """Holds a session's epoch, head and live fold for one owner. Thread-safe."""
+
+    def __init__(
+        self,
+        store: Store,
+        entropy: Entropy,
+        identity: Identity,
+        head: Head,
+        fold: Fold,
+        reload: Callable[[], Fold],
+        recording: Recording,
+    ) -> None:
+        self.store = store
+        self.recording = recording
+        """what of a change is redacted before it is encoded"""
+        self.identity = identity
+        self.head = head
+        self.fold = fold
+        self.owner = ""
+        self.epoch = 0
+        """the one it claimed; another one in the head means that somebody else has claimed since"""
+        self.lost: RelightError | None = None
+        self.lock = threading.RLock()
+        self._entropy = entropy
+        self._reload = reload
+        self._unresolved: tuple[Draft, Changes, int] | None = None
+        """the commit whose outcome is not known, what its caller had given, and the seq it was to follow"""
+        self._is_torn = False
+        """it was committed, and interrupted while the fold took it in: the fold is read anew"""
+        self.is_inherited = False
+        """held by the process that this one was forked from"""
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: the lease is the parent's, and so is everything that is said under it."""
+        self.lock = threading.RLock()
+        if not self.owner:
+            return
+        owner = self.head.lease.owner.label if self.head.lease is not None else "another process"
+        name = self.identity.name or self.identity.id
+        self.lost = UsageError(
+            f"{name}: this session is held by {owner}, from which this process was forked; nothing was written",
+            hints=["open a session of its own in the child, or hand its results back to the parent"],
+        )
+        self.owner, self.epoch, self._unresolved, self.is_inherited = "", 0, None, True
+
+    @property
+    def owns(self) -> bool:
+        """Does this recorder hold the lease, as far as it knows?"""
+        lease = self.head.lease
+        return self.lost is None and lease is not None and lease.owner.id == self.owner
+
+    def commit(
+        self,
+        kind: StepKind,
+        changes: Changes = _NOTHING,
+        *,
+        label: str | None = None,
+        claim: Claim | None = None,
+        release: bool = False,
+        view: View | None = None,
+        given: Changes | None = None,
+        snapshots: tuple[Snapshot, ...] = (),
+        place: QueuePosition | None = None,
+    ) -> Checkpoint:
+        """One durable step. Raises, and then nothing of it is acknowledged.
+
+        `given` is what the caller asked for, where `changes` holds more: by it the same change given again is known.
+        """
+        given = given or changes
+        self.recording.check_label(label)
+        changes = self.recording.changes(changes)
+        body = encode_changes(changes)
+        with self.lock:
+            committed = self._recall(kind, given) if self._unresolved is not None else None
+            if committed is not None:
+                changes = decode_changes(committed.step.body)  # what was written then, its own snapshots included
+            else:
+                draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, place)
+                before = self.head.seq
+                try:
+                    committed = self._write(draft, given)
+                    self._apply(committed, draft, changes)
+                except RelightError:
+                    raise
+                except BaseException:  # Ctrl-C, on either side of the commit
+                    self._unresolved, self._is_torn = (draft, given, before), True
+                    raise
+        faults.point("commit.told")
+        return checkpoint_of(committed, self.identity.model, changes.snapshot)
+
+    @property
+    def is_unsure(self) -> bool:
+        """Is there a commit whose outcome is not known yet?"""
+        return self._unresolved is not None
+
+    def recall(self, kind: StepKind, given: Changes = _NOTHING) -> Checkpoint | None:
+        """Learn how the commit of unknown outcome ended, before a change is made up from a fold that may lack it.
+
+        Its checkpoint where it got through and was given the same changes. StoreUnavailable where the store still
+        cannot say: nothing else may be written then.
+        """
+        with self.lock:
+            committed = self._recall(kind, given)
+        if committed is None:
+            return None
+        return checkpoint_of(committed, self.identity.model, decode_changes(committed.step.body).snapshot)
+
+    def _draft(
+        self,
+        kind: StepKind,
+        changes: Changes,
+        body: bytes,
+        label: str | None,
+        claim: Claim | None,
+        release: bool,
+        view: View | None,
+        snapshots: tuple[Snapshot, ...],
+        place: QueuePosition | None,
+    ) -> Draft:
+        messages, turns = self.fold.growth(changes)
+        return Draft(
+            kind=kind,
+            body=body,
+            key=self._entropy.key(),
+            epoch=self.epoch,
+            owner=self.owner,
+            claim=claim,
+            release=release,
+            label=label,
+            messages_added=messages,
+            turns_added=turns,
+            opened=tuple(changes.intents),
+            closed=self._closed_by(changes),
+            view=view,
+            status=changes.status,
+            attempt=changes.attempt,
+            usage=changes.usage,
+            native=changes.native,
+            said=last_said(self.fold.format_with(changes.messages), changes.messages),
+            snapshots=snapshots,
+            place=place,
+        )
+
+    def _closed_by(self, changes: Changes) -> tuple[tuple[int, str], ...]:
+        """(asked_seq, id) of what is open no longer: by a recorded result, or by a message with one."""
+        if not self.head.open:
+            return ()
+        closed = [(outcome.asked_seq, outcome.id) for outcome in changes.outcomes]
+        slots = [slot for place in closed if (slot := self.fold.slot(*place)) is not None]
+        return tuple(closed + [slot.effect_key for slot in slots + self.fold.answered_by(changes.messages)])
+
+    def _write(self, draft: Draft, given: Changes) -> Committed:
+        try:
+            return self.store.commit(self.identity.id, draft)
+        except StoreUnavailable:
+            self._unresolved = (draft, given, self.head.seq)
+            found = self._try_to_look()
+            if found is None:
+                raise
+            return found
+
+    def _try_to_look(self) -> Committed | None:
+        try:
+            found = self._look()
+        except RelightError:
+            return None  # it stays unresolved, and the next commit asks again
+        self._unresolved = None
+        return found
+
+    def _look(self) -> Committed | None:
+        """Did the draft of unknown outcome get through?"""
+        assert self._unresolved is not None
+        draft, _, after = self._unresolved
+        return self.store.find_commit(self.identity.id, draft.key, after=after)
+
+    def _recall(self, kind: StepKind, given: Changes) -> Committed | None:
+        if self._unresolved is None:
+            return None
+        draft, before, _ = self._unresolved
+        found = self._look()
+        if found is not None:
+            try:
+                self._apply(found, draft, decode_changes(draft.body))
+            except BaseException:
+                self._is_torn = True
+                raise
+        self._unresolved, self._is_torn = None, False
+        if found is None:
+            return None
+        return found if draft.kind == kind and encoded(given) == encoded(before) else None
+
+    def _apply(self, committed: Committed, draft: Draft, changes: Changes) -> None:
+        follows = committed.step.seq == self.head.seq + 1 and committed.head.seq == committed.step.seq
+        self.head = committed.head
+        if draft.claim is not None:
+            self.owner, self.epoch = draft.claim.owner.id, draft.claim.expected_epoch + 1
+        if committed.step.kind == "rewind" or not follows or self._is_torn:
+            self.fold = self._reload()
+            return
+        self.fold.apply(committed.step, changes)
+
+
+def checkpoint_of(committed: Committed, model: str | None, snapshots: Mapping[str, str] | None) -> Checkpoint:
+    """The public face of a committed step, with the snapshots it names."""
+    step = committed.step
+    return Checkpoint(
+        id=f"{step.session}@{step.seq}",
+        session=step.session,
+        seq=step.seq,
+        kind=step.kind,
+        label=step.label,
+        created_at=at(step.at_us),
+        turns=step.turns,
+        message_count=step.message_count,
+        model=model,
+        snapshot=shown_snapshot(snapshots or {}),
+        size_bytes=len(step.body),
+        version=VERSION,
+    )

@@ -1,0 +1,99 @@
+"""Between the engine and its store: what is written about a session is redacted, whoever writes it.
+
+`Recording` knows what of one session is to be redacted; every commit passes through it before it is encoded, because a
+store sees only bytes. `RecordedStore` does the same for what a session is. Which field is whose is declared in
+journal/redaction/recorded_fields.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, Final, cast
+
+import msgspec
+
+from relight.journal.redaction import recorded_fields
+from relight.ports.store import Record, Store
+from relight.values.session import Head, Identity
+from relight.values.snapshot import Snapshot
+from relight.values.step import Changes, Step
+
+if TYPE_CHECKING:
+    from relight.journal.redaction.redactor import Redactor
+
+REDACT_VARIABLE: Final = "RELIGHT_REDACT"
+ALL: Final = "all"
+
+
+class Recording:
+    """What of one session's steps is redacted before it is written."""
+
+    def __init__(self, redactor: Callable[[], Redactor], *, data: bool) -> None:
+        self._redactor = redactor
+        self.data = data
+        """the program's own data too: asked for, or a coding agent's conversation"""
+
+    def changes(self, changes: Changes) -> Changes:
+        """A step's changes as they may be written."""
+        return recorded_fields.redacted(changes, self._redactor, data=self.data)
+
+    def data_of(self, value: Any) -> Any:
+        """The program's own value as it is written: by this form it is known again."""
+        return self._redactor().value(value) if self.data else value
+
+    def about(self, text: str) -> str:
+        """A text that is shown, as it is written: a question is known by this form."""
+        return self._redactor().text(text)
+
+    def check_label(self, label: str | None) -> None:
+        """UsageError for a checkpoint's label that holds a secret."""
+        if label is not None:
+            recorded_fields.refuse_secret(label, "the label", self._redactor)
+
+
+class RecordedStore:
+    """Passes everything on; what a session is, is redacted first."""
+
+    def __init__(self, store: Store, redactor: Callable[[], Redactor]) -> None:
+        self._store, self._redactor = store, redactor
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    def create(self, identity: Identity, head: Head) -> None:
+        """Begin a session. UsageError where its name or key holds a secret."""
+        head = recorded_fields.redacted(head, self._redactor, data=identity.redact)
+        self._store.create(self._clean(identity), head)
+
+    def update(self, identity: Identity) -> None:
+        """Replace what a session is."""
+        self._store.update(self._clean(identity))
+
+    def adopt(
+        self,
+        records: Sequence[Record],
+        steps: Iterable[tuple[Step, Sequence[Snapshot]]],
+        labels: Iterable[tuple[str, int, str]],
+    ) -> None:
+        """Take whole sessions in. Their steps are sealed and stay as they are: whoever made them has redacted them."""
+        cleaned = [msgspec.structs.replace(one, identity=self._clean(one.identity)) for one in records]
+        self._store.adopt(cleaned, steps, labels)
+
+    def label(self, session: str, seq: int, label: str, at_us: int) -> None:
+        """Name a checkpoint. UsageError where the label holds a secret."""
+        recorded_fields.refuse_secret(label, "the label", self._redactor)
+        self._store.label(session, seq, label, at_us)
+
+    def _clean(self, identity: Identity) -> Identity:
+        recorded_fields.refuse_secrets_in(identity, self._redactor)
+        return recorded_fields.redacted(identity, self._redactor)
+
+
+def bare(store: Store) -> Store:
+    """The store that was opened."""
+    return store._store if isinstance(store, RecordedStore) else store
+
+
+def recorded_store(store: Store, redactor: Callable[[], Redactor]) -> Store:
+    """The same store, behind the redactor; one that is behind it already is given back as it is."""
+    return store if isinstance(store, RecordedStore) else cast(Store, RecordedStore(store, redactor))

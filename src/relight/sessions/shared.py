@@ -1,0 +1,472 @@
+"""A session that several programs write to: each write is one commit, and takes the lease from whoever has it.
+
+Frameworks let any of their processes append to a conversation at any time, and expect the appends to be put in a row.
+So here a lease does not keep others out: it says who wrote last and whether that process lives, which is what lists
+show. A writer that finds itself overtaken reads what the others wrote, decides again on the state it sees then, and
+commits under a claim of its own. The claim names the newest step that the decision was made on, so that no write is
+ever decided on a state that is no longer true: nothing is lost, nothing is doubled, and there is no gap.
+
+    ask -> (one at a time, in the order asked) -> decide on the fold -> commit; overtaken: catch up, decide again
+
+Nothing is read or written before the first use. A session that was removed is not brought back by a late write: only
+somebody who has looked and seen that it is gone may begin it anew. For those who never saw it, the removal is kept for
+some days under a digest of the name: a write that can only be the rest of something does not begin it.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, NotResumable, RelightError
+from relight.files import capture as files_of
+from relight.files import repositories, restore
+from relight.files.capture import Files, naming
+from relight.history.loading import Found
+from relight.journal.chain import broken_links
+from relight.journal.codec import decode_changes
+from relight.journal.fold import Fold
+from relight.journal.queues.small_records import pack_record, unpack_record
+from relight.journal.status import derived_status
+from relight.operations import operator, remove
+from relight.sessions.context import Context
+from relight.sessions.opening import create, evidence_of, gate, new_identity, recorder_for, refresh, refuse_untrusted
+from relight.sessions.recorder import Recorder
+from relight.sessions.reopening import options_taken, record_options, with_options
+from relight.sessions.reset import reset_to
+from relight.system.fork_handlers import begins_anew
+from relight.values.checkpoint import Checkpoint
+from relight.values.lease import Owner
+from relight.values.policy import Retry
+from relight.values.session import Head
+from relight.values.snapshot import Snapshot
+from relight.values.status import StatusChange, headline
+from relight.values.step import AttemptStart, Changes, Claim, StepKind, View
+
+TRIES: Final = 200
+"""how often a writer may be overtaken in a row; each time somebody else has got on"""
+_LOOKS: Final = 3
+"""a session may be removed, and another begun, between two looks at it"""
+_REMEMBERED_US: Final = 30 * 86_400 * 1_000_000
+_MAX_REMEMBERED: Final = 1_000
+_PAUSES: Final = Retry(first_seconds=0.001, max_seconds=0.05)
+_BROKEN_OFF: Final = frozenset({"terminated", "failed", "halted"})
+_T = TypeVar("_T")
+
+
+class Write(msgspec.Struct, frozen=True, kw_only=True):
+    """What a writer wants, decided on the state it was shown."""
+
+    changes: Changes
+    """for a reset: the messages in the place of all others, and what changes in the state"""
+    kind: StepKind = "message"
+    ends: StatusChange | None = None
+    """the session rests after this, and nobody owns it; None: it is being worked on"""
+
+
+Decide = Callable[[Fold], Write | None]
+"""None: there is nothing to write. Asked again where somebody else wrote meanwhile, so it must not act itself."""
+
+
+class PendingWrite:
+    """A write that has its place in the row."""
+
+    def __init__(self, joint: SharedSession, decide: Decide, *, begins: bool) -> None:
+        self.decide, self.begins = decide, begins
+        self.is_done = False
+        self.checkpoint: Checkpoint | None = None
+        self.error: BaseException | None = None
+        self._joint = joint
+
+    def settle(self) -> Checkpoint | None:
+        """Wait until it is durable; None where there was nothing to write."""
+        self._joint._drain_queue(self)
+        if self.error is not None:
+            raise self.error
+        return self.checkpoint
+
+
+class SharedSession:
+    """One session, open to many writers. Thread-safe."""
+
+    def __init__(
+        self,
+        context: Context,
+        name: str,
+        fields: Mapping[str, Any],
+        *,
+        workspace: str | os.PathLike[str] | Mapping[str, str] | None = None,
+        snapshot: str | float = "step",
+        lease_seconds: float,
+        begins: bool = True,
+    ) -> None:
+        """`begins`: where there is no such session, the first write makes it; else that write is refused."""
+        self.name = name
+        self._context = context
+        self._fields = fields
+        self._workspace = workspace
+        self._moments = snapshot
+        self._seconds = lease_seconds
+        self._begins = begins
+        self._owner: Owner = context.host.owner(context.entropy.session_id())
+        self._recorder: Recorder | None = None
+        self._files: Files | None = None
+        self._row: deque[PendingWrite] = deque()
+        self._lock = threading.RLock()
+        begins_anew(self)
+
+    def after_fork(self) -> None:
+        """In a forked child: another writer in the row, with nothing of its own on its way."""
+        self._owner = self._context.host.owner(self._context.entropy.session_id())
+        self._recorder = self._files = None
+        self._row.clear()
+        self._lock = threading.RLock()
+
+    # -- reading ----------------------------------------------------------------------------------------------
+
+    def look(self, reader: Callable[[Fold, Head], _T]) -> _T | None:
+        """What the reader makes of the newest state; None where there is no such session. It must copy what it keeps.
+
+        Whoever looks and finds nothing may begin the session anew with its next write.
+        """
+        with self._lock:
+            for _ in range(_LOOKS):
+                recorder = self._opened(may_create=False)
+                if recorder is None:
+                    break
+                try:
+                    if recorder.is_unsure:
+                        recorder.recall("mark")
+                    self._catch_up(recorder)
+                except NotFound:
+                    self.forget()  # removed; there may be another one under the same name by now
+                    continue
+                return reader(recorder.fold, recorder.head)
+            return None
+
+    # -- writing ----------------------------------------------------------------------------------------------
+
+    def ask(self, decide: Decide, *, begins: bool = True) -> PendingWrite:
+        """Take a place in the row of writes, without waiting; `settle` on what comes back does the work.
+
+        `begins`: could this be the first write of a session? Another one does not begin a session that was removed.
+        """
+        asked = PendingWrite(self, decide, begins=begins)
+        self._row.append(asked)
+        return asked
+
+    def write(self, decide: Decide) -> Checkpoint | None:
+        """Write what is decided on the newest state; None where it decides that there is nothing to write."""
+        return self.ask(decide).settle()
+
+    def drop(
+        self, *, with_forks: bool = False, only_if: Callable[[Fold], bool] | None = None, remembered: bool = False
+    ) -> bool:
+        """Remove the session and every byte of it, whoever works on it; False where there was none, or where its
+        newest state is not as `only_if` wants it.
+
+        A writer of this program that comes too late does not bring it back; where it is `remembered`, nobody's does
+        that says it cannot be the first.
+        """
+        with self._lock:
+            for failures in range(1, TRIES + 1):
+                found = self._named()
+                if found is None:
+                    return False
+                try:
+                    self._revoke_lease(found)  # from here on a writer has to claim, which a removal notices
+                    found = self._found_as(only_if)
+                    if found is None:
+                        return False
+                    if remembered:
+                        self._remember_removal()
+                    remove.drop(self._context, found, with_forks=with_forks)
+                except NotFound:
+                    return False
+                except (Conflict, LeaseHeld, LeaseLost):
+                    self._pause(failures)
+                    continue
+                self._let_go()
+                return True
+            raise Conflict(f"{self.name}: others kept writing to it; nothing was removed")
+
+    def _found_as(self, only_if: Callable[[Fold], bool] | None) -> Found | None:
+        if only_if is None:
+            return self._named()
+        recorder = self._opened(may_create=False)
+        if recorder is None:
+            return None
+        self._catch_up(recorder)
+        return Found(identity=recorder.identity, head=recorder.head, seq=None) if only_if(recorder.fold) else None
+
+    def _revoke_lease(self, found: Found) -> None:
+        recorder, head = self._recorder, found.head
+        if head is None or head.lease is None:
+            return
+        if recorder is not None and recorder.owns and head.lease.owner.id == recorder.owner:
+            self._context.store.release(found.identity.id, owner=recorder.owner, epoch=recorder.epoch)
+            recorder.owner = ""
+        elif not evidence_of(self._context, head).owner_gone:
+            operator.clear(self._context, found, why="removed", who="its framework")
+
+    def forget(self) -> None:
+        """What was known of the session is not true any more; the next use looks again, or begins anew."""
+        with self._lock:
+            self._let_go()
+            self._recorder = None
+
+    def close(self) -> None:
+        """Give the lease back, where this program has it. Another use opens it again."""
+        with self._lock:
+            recorder = self._recorder
+            try:
+                if recorder is not None and recorder.owns:
+                    left = StatusChange(status="terminated", reason="left")
+                    recorder.commit("status", Changes(status=left), release=True)
+            except RelightError:
+                pass  # it is found as if this program had ended
+            finally:
+                self.forget()
+
+    @property
+    def is_resting(self) -> bool:
+        """Does this program own nothing of it right now?"""
+        return not self._row and (self._recorder is None or not self._recorder.owns)
+
+    # -- the row ----------------------------------------------------------------------------------------------
+
+    def _drain_queue(self, mine: PendingWrite) -> None:
+        """Do what was asked for before, then this: whoever comes first works for those behind as well."""
+        with self._lock:
+            while not mine.is_done:
+                asked = self._row.popleft()
+                try:
+                    asked.checkpoint = self._write(asked.decide, asked.begins)
+                except BaseException as error:
+                    asked.error = error
+                    if not isinstance(error, Exception) and asked is not mine:
+                        raise  # an interrupt is for this thread
+                finally:
+                    asked.is_done = True
+
+    def _write(self, decide: Decide, begins: bool) -> Checkpoint | None:
+        for failures in range(1, TRIES + 1):
+            if not begins and self._recorder is None and self._named() is None and self._was_removed():
+                raise _removed(self.name)
+            recorder = self._opened(may_create=True)
+            assert recorder is not None
+            if recorder.is_unsure:
+                earlier = self._recall(recorder, decide(recorder.fold))
+                if earlier is not None:
+                    return earlier
+            if not recorder.owns:
+                self._catch_up(recorder)
+            wanted = decide(recorder.fold)
+            if wanted is None:
+                return None
+            try:
+                self._ensure_attempt(recorder, wanted)
+                return self._commit(recorder, wanted)
+            except NotFound:
+                raise _removed(self.name) from None
+            except (LeaseLost, Conflict):
+                recorder.owner = ""  # overtaken: it owns nothing until it has claimed again
+                self._pause(failures)
+        raise Conflict(f"{self.name}: others kept writing to it; nothing was written", hints=["try it again"])
+
+    def _recall(self, recorder: Recorder, before: Write | None) -> Checkpoint | None:
+        """How a commit of unknown outcome ended; its checkpoint where it was this very write."""
+        if before is None:
+            recorder.recall("mark")
+            return None
+        return recorder.recall(before.kind, before.changes)
+
+    # -- removals ---------------------------------------------------------------------------------------------
+
+    def _remember_removal(self) -> None:
+        """Keep, for a while, that a session of this name was removed; nothing of the name itself."""
+        store, now_us = self._context.store, self._context.clock.now_us()
+        times = {one: unpack_record(record, int) or 0 for one, record in store.kept("removed").items()}
+        oldest = sorted(times, key=times.__getitem__)[: max(0, len(times) - _MAX_REMEMBERED + 1)]
+        for one in {*oldest, *(one for one, at_us in times.items() if at_us < now_us - _REMEMBERED_US)}:
+            store.keep("removed", one, None)
+        store.keep("removed", _digest(self.name), pack_record(now_us))
+
+    def _was_removed(self) -> bool:
+        record = self._context.store.kept("removed").get(_digest(self.name))
+        removed_us = unpack_record(record, int) if record is not None else None
+        return removed_us is not None and self._context.clock.now_us() - removed_us < _REMEMBERED_US
+
+    # -- the state --------------------------------------------------------------------------------------------
+
+    def _opened(self, *, may_create: bool) -> Recorder | None:
+        if self._recorder is not None:
+            return self._recorder
+        context = self._context
+        found = self._named()
+        if found is None and not may_create:
+            return None
+        if found is None and not self._begins:
+            raise _removed(self.name)
+        if found is None:
+            identity = new_identity(context, self.name, self._fields)
+            if self._workspace is not None:
+                identity = files_of.fitted(context, identity, self._workspace, self._moments)
+            try:
+                found = create(context, identity)
+            except Conflict:
+                found = self._named()  # another program was faster
+                if found is None:
+                    raise
+        if found.identity.agent != self._fields.get("agent"):
+            why = f"it is a session of {found.identity.agent or 'a program'}, not of {self._fields.get('agent')}"
+            raise NotResumable(self.name, why, hints=["choose another name"])
+        refuse_untrusted(found)
+        if may_create:
+            gate(found)
+            found = self._with_options(found)
+            if self._workspace is not None:
+                found = files_of.settle_workspace(context, found, self._workspace, self._moments)
+        self._recorder = recorder_for(context, found)
+        return self._recorder
+
+    def _with_options(self, found: Found) -> Found:
+        """What the framework's user says about the session counts from the next step on."""
+        said = {what: one for what, one in self._fields.items() if what != "directory"}
+        # A framework finds sessions by their names: a fork has its parent's key until it is opened as its own.
+        changed = options_taken(found.identity, said, seq=found.whole_head().seq, handed=True)
+        record_options(self._context, found.identity.id, changed)
+        return Found(identity=with_options(found.identity, changed), head=found.head, seq=found.seq)
+
+    def _named(self) -> Found | None:
+        """By its name alone: a name comes from whoever uses the framework, and may be another session's id."""
+        record = self._context.store.find_named(self.name)
+        return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
+
+    def _catch_up(self, recorder: Recorder) -> None:
+        """Read what others wrote since; only that, where it simply follows."""
+        store, known = self._context.store, recorder.head
+        record = store.find(recorder.identity.id)
+        if record is None:
+            raise _removed(self.name)
+        head = Found(identity=record.identity, head=record.head, seq=None).whole_head()
+        recorder.lost = None
+        if (head.seq, head.digest) == (known.seq, known.digest):
+            recorder.head = head
+            return
+        if self._files is not None:
+            self._files.others_wrote()
+        steps = list(store.steps(recorder.identity.id, after=known.seq, upto=head.seq))
+        follows = head.seq > known.seq == recorder.fold.seq and len(steps) == head.seq - known.seq
+        if not follows or any(step.kind == "rewind" for step in steps) or steps[-1].digest != head.digest:
+            refresh(self._context, recorder)
+            return
+        if next(broken_links(steps, after=known.seq, digest=known.digest), None) is not None:
+            refresh(self._context, recorder)  # names the broken one, and what is whole before it
+            return
+        for step, changes in zip(steps, [decode_changes(step.body) for step in steps], strict=True):
+            recorder.fold.apply(step, changes)
+        recorder.head = head
+
+    # -- committing -------------------------------------------------------------------------------------------
+
+    def _ensure_attempt(self, recorder: Recorder, wanted: Write) -> None:
+        """A new session, and one whose last writer died or failed, begins an attempt; any other just goes on."""
+        head = recorder.head
+        status, why = derived_status(head, evidence_of(self._context, head))
+        if head.attempt == 0 or status in _BROKEN_OFF:
+            attempt = AttemptStart(
+                number=head.attempt + 1,
+                resumed_from=head.head,
+                reason=None if head.attempt == 0 else f"{status}: {headline(why)}" if why else status,
+                owner=self._owner.label,
+            )
+            changes = Changes(attempt=attempt, status=StatusChange(status="working"))
+            recorder.commit("attempt", changes, claim=self._claim(head))
+        elif wanted.ends is not None and head.status not in ("working", wanted.ends.status):
+            working = Changes(status=StatusChange(status="working"))
+            recorder.commit("status", working, claim=None if recorder.owns else self._claim(head))
+        else:
+            return
+        self._context.heartbeat.keep(recorder)
+
+    def _commit(self, recorder: Recorder, wanted: Write) -> Checkpoint:
+        head = recorder.head
+        changes, view = wanted.changes, None
+        if wanted.kind == "reset":
+            reset, view = reset_to(recorder, list(wanted.changes.messages))
+            changes = msgspec.structs.replace(reset, state=changes.state, unset=changes.unset, note=changes.note)
+        if wanted.ends is not None:
+            changes = msgspec.structs.replace(changes, status=wanted.ends)
+        elif head.status != "working":
+            changes = msgspec.structs.replace(changes, status=StatusChange(status="working"))
+        checkpoint = self._with_files(recorder, wanted, changes, view)
+        if wanted.ends is not None:
+            self._context.heartbeat.forget(recorder)
+        else:
+            self._context.heartbeat.keep(recorder)
+        return checkpoint
+
+    def _with_files(self, recorder: Recorder, wanted: Write, changes: Changes, view: View | None) -> Checkpoint:
+        claim = None if recorder.owns else self._claim(recorder.head)
+
+        def commit(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
+            return recorder.commit(
+                wanted.kind,
+                naming(changes, snapshots, failure),
+                claim=claim,
+                release=wanted.ends is not None,
+                view=view,
+                given=wanted.changes,
+                snapshots=snapshots,
+            )
+
+        if not recorder.identity.workspace:
+            return commit((), None)
+        if self._files is None:
+            self._files = self._open_files(recorder)
+        is_reply = any(map(recorder.fold.format_with(changes.messages).is_assistant, changes.messages))
+        return self._files.commit(wanted.kind, is_reply=is_reply, asked=False, write=commit)
+
+    def _open_files(self, recorder: Recorder) -> Files:
+        found = Found(identity=recorder.identity, head=recorder.head, seq=None)
+        rows = restore.rows_of(self._context, found)
+        repositories.tell(self._context, found)  # what a framework writes has happened, and is not refused
+        return Files(self._context, recorder.identity, restore.snapshots_at(rows, recorder.head.head))
+
+    def _claim(self, head: Head) -> Claim:
+        return Claim(
+            owner=self._owner,
+            seconds=self._seconds,
+            expected_epoch=head.epoch,
+            expected_seq=head.seq,
+            owner_gone=True,  # whoever it is: it will read this write and go on behind it
+        )
+
+    def _let_go(self) -> None:
+        if self._recorder is not None:
+            self._context.heartbeat.forget(self._recorder)
+        if self._files is not None:
+            self._files.close()
+            self._files = None
+
+    def _pause(self, failures: int) -> None:
+        self._context.clock.sleep(_PAUSES.delay_seconds(failures, self._context.entropy.jitter()))
+
+
+def _digest(name: str) -> str:
+    return sha256(f"relight removed {name}".encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def _removed(name: str) -> NotFound:
+    return NotFound(
+        name,
+        evidence=["it was removed while it was being written to; nothing of it is brought back"],
+        hints=["begin a new one, or open this one again"],
+    )

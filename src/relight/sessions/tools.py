@@ -1,0 +1,171 @@
+"""Tools: functions with a declared effect, and the fingerprint by which a change of them is noticed."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable, Mapping
+from types import MethodType
+from typing import Any, Final, TypeVar, overload
+
+import msgspec
+
+from relight.errors import UsageError
+from relight.values.call import EFFECTS, Effect
+
+_F = TypeVar("_F", bound=Callable[..., Any])
+_MARK: Final = "__relight_tool__"
+KEY_PARAMETER: Final = "idempotency_key"
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True):
+    """A function a model may call, and what is known about running it twice."""
+
+    name: str
+    run: Callable[..., Any]
+    effect: Effect = "once"
+    probe: Callable[..., Any] | None = None
+    """for effect "probe": given the same arguments, returns None where it took no effect, else the result"""
+
+    approve: bool | Callable[..., Any] = False
+    """does a call wait for a person before it begins? A predicate is given the same arguments"""
+
+    def call(self, arguments: Mapping[str, Any], key: str) -> Any:
+        """Run it. A function with a parameter `idempotency_key` is given the effect's key."""
+        return _invoke(self.run, arguments, key)
+
+    def ask_probe(self, arguments: Mapping[str, Any], key: str) -> Any:
+        """Ask whether an earlier run took effect."""
+        if self.probe is None:
+            raise UsageError(f"the tool {self.name!r} has no probe")
+        return _invoke(self.probe, arguments, key)
+
+    def ask_approval(self, arguments: Mapping[str, Any], key: str) -> Any:
+        """Ask its predicate whether this call waits for a person."""
+        return _invoke(self.approve, arguments, key) if callable(self.approve) else self.approve
+
+    @property
+    def fingerprint(self) -> str:
+        """Changes when the effect or the parameters do."""
+        names = parameters_of(self.run)
+        parameters = ",".join(names) if names is not None else "?"
+        return f"{self.effect}({parameters})"
+
+
+def _invoke(function: Callable[..., Any], arguments: Mapping[str, Any], key: str) -> Any:
+    return function(**arguments, **{KEY_PARAMETER: key}) if _wants_key(function) else function(**arguments)
+
+
+def is_coroutine_function(function: Any) -> bool:
+    """Must what it returns be awaited? Looks through partials, methods and objects that are called."""
+    from inspect import iscoroutinefunction
+
+    return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
+
+
+def _wants_key(function: Callable[..., Any]) -> bool:
+    return KEY_PARAMETER in (parameters_of(function) or ())
+
+
+def parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    """The names of its parameters; None for what cannot be looked into."""
+    if isinstance(function, MethodType):  # looked up by its function: the memory of names keeps no object alive
+        names = _parameters_of(function.__func__)
+        return names[1:] if names is not None else None
+    return _parameters_of(function)
+
+
+@functools.lru_cache(maxsize=1024)
+def _parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
+    from inspect import signature  # here: a tenth of the start-up of a command that never asks
+
+    try:
+        return tuple(signature(function).parameters)
+    except (TypeError, ValueError):
+        return None
+
+
+@overload
+def tool(function: _F, /) -> _F: ...
+@overload
+def tool(
+    *,
+    effect: Effect = "once",
+    name: str | None = None,
+    probe: Callable[..., Any] | None = None,
+    approve: bool | Callable[..., Any] = False,
+) -> Callable[[_F], _F]: ...
+def tool(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    effect: Effect = "once",
+    name: str | None = None,
+    probe: Callable[..., Any] | None = None,
+    approve: bool | Callable[..., Any] = False,
+) -> Any:
+    """Declare a function as a tool. Without an effect it is `once`: never run again by itself.
+
+    `approve`: a call waits for a person before it begins (`relight approve`, the page, HTTP); always, or where the
+    predicate says so of its arguments. A decision is for one call with exactly its arguments, and is used once.
+    """
+    if effect not in EFFECTS:
+        raise UsageError(f"unknown effect {effect!a}", hints=[f"one of: {', '.join(EFFECTS)}"])
+    if (effect == "probe") != (probe is not None):
+        raise UsageError('effect="probe" and probe=function belong together')
+    if type(approve) is not bool and not callable(approve):
+        raise UsageError(f"approve is True, False or a function of the tool's arguments, not {approve!a}")
+
+    def mark(target: Callable[..., Any]) -> Callable[..., Any]:
+        declared = Tool(name=name or target.__name__, run=target, effect=effect, probe=probe, approve=approve)
+        setattr(target, _MARK, declared)
+        return target
+
+    return mark if function is None else mark(function)
+
+
+Tools = Iterable[Callable[..., Any]] | Mapping[str, Callable[..., Any]]
+
+
+def toolbox(tools: Tools | None) -> dict[str, Tool]:
+    """Tools by name, from a list of decorated functions or a mapping from name to function."""
+    if tools is None:
+        return {}
+    if isinstance(tools, Mapping):
+        return {name: _declared(function, name) for name, function in tools.items()}
+    found = [_declared(function, None) for function in tools]
+    return {one.name: one for one in found}
+
+
+def _declared(function: Any, name: str | None) -> Tool:
+    declared = function if isinstance(function, Tool) else getattr(function, _MARK, None)
+    if declared is None:
+        if not callable(function):
+            raise UsageError(f"a tool must be a function, not {type(function).__name__}")
+        declared = Tool(name=name or str(getattr(function, "__name__", "tool")), run=function)
+    elif isinstance(function, MethodType):
+        declared = _bound(declared, function)
+    return declared if name is None else msgspec.structs.replace(declared, name=name)
+
+
+def _bound(declared: Tool, method: MethodType) -> Tool:
+    """A tool that was declared in a class, of one object; its probe too, where that is a method beside it."""
+    probe = declared.probe
+    beside = getattr(method.__self__, getattr(probe, "__name__", ""), None) if probe is not None else None
+    if isinstance(beside, MethodType) and beside.__func__ is probe:
+        probe = beside
+    return msgspec.structs.replace(declared, run=method, probe=probe)
+
+
+def fingerprint_of(box: Mapping[str, Tool]) -> dict[str, str]:
+    """What is recorded, so that the next attempt notices a change."""
+    return {name: one.fingerprint for name, one in sorted(box.items())}
+
+
+def changed_tools(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """The difference as lines: `-` gone, `+` new, `~` declared differently."""
+    lines = [f"- {name} {before[name]}" for name in before if name not in after]
+    lines += [f"+ {name} {after[name]}" for name in after if name not in before]
+    lines += [
+        f"~ {name} {before[name]} -> {after[name]}" for name in before if after.get(name, before[name]) != before[name]
+    ]
+    return lines

@@ -1,0 +1,189 @@
+"""Steps into their rows, inside a transaction that somebody else opened and will commit.
+
+`begin`, then `plan` for every step, then `flush`. Planning decides on the heads as they are in this transaction, with
+the steps planned before; flushing writes all bodies, all steps and all heads with one statement each, because every
+statement lets other threads run, and a leader with thirty steps in hand should not wait for them sixty times.
+
+A head is remembered after it was written. It may be used again only while `data_version`, read inside the transaction,
+says that no other connection has committed anything: another process moves heads too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import apsw
+
+from relight.errors import Corrupt, NotFound
+from relight.journal.chain import seal
+from relight.journal.commit import plan_commit
+from relight.stores.sqlite import queues, snapshots
+from relight.stores.sqlite.database import Database
+from relight.stores.sqlite.health import lost
+from relight.stores.sqlite.rows import Row, label_seal, step_row, to_text, unsealed_head
+from relight.stores.sqlite.statements import SQL
+from relight.values.lease import Instant
+from relight.values.session import Head
+from relight.values.snapshot import Snapshot
+from relight.values.step import Committed, Draft, Step
+
+MAX_REMEMBERED: Final = 4096
+"""sessions whose number and newest head are kept at hand"""
+MAX_ROWS: Final = 32
+"""rows in one statement; the rest follows in halves, so that few different statements are ever prepared"""
+_FIND_SID: Final = SQL["find_sid"]
+_READ_HEAD: Final = SQL["read_head"]
+
+
+class Journal:
+    """Not thread-safe: whoever has the turn uses it."""
+
+    def __init__(self, database: Database) -> None:
+        self._told = database.told
+        self._misses = database.misses
+        self._version = -1
+        self._sids: dict[str, int] = {}
+        self._heads: dict[int, Head] = {}
+        """newest heads, the planned ones included"""
+        self._next_body: int | None = None
+        self._bodies: list[Row] = []
+        self._steps: list[Row] = []
+        """planned and not yet written"""
+        self._moved: dict[int, Head] = {}
+        """heads as the planned steps leave them"""
+
+    def begin(self, cursor: apsw.Cursor) -> None:
+        """First in every transaction."""
+        version = cursor.connection.data_version()
+        if version != self._version or len(self._heads) > MAX_REMEMBERED:
+            self.forget()
+            self._version = version
+
+    def end(self, cursor: apsw.Cursor) -> None:
+        """Last, after COMMIT: the version counts our own commits too, and those are remembered rightly."""
+        self._version = cursor.connection.data_version()
+
+    def plan(self, cursor: apsw.Cursor, session: str, draft: Draft, at_us: int, now: Instant) -> Committed:
+        """Decide one step. A refusal comes before the first row, so that it leaves nothing behind."""
+        sid, head = self.read_head(cursor, session)
+        committed = plan_commit(head, draft, at_us=at_us, now=now)
+        slots = queues.planned_slots(cursor, head, draft, now, self.holder)
+        step = committed.step
+        body_id = self._body_id(cursor) + len(self._bodies)
+        row = step_row(sid, step, body_id)
+        if draft.snapshots:
+            snapshots.check_segments(cursor, session, draft.snapshots)
+            for taken in snapshots.rows_of(sid, step.seq, draft.snapshots):
+                cursor.execute(SQL["insert_snapshot"], taken)
+        self._steps.append(row)
+        self._bodies.append((body_id, draft.body))
+        self._heads[sid] = self._moved[sid] = committed.head
+        if slots is not None:
+            cursor.execute(SQL["put_kept"], slots)
+        queues.move(cursor, sid, head, committed.head)
+        if committed.head.status != head.status:
+            cursor.execute(SQL["set_status"], (committed.head.status, sid))
+        if draft.label is not None:
+            self.write_label(cursor, sid, step.seq, draft.label)
+        return committed
+
+    def flush(self, cursor: apsw.Cursor) -> list[tuple[int, int]]:
+        """Write what was planned; session numbers and seqs that may be told once it is durable."""
+        if not self._steps:
+            return []
+        _write(cursor, _INSERT_BODIES, self._bodies)
+        _write(cursor, _INSERT_STEPS, self._steps)
+        _write(cursor, _PUT_HEADS, [(seal(head), sid) for sid, head in self._moved.items()])
+        self._next_body = self._body_id(cursor) + len(self._bodies)
+        told = [(sid, head.seq) for sid, head in self._moved.items()]
+        for written in (self._bodies, self._steps, self._moved):
+            written.clear()
+        return told
+
+    def adopt(self, cursor: apsw.Cursor, sid: int, step: Step, taken: Sequence[Snapshot]) -> None:
+        """A step that was committed elsewhere, as it is. Its session's head stands already."""
+        body_id = self._body_id(cursor)
+        snapshots.check_segments(cursor, step.session, taken)
+        for row in snapshots.rows_of(sid, step.seq, taken):
+            cursor.execute(SQL["insert_snapshot"], row)
+        cursor.execute(_INSERT_BODIES[1], (body_id, step.body))
+        cursor.execute(_INSERT_STEPS[1], step_row(sid, step, body_id))
+        self._next_body = body_id + 1
+
+    def _body_id(self, cursor: apsw.Cursor) -> int:
+        """Where the first of the planned bodies goes."""
+        if self._next_body is None:
+            self._next_body = (cursor.execute(SQL["last_body"]).get or 0) + 1
+        return self._next_body
+
+    def read_head(self, cursor: apsw.Cursor, session: str) -> tuple[int, Head]:
+        """A session's number and head. NotFound, or Corrupt where the head cannot be read."""
+        sid = self.sid_of(cursor, session)
+        head = self._heads.get(sid)
+        if head is None:
+            row = cursor.execute(_READ_HEAD, (sid,)).fetchone()
+            head = unsealed_head(row[0]) if row is not None else None
+            if head is None or head.session != session:
+                raise Corrupt("its head fails its seal", session=session)
+            if head.seq < (told := self._told.seq(sid)):
+                raise lost(session, told, head.seq)
+            self._heads[sid] = head
+        return sid, head
+
+    def put_head(self, cursor: apsw.Cursor, sid: int, head: Head) -> None:
+        """A head without a step: of a new session, renewed, released, or in the place of one that cannot be read."""
+        cursor.execute(SQL["put_head"], (seal(head), sid))
+        self._heads[sid] = head
+
+    def holder(self, cursor: apsw.Cursor, session: str) -> Head | None:
+        """The head of another session, as the planned steps leave it; None where it is gone."""
+        try:
+            return self.read_head(cursor, session)[1]
+        except (NotFound, Corrupt):
+            return None
+
+    def write_label(self, cursor: apsw.Cursor, sid: int, seq: int, label: str) -> None:
+        """Give a checkpoint a label."""
+        stored = to_text(label)
+        cursor.execute(SQL["insert_label"], (sid, seq, stored, label_seal(sid, seq, stored)))
+
+    def sid_of(self, cursor: apsw.Cursor, session: str) -> int:
+        """A session's number inside the file, which no other session ever gets; or NotFound."""
+        sid = self._sids.get(session)
+        if sid is None:
+            row = cursor.execute(_FIND_SID, (to_text(session),)).fetchone()
+            if row is None:
+                self._misses.check(cursor)
+                raise NotFound(session)
+            sid = self._sids[session] = row[0]
+        return sid
+
+    def forget(self) -> None:
+        """Keep nothing at hand: the transaction was undone, or somebody else has committed."""
+        self._next_body = None
+        for kept in (self._sids, self._heads, self._bodies, self._steps, self._moved):
+            kept.clear()
+
+
+def _several(statement: str) -> dict[int, str]:
+    """The same INSERT for 1, 2, 4, ... rows: its last line, the row of placeholders, so many times."""
+    first, _, row = statement.rpartition("\n")
+    sizes = [1 << power for power in range(MAX_ROWS.bit_length())]
+    return {size: first + "\n" + ", ".join([row] * size) for size in sizes}
+
+
+def _write(cursor: apsw.Cursor, statements: dict[int, str], rows: list[Row]) -> None:
+    if len(rows) == 1:
+        cursor.execute(statements[1], rows[0])
+        return
+    start = 0
+    while start < len(rows):
+        size = min(MAX_ROWS, 1 << (len(rows) - start).bit_length() - 1)
+        cursor.execute(statements[size], [value for row in rows[start : start + size] for value in row])
+        start += size
+
+
+_INSERT_BODIES: Final = _several(SQL["insert_body"])
+_INSERT_STEPS: Final = _several(SQL["insert_step"])
+_PUT_HEADS: Final = _several(SQL["put_head"])

@@ -1,0 +1,93 @@
+"""Lines of queued sessions, and the small records beside them: rows that are written inside somebody else's
+transaction, and first places that cost the same however many stand behind them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import apsw
+
+from relight.journal.queues.order import QueueRow, first_of, line_key, line_of, waiting_of
+from relight.journal.queues.slots import plan_slot, slot_wanted
+from relight.journal.queues.small_records import KeptKind
+from relight.stores.sqlite.rows import Row, read_text, to_text
+from relight.stores.sqlite.statements import SQL
+from relight.values.lease import Instant
+from relight.values.queues import QueueKey
+from relight.values.session import Head
+from relight.values.step import Draft
+
+Holder = Callable[[apsw.Cursor, str], Head | None]
+
+
+def move(cursor: apsw.Cursor, sid: int, before: Head | None, after: Head) -> None:
+    """Into its line, out of it, or to another place; nothing where that stays as it was."""
+    row = waiting_of(after)
+    if before is not None and waiting_of(before) == row:
+        return
+    if row is None:
+        cursor.execute(SQL["delete_waiting"], (sid,))
+        return
+    values = (sid, line_key(row.line), row.priority, row.since_us, to_text(row.session), row.wake_us)
+    cursor.execute(SQL["put_waiting"], values)
+
+
+def all_lines(cursor: apsw.Cursor) -> list[QueueKey]:
+    """Those in which somebody stands."""
+    return sorted(line_of(read_text(key) or "") for (key,) in cursor.execute(SQL["lines"]).fetchall())
+
+
+def first(cursor: apsw.Cursor, line: QueueKey, limit: int, now_us: int) -> list[QueueRow]:
+    """The first of a line whose time has come."""
+    key = line_key(line)
+    ready = cursor.execute(SQL["first_ready"], (key, limit)).fetchall()
+    woken = cursor.execute(SQL["first_woken"], (key, now_us, limit)).fetchall()
+    found: list[Row] = ready + woken
+    return first_of((QueueRow(line, row[0], row[1], read_text(row[2]) or "", row[3]) for row in found), limit)
+
+
+def found(cursor: apsw.Cursor, sid: int) -> QueueRow | None:
+    """Where a session stands, by the row of its line."""
+    row = cursor.execute(SQL["find_waiting"], (sid,)).fetchone()
+    if row is None:
+        return None
+    key, priority, since_us, id_, wake_us = row
+    return QueueRow(line_of(read_text(key) or ""), priority, since_us, read_text(id_) or "", wake_us)
+
+
+def planned_slots(
+    cursor: apsw.Cursor, head: Head, draft: Draft, now: Instant, holder: Holder
+) -> tuple[str, str, bytes] | None:
+    """The row of the slots of its queue after this claim; None where it takes none. Or QueueFull."""
+    queue = slot_wanted(head, draft)
+    if queue is None:
+        return None
+    record = plan_slot(
+        find_kept(cursor, "queue", queue),
+        lambda: find_kept(cursor, "slots", queue),
+        lambda session: holder(cursor, session),
+        session=head.session,
+        now=now,
+    )
+    return None if record is None else ("slots", to_text(queue), record)
+
+
+def find_kept(cursor: apsw.Cursor, kind: KeptKind, name: str) -> bytes | None:
+    """One small record."""
+    row = cursor.execute(SQL["find_kept"], (kind, to_text(name))).fetchone()
+    return row[0] if row is not None else None
+
+
+def kept(cursor: apsw.Cursor, kind: KeptKind) -> dict[str, bytes]:
+    """All of a kind, by name."""
+    rows: list[Row] = cursor.execute(SQL["read_kept"], (kind,)).fetchall()
+    return {read_text(name) or "": record for name, record in rows}
+
+
+def keep(cursor: apsw.Cursor, kind: KeptKind, name: str, record: bytes | None) -> None:
+    """Write one, or remove it."""
+    if record is None:
+        cursor.execute(SQL["delete_kept"], (kind, to_text(name)))
+    else:
+        cursor.execute(SQL["put_kept"], (kind, to_text(name), record))

@@ -1,0 +1,1 @@
+"""Programs and coding agents that relight starts, observes, restarts and stops."""

@@ -1,0 +1,425 @@
+"""Supervising a coding agent: start, observe, judge, and again.
+
+The supervisor owns the session all the while; the agent's hooks and transcript are recorded under its lease. The next
+rung of the ladder (starting.py) is taken where the one before ended without a reply and without a reason of its own.
+Whether a resume took is a verdict of its own, told and recorded. A wait is a row (waiting.py).
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Mapping
+from typing import Final
+
+import msgspec
+
+from relight.errors import LeaseLost, StoreUnavailable
+from relight.history.loading import resolve
+from relight.journal.conversation.dialogue import NEXT_PROMPT
+from relight.journal.conversation.loop_detector import repeated
+from relight.journal.limits import Reached, overtime
+from relight.journal.retry import History, Move, decide
+from relight.operations.operator import write_once
+from relight.ports.agent import Rung, Surroundings
+from relight.ports.runtime import Exit
+from relight.sessions.context import Context
+from relight.sessions.limits import limit_of
+from relight.sessions.opening import recorder_for
+from relight.supervision.first_start import Beginning
+from relight.supervision.program import Ended, Supervision
+from relight.supervision.start import Life, Start
+from relight.supervision.waiting import account_of, limited_until, wait
+from relight.supervision.watcher import Attended
+from relight.values.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
+from relight.values.execution import Execution, Part, ResumeVerdict, Started, execution_of
+from relight.values.policy import NO_ALLOWANCE, Allowance
+from relight.values.session import Head
+from relight.values.status import Failure, StatusChange
+from relight.values.step import Changes
+
+_POLL_SECONDS: Final = 0.05
+_STOP_SECONDS: Final = 1.5
+"""between the request to end and the kill, where we halt it"""
+_TAIL_LINES: Final = 200
+_SIT_SECONDS: Final = 20.0
+"""a shorter wait is sat out; for a longer one a worker gets its place back"""
+
+
+class AgentSupervision(Supervision):
+    """One coding agent's session, kept going from `run` on."""
+
+    def __init__(
+        self,
+        context: Context,
+        session: str,
+        *,
+        prompt: str | None = None,
+        retries: int | None = None,
+        now: bool = False,
+        attended: Attended | None = None,
+        limits: Allowance = NO_ALLOWANCE,
+        beginning: Beginning | None = None,
+    ) -> None:
+        """`now`: do not wait for a limit that was met."""
+        super().__init__(context, session, retries=retries, attended=attended, limits=limits, beginning=beginning)
+        self._prompt = prompt
+        self._now = now
+        self._lowest: Rung | None = None
+        """the rung to begin at, where a higher one did not take"""
+        self._question: str | None = None
+        """a call that was told to wait for a person"""
+        self._told_trouble = False
+        self.started: Started | None = None
+
+    def run(self) -> Ended:
+        """Until there is a verdict, a person is needed, or somebody asked to stop."""
+        history, prompt = History(), self._prompt
+        self.beginning.prepare()
+        if not self._cooled_down():
+            return self._ended(Exit(code=0))
+        while True:
+            life, exit = self._live_once(prompt)
+            move = self._judged(life, exit, history)
+            self._end_with(move)
+            if move.again:
+                delay = max(0.0, (move.wake_us - self._wall_us()) / 1e6) if move.wake_us is not None else 0.0
+                self.watcher.died(exit, delay)
+                self._restarts += 1
+            if not self._goes_on(move):
+                return self._ended(exit)
+            history, prompt = move.history, move.prompt
+
+    def _goes_on(self, move: Move) -> bool:
+        if move.again and move.wake_us is None:
+            return not self._asked
+        if self._attended is not None and (move.wake_us is None or self._is_long(move.wake_us)):
+            return False  # it stands in line, or will when a person has decided: a worker takes it up
+        return (move.again or move.change.status == "waiting") and self._wait(move.wake_us)
+
+    def _is_long(self, wake_us: int) -> bool:
+        return wake_us - self._wall_us() > _SIT_SECONDS * 1e6
+
+    def _wait(self, wake_us: int | None) -> bool:
+        """Look at the row until it is time. False: asked to stop, or somebody else took the session up."""
+        begun_us = self._now_us()
+        woken = wait(self._context, self._session, wake_us, stop=lambda: bool(self._asked))
+        self._lost_us += self._now_us() - begun_us
+        return woken == "now"
+
+    def _cooled_down(self) -> bool:
+        """A session of the same account met a limit: this one waits for it too, instead of finding out."""
+        found = resolve(self._context.store, self._session)
+        provider = self._context.agent(found.identity).provider
+        wake_us = limited_until(self._context, found, provider, self._account())
+        if wake_us is None or self._now:
+            return True
+        if found.whole_head().wake_us != wake_us or self._attended is not None or self.beginning.has_prompt:
+            self._put_in_line(provider, wake_us)
+        if self._attended is not None:
+            return False  # it stands in line until then
+        self._tell_begun(None, (), command=None, prompt_sent=False)
+        self._context.tell(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
+        return self._wait(wake_us)
+
+    def _put_in_line(self, provider: str | None, wake_us: int) -> None:
+        """With what it is told next, in one commit; it is no attempt."""
+        failure = Failure(kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True})
+        change = StatusChange(status="queued", reason=f"usage limit of {provider}", failure=failure, wake_us=wake_us)
+        if self._attended is not None:
+            self._claim()
+            self._write(change)
+            return
+        try:
+            recorder = recorder_for(self._context, resolve(self._context.store, self._session))
+            changes = msgspec.structs.replace(self.beginning.changes(recorder), status=change)
+            write_once(self._context, recorder, "status", changes)
+        except BaseException:
+            self.beginning.take_back(None)
+            raise
+        self.beginning.begun()
+
+    def _live_once(self, prompt: str | None) -> tuple[Life, Exit]:
+        """Claim, start, observe to the end."""
+        before = self._head()
+        self._begin()
+        self._question = None  # what an attempt that died was asking, the next one asks again
+        recorder = self._owned()
+        waiting = recorder.fold.answers.get(NEXT_PROMPT)
+        command = self._context.command_of(recorder.identity)
+        execution = execution_of(recorder.identity, before, command=command, prompt=prompt or waiting)
+        start = Start(self._context, recorder, execution, self._marks(recorder), self._asked_about)
+        try:
+            life = start.begin(self._lowest)
+        except BaseException as error:
+            start.abandon()
+            if not self.beginning.take_back(recorder):
+                self._roll_back(before, start.part, error)
+            raise
+        self.started, self._child = start.started, life.child
+        orphans = start.started.orphans if start.started is not None else ()
+        try:
+            self._tell_begun(
+                life.child,
+                orphans,
+                command=life.launch.command,
+                prompt_sent=life.prompt is not None or bool(start.started and start.started.prompt_sent),
+                rung=life.rung,
+                lives=start.is_taken_up,
+            )
+            self.watcher.started(life.child.pid, orphans)
+            exit = self._observe(life, execution, start.surroundings)
+        except BaseException:
+            life.end()  # an agent that nobody records must not go on
+            raise
+        finally:
+            life.over.set()
+            self._child = None
+            life.child.close()
+            start.close()
+        return life, exit
+
+    def _asked_about(self, question: str) -> None:
+        self._question = question
+
+    def _roll_back(self, before: Head, part: Part, error: BaseException) -> None:
+        """As it stood before, with a note which part of the start failed."""
+        if isinstance(error, LeaseLost) or self._recorder is None or not self._recorder.owns:
+            return
+        if before.place is not None and isinstance(error, StoreUnavailable):
+            change = StatusChange(status="queued", reason=f"not started: {part}: {error}")
+        elif before.status in ("queued", "failed", "terminated") and before.attempt:
+            change = StatusChange(
+                status=before.status, reason=before.reason, failure=before.failure, wake_us=before.wake_us
+            )
+        else:
+            reason = f"not started: {part}: {error}"
+            change = StatusChange(status="failed", reason=reason, failure=Failure(kind="start", text=str(error)))
+        self._write(change, note={"not_started": {"part": part, "why": str(error)}})
+
+    # -- while it lives ---------------------------------------------------------------------------------------
+
+    def _observe(self, life: Life, execution: Execution, surroundings: Surroundings) -> Exit:
+        child = life.child
+        self._pass_on(child)
+        while (exit := child.poll()) is None:
+            self._check_lease()
+            self._try_to_look(life, surroundings)
+            self.watcher.tick(child)
+            self._enforce(life, execution)
+            if self._deadline_us is not None and self._now_us() > self._deadline_us:
+                child.signal(signal.SIGKILL)
+            self._context.clock.sleep(_POLL_SECONDS)
+        life.over.set()
+        self._look_at(life, surroundings)
+        if life.own_cost is not None:
+            life.observer.take_own(life.own_cost)
+        self._look(anyway=True)
+        return exit
+
+    def _check_lease(self) -> None:
+        lost = self._owned().lost
+        if lost is not None:
+            raise lost
+
+    def _try_to_look(self, life: Life, surroundings: Surroundings) -> None:
+        """A store that is away for a while costs nothing: the transcript is still there when it is back."""
+        try:
+            self._look_at(life, surroundings)
+            self._look()
+        except StoreUnavailable as error:
+            if not self._told_trouble:
+                self._context.tell(f"the store is away, the agent goes on: {error}")
+            self._told_trouble = True
+        else:
+            self._told_trouble = False
+
+    def _look_at(self, life: Life, surroundings: Surroundings) -> None:
+        """Take in what it printed and what its transcript says."""
+        observer, child = life.observer, life.child
+        for text in child.output():
+            self._take_output(life, text)
+        if life.heard_native is not None and life.heard_native != life.native and life.imposed is None:
+            self._learn_native(life, life.heard_native)
+        if not observer.follows:
+            self._find_transcript(life, surroundings)
+        before = observer.progress
+        observer.look()
+        if observer.progress != before:
+            life.moved_us = self._now_us()
+            self._learn_model(life)
+            self._halt_loops(life)
+        self._note_heard(life)
+        if life.rung != "fresh" and not life.told and life.has_replied:
+            self._tell_verdict(life, "progressed")
+
+    def _note_heard(self, life: Life) -> None:
+        """A prompt is told once the agent has written it down, which the observer records with the line itself, or the
+        model has replied; until then the next attempt says it again."""
+        waiting = self._owned().fold.answers.get(NEXT_PROMPT)
+        if waiting is None or waiting != life.prompt:
+            return
+        if life.has_replied:
+            self._owned().commit("mark", Changes(answer=[NEXT_PROMPT, None], note={"prompt": "told"}))
+
+    def _halt_loops(self, life: Life) -> None:
+        """The same calls with the same results lead nowhere: a person has to look."""
+        recorder, repeats = life.observer.recorder, self._owned().identity.policy.repeats
+        why = repeated(recorder.fold, since=recorder.head.resumed_from or 0, repeats=repeats)
+        if why is not None and life.halted is None:
+            life.halted = why
+            self._tell_verdict(life, "looped")
+
+    def _take_output(self, life: Life, text: str) -> None:
+        life.moved_us = self._now_us()
+        try:
+            line = json.loads(text)
+        except ValueError:
+            line = None
+        if not isinstance(line, dict):
+            life.text = [*life.text[-_TAIL_LINES:], text]
+            return
+        life.output = [*life.output[-_TAIL_LINES:], line]
+        life.own_cost = life.observer.adapter.own_cost(line) or life.own_cost
+        told = life.observer.adapter.id_in_output(line)
+        if told is not None and told != life.native:
+            self._learn_native(life, told)
+
+    def _learn_native(self, life: Life, native: str) -> None:
+        """The agent says which session it is. Another one than was asked for is not ours to go on with."""
+        if life.expected is not None and life.rung == "native" and native != life.expected:
+            text = f"native session id mismatch: asked for {life.expected}, the agent began {native}"
+            scope = Scope(provider=life.observer.adapter.provider or "")
+            life.imposed = Verdict(kind="crashed", source="result", scope=scope, text=text, cure="resume")
+            self._lowest = "bootstrap"
+            life.child.signal(signal.SIGKILL)
+            return
+        life.native = native
+        life.observer.mark({"native": "known"}, native=native)
+
+    def _learn_model(self, life: Life) -> None:
+        transcript, recorder = life.observer.transcript, life.observer.recorder
+        model = transcript.model if transcript is not None else None
+        if model is not None and model != recorder.identity.model:
+            recorder.identity = recorder.identity.with_model(model, after=recorder.head.seq)
+            self._context.store.update(recorder.identity)
+
+    def _find_transcript(self, life: Life, surroundings: Surroundings) -> None:
+        adapter = life.observer.adapter
+        if life.native is None and adapter.capabilities.transcript:
+            since_us = self._wall_us() - (self._now_us() - life.began_us)
+            found = adapter.newest(surroundings, since_us=since_us)
+            if found is not None:
+                self._learn_native(life, found)
+        if life.native is not None and life.imposed is None:
+            path = adapter.locate(life.native, surroundings)
+            if path is not None:
+                life.observer.follow(path)
+
+    def _enforce(self, life: Life, execution: Execution) -> None:
+        """Its limits, and an agent that hangs without exiting."""
+        if life.is_stopped or life.imposed is not None:
+            return
+        policy, child, now_us = execution.policy, life.child, self._now_us()
+        life.halted = life.halted or self._limit_of(life)
+        if life.halted is not None:
+            life.is_stopped = True
+            child.signal(signal.SIGTERM)
+            self._deadline_us = now_us + round(_STOP_SECONDS * 1e6)
+        elif now_us - life.moved_us > policy.quiet_seconds * 1e6:
+            text = f"no sign of progress for {policy.quiet_seconds:.0f} s"
+            scope = Scope(provider=life.observer.adapter.provider or "")
+            life.imposed = Verdict(kind="crashed", source="own_signal", scope=scope, text=text, cure="resume")
+            child.signal(signal.SIGKILL)
+
+    def _limit_of(self, life: Life) -> Reached | None:
+        """A reply that ends its turn may reach a limit: no model call follows from it, so it is left to end well."""
+        recorder = self._owned()
+        limit = limit_of(self._context, life.observer) if life.observer.is_mid_turn else None
+        return limit or overtime(recorder.identity.policy, recorder.head, now_us=self._wall_us())
+
+    def _tell_verdict(self, life: Life, verdict: ResumeVerdict) -> None:
+        life.told = True
+        life.observer.mark({"resume": {"rung": life.rung, "verdict": verdict}})
+
+    # -- the end ----------------------------------------------------------------------------------------------
+
+    def _judged(self, life: Life, exit: Exit, history: History) -> Move:
+        """What its end means, and what follows."""
+        if isinstance(life.halted, Reached):
+            self._end_leftovers()
+            return Move(change=life.halted.change)
+        if life.halted is not None:
+            return Move(change=StatusChange(status="halted", reason=life.halted))
+        observer = life.observer
+        progressed = life.has_replied
+        verdict = life.imposed or self._verdict(life, exit)
+        if self._question is not None and verdict.kind in ("paused", "ok"):
+            question, self._question = self._question, None
+            return Move(change=StatusChange(status="waiting", reason="asks", question=question))
+        if life.rung == "native" and not progressed and verdict.kind in ("unknown", "crashed") and exit.signal is None:
+            self._lowest = "bootstrap"
+        elif progressed:
+            self._lowest = None
+        if life.rung != "fresh" and not life.told and observer.recorder.owns:
+            self._tell_verdict(life, "progressed" if progressed else "stranded")
+        identity = self._owned().identity
+        policy = identity.policy
+        if self._retries is not None:
+            policy = msgspec.structs.replace(policy, retries=self._retries)
+        move = decide(
+            verdict,
+            history,
+            progressed=progressed,
+            policy=policy,
+            now_us=self._wall_us(),
+            jitter=self._context.entropy.jitter(),
+            name=identity.name or identity.id[:8],
+        )
+        return Move(change=self._stopped(exit)) if self._asked else move
+
+    def _verdict(self, life: Life, exit: Exit) -> Verdict:
+        from relight.journal.failures.classify import classify  # many patterns, which a start need not wait for
+
+        verdict = classify(self._ending(life, exit))
+        if exit.signal == signal.SIGHUP and not self._asked:  # its terminal died, not its work
+            return msgspec.structs.replace(verdict, kind="killed", cure="resume", text="its terminal is gone")
+        return verdict
+
+    def _ending(self, life: Life, exit: Exit) -> Ending:
+        code = exit.code if exit.signal is None else -exit.signal
+        return Ending(
+            agent=life.observer.adapter.name,
+            exit_code=code,
+            signal=exit.signal,
+            own_signal=self._asked[0] if self._asked else None,
+            lines=tuple(life.output),
+            transcript=tuple(life.written(_TAIL_LINES)),
+            stdout="\n".join(life.text),
+            stderr="\n".join(life.child.last_lines()),
+            now_us=self._wall_us(),
+            timezone=self._context.environment.get("TZ") or "UTC",
+            provider=life.observer.adapter.provider,
+            account=self._account(),
+            least_wait_seconds=least_wait(self._context.environment),
+        )
+
+    def _end_with(self, move: Move) -> None:
+        change = move.change
+        if change.status == "completed":
+            said = self._owned().head.said
+            change = msgspec.structs.replace(change, result=said)
+        self._write(change)
+
+    def _account(self) -> str | None:
+        """A name for the credential in use, from which nobody learns it: limits are of an account."""
+        return account_of(self._context, resolve(self._context.store, self._session).identity)
+
+    def _wall_us(self) -> int:
+        return self._context.clock.now_us()
+
+
+def least_wait(environment: Mapping[str, str]) -> float:
+    """A minute, unless a test wants less."""
+    asked = environment.get("RELIGHT_LEAST_WAIT", "")
+    return float(asked) if asked.isdecimal() else LEAST_WAIT_SECONDS

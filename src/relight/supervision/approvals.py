@@ -1,0 +1,63 @@
+"""Approvals: a matching tool call waits until a person decided, over restarts; a decision is used once.
+
+hook asks -> `asks` recorded, the agent is told to defer -> it ends -> `waiting`, with the question
+-> approve or deny commits the answer -> resumed, the hook asks again -> the answer is used, and marked as used
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from relight.errors import Conflict
+from relight.history.loading import Found
+from relight.journal.effects.approvals import QUESTION, asks_approval, mark_of, matches, question_of
+from relight.journal.jsonable import check_text
+from relight.operations.operator import write_once
+from relight.ports.agent import Decision, Heard
+from relight.sessions.context import Context
+from relight.sessions.opening import gate, recorder_for
+from relight.sessions.recorder import Recorder
+from relight.values.checkpoint import Checkpoint
+from relight.values.status import StatusChange
+from relight.values.step import Changes
+
+ASKED: Final = "asked"
+"""the answer before there is one: the call was told to wait, so it has not run"""
+
+
+def decision_of(recorder: Recorder, heard: Heard) -> tuple[Decision, str] | None:
+    """What was decided about a call that is about to begin, and why; None where nobody wants to be asked about it."""
+    if heard.kind != "tool_begins" or not matches(recorder.identity.policy.approve, heard.tool, heard.arguments):
+        return None
+    shown = question_of(heard.call, heard.tool, heard.arguments)
+    question, mark = recorder.recording.about(shown), mark_of(heard.call, heard.arguments)
+    with recorder.lock:
+        # by its mark, not by its text: what is stored of a question may have been redacted
+        given = (one for one in reversed(recorder.fold.answers) if one.startswith(QUESTION) and one.endswith(mark))
+        question = next(given, question)
+        answer = recorder.fold.answers.get(question)
+        if answer == "allow":
+            recorder.commit("mark", Changes(answer=[question, "used"], note={"approval": "allowed"}))
+            return "allow", "a person allowed it"
+        if answer == "deny":
+            reason = recorder.fold.reasons.get(question)
+            recorder.commit("mark", Changes(answer=[question, "used"], note={"approval": "denied"}))
+            return "deny", f"a person denied it: {reason}" if reason else "a person denied it"
+        recorder.commit("mark", Changes(answer=[question, ASKED], note={"asks": question}))
+    return "wait", question
+
+
+def decide(context: Context, found: Found, *, allow: bool, reason: str | None = None) -> Checkpoint:
+    """A person's decision about the call that a session waits with. It goes on when it is resumed.
+
+    The `reason` of a denial is told to the model.
+    """
+    gate(found)
+    recorder = recorder_for(context, found)
+    question, asking, name = recorder.head.question, recorder.head.asking, found.identity.name or found.identity.id
+    if recorder.head.status != "waiting" or question is None or not asks_approval(question, asking):
+        raise Conflict(f"{name}: no tool call waits for a decision", hints=[f"see what it does: relight show {name}"])
+    answer = "allow" if allow else "deny"
+    change = StatusChange(status="queued", reason="approved" if allow else "denied")
+    told = [question, answer, asking.key if asking is not None else "", check_text(reason or "", "the reason")]
+    return write_once(context, recorder, "mark", Changes(answer=told, status=change))

@@ -1,0 +1,292 @@
+"""The beginning of a start: everything that is needed once, before its first claim, and how it is taken back.
+
+    plan (nothing is written) -> files -> the program is there -> claim, with the prompt and the attempt, in one commit
+
+What fails before that commit leaves the session as it was, and no directory. The commit is the start. What fails after
+it, before the program runs, is taken back where the session was begun by this very start: it goes again, with its
+directories. An attempt of a session that was there before stays recorded, as one that failed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from relight.errors import Corrupt, NotFound, NotResumable, RelightError, UsageError
+from relight.files import restore as restoring
+from relight.files import workspace_check
+from relight.files.directories import Directories
+from relight.history import fork, repair
+from relight.history.loading import Found, resolve
+from relight.operations.operator import said_next
+from relight.ports.runtime import Child
+from relight.sessions.context import Context
+from relight.sessions.pending_store import with_pending
+from relight.sessions.recorder import Recorder
+from relight.supervision import launch
+from relight.values.call import Call
+from relight.values.checkpoint import at
+from relight.values.outcome import Outcome, doubts_of
+from relight.values.pending import Pending, Wanted
+from relight.values.step import Changes
+
+
+class Beginning:
+    """One start of a session, until its program runs."""
+
+    def __init__(
+        self,
+        context: Context,
+        session: str,
+        *,
+        pending: Pending | None = None,
+        prompt: str | None = None,
+        restore: bool = False,
+        asked: str | None = None,
+    ) -> None:
+        self.context = with_pending(context, pending) if pending is not None else context
+        self.session = session
+        self.asked = pending.asked if pending is not None else asked
+        """the checkpoint that was asked for, `ID@SEQ`"""
+        self.put_back: int | None = None
+        """the step whose capture the files were put back to"""
+        self.had_prompt = False
+        """was there something to say, which the commit holds?"""
+        self.doubts: list[Call] = []
+        """calls of which nobody knew whether they took effect when it was claimed"""
+        self.pending, self._restore = pending, restore
+        self._prompt = prompt
+        self._directories = Directories(self.context)
+        self._is_prepared = False
+        self._is_restored = False
+        self._has_begun = False
+        self._is_over = False
+
+    # -- before the claim ---------------------------------------------------------------------------------------
+
+    def prepare(self) -> None:
+        """Files where they should be, and the program that is started there."""
+        if self._is_over or self._is_prepared:
+            return
+        self._is_prepared = True
+        try:
+            self._put_files()
+        except BaseException:
+            self.take_back(None)
+            raise
+
+    def _put_files(self) -> None:
+        context, found = self.context, resolve(self.context.store, self.session)
+        pending = self.pending
+        if not found.identity.workspace:
+            return
+        if pending is not None and pending.in_place:
+            self._put_in_place(found)
+        elif pending is not None and pending.files:
+            self._fill(found, pending.files)
+        elif pending is None and (self._restore or workspace_check.is_unstarted_fork(context, found)):
+            self._put_missing(found)
+
+    def _put_missing(self, found: Found) -> None:
+        """Whole directories that are not there; or, where that was asked for, what one lacks: an operation of its
+        undo log."""
+        held = restoring.files_at(self.context, found, restoring.rows_of(self.context, found))
+        missing = [root for root in workspace_check.lacking_roots(self.context, found) if root in held]
+        if missing:
+            self._fill(found, {root: held[root] for root in missing})
+        elif self._restore:
+            report = workspace_check.bring_back(self.context, found)
+            is_done = report is not None and report.checkpoint is not None
+            self.put_back = self._captured_at(found) if is_done else None
+
+    def _fill(self, found: Found, files: Mapping[str, str]) -> None:
+        self._directories.fill(found, files)
+        launch.check_there(self.context, found.identity)  # where it runs may be one of them
+        self.put_back = self._captured_at(found)
+
+    def _put_in_place(self, found: Found) -> None:
+        if not self.pending or not self.pending.files:
+            return  # nothing was captured up to there: the directory stays as it is
+        workspace_check.refuse_shared(self.context, found.identity)
+        launch.check_there(self.context, found.identity)
+        self._is_restored = True
+        restoring.restore(self.context, found, choice="ours", adopt=True)
+        self.put_back = self._captured_at(found)
+
+    def _captured_at(self, found: Found) -> int | None:
+        rows = restoring.rows_of(self.context, found)
+        held = set(restoring.snapshots_at(rows, restoring.position_of(found)).items())
+        return max((row.seq for row in rows if held & set(row.snapshots.items())), default=None)
+
+    # -- with the claim -----------------------------------------------------------------------------------------
+
+    def changes(self, recorder: Recorder) -> Changes:
+        """What the first claim says beside that it begins; nothing once that was committed."""
+        if not self._is_over:
+            self.doubts = [call for call in recorder.fold.calls(doubtful=True) if call.in_doubt]
+        if self._is_over or self._prompt is None:
+            return Changes()
+        said = said_next(self.context, recorder, self._prompt)
+        if not said.answer:
+            return said
+        return msgspec.structs.replace(said, answer=self.context.redactor().value(list(said.answer)))
+
+    @property
+    def has_prompt(self) -> bool:
+        """Is there something to say that no step holds yet?"""
+        return self._prompt is not None
+
+    def begun(self) -> None:
+        """The commit is there."""
+        self._has_begun = True
+        self.had_prompt = self._prompt is not None
+        self._prompt = None
+
+    def ended_well(
+        self,
+        child: Child | None,
+        orphans: Sequence[int],
+        *,
+        command: Sequence[str] | None,
+        prompt_sent: bool,
+        rung: str | None = None,
+        lives: bool = False,
+    ) -> Outcome:
+        """The program runs, or the session stands in line: nothing is taken back any more. What came of it."""
+        self._is_over = True
+        self._directories.keep()
+        found = resolve(self.context.store, self.session)
+        identity, head = found.identity, found.whole_head()
+        clean = self.context.redactor().value
+        return Outcome(
+            session=identity.id,
+            name=identity.name,
+            status=head.status,
+            reason=head.reason,
+            attempt=head.attempt,
+            resumed_from=int(self.asked.rpartition("@")[2]) if self.asked is not None else None,
+            checkpoint=self.asked,
+            rung=rung,
+            command=[str(clean(word)) for word in command] if command is not None else None,
+            directory=identity.directory,
+            workspace=identity.workspace,
+            put_back=self.put_back,
+            prompt_sent=prompt_sent,
+            in_doubt=doubts_of(self.doubts, rung=rung, lives=lives),
+            pid=child.pid if child is not None else None,
+            handle=child.handle or None if child is not None else None,
+            orphans=list(orphans),
+            wake_at=at(head.wake_us) if head.wake_us is not None else None,
+        )
+
+    # -- where it fails -----------------------------------------------------------------------------------------
+
+    def take_back(self, recorder: Recorder | None) -> bool:
+        """Where the start failed: is everything as it was before it? Not where the session was there before and has
+        an attempt more. An error of its own is told, since the one that ended the start matters more."""
+        if self._is_over:
+            return False
+        self._is_over, is_gone = True, False
+        try:
+            is_gone = self._taken_back(recorder)
+        except RelightError as error:
+            self.context.tell(f"what was begun could not be taken back: {error}")
+        finally:
+            if is_gone:
+                self._directories.discard()
+            else:
+                self._directories.keep()
+        return is_gone
+
+    def _taken_back(self, recorder: Recorder | None) -> bool:
+        if self.pending is None:
+            return not self._has_begun
+        if recorder is not None and recorder.owns:
+            self.context.heartbeat.forget(recorder)
+            self.context.store.release(self.session, owner=recorder.owner, epoch=recorder.epoch)
+        record = self.context.store.find(self.session)
+        if record is None or record.head is None or record.head.seq == self.pending.head.seq:
+            return True  # it never began
+        if self._is_restored:
+            found = resolve(self.context.store, self.session)
+            if any(operation.files for operation in restoring.operation_log(self.context, found)):
+                restoring.undo(self.context, found, choice="ours")
+            record = self.context.store.find(self.session)
+        if record is not None and record.head is not None:
+            self.context.store.delete([self.session], epochs={self.session: record.head.epoch})
+            self.context.remove_run_directory(self.session)
+        return True
+
+
+def plan(context: Context, ref: str, wanted: Wanted) -> Beginning:
+    """Refuse what could not be started in the end; else how it begins. Nothing is touched, but damage that was to be
+    mended first."""
+    if wanted.from_last_good:
+        _mend(context, ref, wanted)
+    found = resolve(context.store, ref)
+    head = found.whole_head()
+    forks = found.seq is not None and found.seq != head.head
+    if not forks and (wanted.workspace is not None or wanted.in_place or wanted.name is not None):
+        raise UsageError(
+            "a name, a directory of its own and in place are for a checkpoint below the head, which is forked",
+            hints=[f"name one: {ref.partition('@')[0]}@SEQ"],
+        )
+    _check(context, found, wanted)
+    asked = f"{found.identity.id}@{restoring.position_of(found)}"
+    if not forks:
+        return Beginning(context, found.identity.id, prompt=wanted.prompt, restore=wanted.restore, asked=asked)
+    pending = fork.plan_fork(context, found, name=wanted.name, workspace=wanted.workspace, in_place=wanted.in_place)
+    check_files(context, pending)
+    return Beginning(context, pending.identity.id, pending=pending, prompt=wanted.prompt)
+
+
+def check_files(context: Context, pending: Pending) -> None:
+    """Refuse, before anything is made, a session whose files could not be given to it."""
+    if pending.in_place:
+        workspace_check.refuse_shared(context, pending.identity)
+        return
+    try:
+        fork.check_captured(pending)
+    except NotFound:
+        name, roots = pending.identity.name or (pending.asked or "")[:8], pending.identity.workspace
+        lacking = next(root for root in roots if root not in pending.files)
+        why = f'no files of "{lacking}" were captured up to this checkpoint, so that it cannot have them'
+        hints = ["take a later checkpoint", "or let it work in the directory as it is: in place"]
+        raise NotResumable(name, why, hints=hints) from None
+
+
+def _check(context: Context, found: Found, wanted: Wanted) -> None:
+    launch.check_startable(
+        context,
+        found,
+        prompt=wanted.prompt,
+        restore=wanted.restore,
+        without_secrets=wanted.without_secrets,
+        limits=wanted.limits,
+    )
+
+
+def _mend(context: Context, ref: str, wanted: Wanted) -> None:
+    """Away from the damage; but what could not be started even then is refused before. It also mends what relight did
+    not start itself."""
+    found = resolve(context.store, ref)
+    if found.identity.command is not None:
+        with contextlib.suppress(Corrupt):  # the damage is what it was asked for
+            _check(context, found, wanted)
+    repair.go_back_to_whole(context, found)
+
+
+def clear_away(context: Context, pending: Pending) -> None:
+    """What a supervisor that was killed before the commit has left: directories, and its own notes."""
+    if context.store.find(pending.identity.id) is not None:
+        return  # it began after all
+    for root, path in pending.identity.workspace.items() if not pending.in_place else ():
+        directories = Directories(context)
+        if context.workspaces().is_unfinished(path, directories.has_begun):
+            made = context.workspaces().make(
+                path, name=root, session=pending.identity.id, attempt=0, begun=directories.has_begun
+            )
+            made.discard()
+    context.remove_run_directory(pending.identity.id)

@@ -1,0 +1,40 @@
+"""One hook, recorded by a process that is not the supervisor. The approvals of the session hold here too."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from relight.history.loading import resolve
+from relight.ports.agent import Surroundings
+from relight.sessions.context import Context
+from relight.sessions.opening import recorder_for
+from relight.supervision.approvals import decision_of
+from relight.supervision.observe import Observer
+
+
+def record_hook(
+    context: Context,
+    told: Mapping[str, Any],
+    *,
+    session: str,
+    agent: str,
+    owner: str,
+    epoch: int,
+    directory: str,
+) -> Mapping[str, Any] | None:
+    """Record it under this owner and epoch. LeaseLost where somebody else has claimed the session since.
+
+    Files are not captured: that is for whoever takes the session up.
+    """
+    adapter = context.agents.named(agent)
+    heard = adapter.hears(told, Surroundings(directory=directory, environment=context.environment))
+    if heard is None:
+        return None
+    recorder = recorder_for(context, resolve(context.store, session))
+    recorder.owner, recorder.epoch = owner, epoch
+    observer = Observer(recorder, adapter, None, context.price)
+    decision = decision_of(recorder, heard)
+    if decision is None or decision[0] == "allow":
+        observer.hear(heard)
+    return adapter.decides(heard, *decision) if decision is not None else None

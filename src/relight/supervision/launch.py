@@ -1,0 +1,249 @@
+"""Before anything runs: a session that knows how it is started, and what stands against starting it.
+
+A refusal comes before anything is touched. Whether a program is there is looked at on the machine that will start it:
+this one, unless the session is put in line for a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
+from relight.files import repositories, workspace_check
+from relight.files.capture import close_all, housed, open_roots
+from relight.files.status import missing_roots
+from relight.history.loading import Found
+from relight.journal.redaction.command_line import recordable
+from relight.ports.agent import AgentAdapter, Surroundings
+from relight.sessions import limits as limiting
+from relight.sessions import names as naming
+from relight.sessions.context import Context
+from relight.sessions.environment import checked_env, checked_secrets
+from relight.sessions.opening import checked_fields, create, gate, new_identity
+from relight.values.execution import execution_of
+from relight.values.info import Reason
+from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
+from relight.values.queues import QueuePosition
+from relight.values.session import Identity
+
+_NAMES: Final = 1000
+
+
+def launch(context: Context, command: Sequence[str], **shape: Any) -> Identity:
+    """A session that knows how it is started, in the store; nothing runs yet. What it takes: `planned`."""
+    in_line, wake_us = shape.pop("in_line", True), shape.pop("wake_us", None)
+    return create(context, planned(context, command, **shape), wake_us=wake_us, in_line=in_line).identity
+
+
+def planned(
+    context: Context,
+    command: Sequence[str],
+    *,
+    directory: str,
+    name: str | None,
+    agent: str,
+    runtime: str = "process",
+    workspace: Mapping[str, str] | None = None,
+    policy: RunPolicy | None = None,
+    labels: Mapping[str, str] | None = None,
+    env: Mapping[str, str | None] | None = None,
+    secrets: Sequence[str] | None = None,
+    place: QueuePosition | None = None,
+) -> Identity:
+    """What a session would be that knows how it is started; nothing is written. Without a name it gets one that can be
+    typed.
+
+    With a `place` it stands in line for a worker from the commit that makes it; not yet `in_line`: until a step puts it
+    there. The worker may be on another machine: whether its program is there is looked at by whoever starts it.
+    """
+    if any("\0" in word for word in command):
+        raise UsageError("a word of a command holds no zero byte")
+    adapter = context.agents.of(command)
+    policy = policy or RunPolicy()
+    if place is None:
+        _check_program(context, adapter, command, directory, runtime)
+    refuse_unshared(context)
+    named = checked_secrets(context, secrets, here=place is None)
+    context.declare_secrets(named)
+    kept = checked_env(context, env)
+    where = Surroundings(directory=directory, environment={**context.environment, **kept})
+    limiting.check_enforceable(context, adapter, command, policy, where)
+    if policy.approve and not adapter.capabilities.approvals:
+        raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
+    naming.check_free(context, name, f"go on with it: relight resume {name}")
+    task = adapter.task_of(command)
+    recorded = recordable(command, context.redactor(), context.environment, prompt=task)
+    _tell_lost(context, recorded.lost, in_line=place is not None)
+    fields: dict[str, Any] = {
+        "agent": agent if adapter.name == "command" else adapter.name,
+        "provider": adapter.provider,
+        "task": task,
+        "command": recorded.words,
+        "directory": directory,
+        "runtime": runtime,
+        "policy": policy,
+        "secrets": list(dict.fromkeys((*named, *_credentials(adapter, where), *recorded.variables))),
+        "unrecorded": recorded.lost,
+        "env": kept,
+        **checked_fields(labels=labels, metadata=None),
+        "place": place,
+    }
+    identity = new_identity(context, name or _free_name(context, agent, directory), fields)
+    if workspace:
+        identity = housed(context, identity, workspace)
+        close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
+    elif adapter.capabilities.transcript:
+        identity = _housed_where_it_runs(context, identity, directory)
+    if recorded.words != list(command):
+        context.commands[identity.id] = tuple(command)  # for the first start, which is this process's
+    return identity
+
+
+def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:
+    """The variables that the agent takes its credentials from here, by name."""
+    names = (*adapter.secrets, *adapter.configured_secrets(where))
+    return [name for name in names if where.environment.get(name)]
+
+
+def _tell_lost(context: Context, lost: Sequence[str], *, in_line: bool) -> None:
+    """A secret in a command line is not recorded. UsageError where only the record could start it."""
+    if not lost:
+        return
+    kinds = ", ".join(lost)
+    if in_line:
+        hints = ["put it into a variable that the worker has too, and let the program read that"]
+        raise UsageError(
+            f"the command line holds a secret ({kinds}); secrets are not recorded, and a worker starts a session from "
+            "its record; nothing was put in line",
+            hints=hints,
+        )
+    context.tell(
+        f"the command line holds a secret ({kinds}), which is not recorded: once this supervisor has ended, the session"
+        " cannot be started again; give it as a variable instead: relight run --secret NAME -- COMMAND"
+    )
+
+
+def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
+    """The program is there and can be started in this kind of place."""
+    try:
+        context.runtimes(name, "", True).check(command, directory)
+    except UsageError as error:
+        if not adapter.capabilities.transcript or not adapter.install_hint or "no program" not in error.message:
+            raise  # the program's own name says more than "command"
+        raise UsageError(f"{adapter.name} is not installed", hints=[f"install it: {adapter.install_hint}"]) from None
+
+
+def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
+    """A coding agent's files are captured where it runs, unless that is no place to capture."""
+    try:
+        housed_there = housed(context, identity, directory)
+        close_all(open_roots(context.workspaces(), housed_there, watch=False))
+    except WorkspaceUnusable as error:
+        context.tell(f"its files are not captured: {error.why}; choose them: relight run --workspace DIR")
+        return identity
+    return housed_there
+
+
+def _free_name(context: Context, agent: str, directory: str) -> str:
+    """Agent and directory, `claude-shop`, then `claude-shop-2`."""
+    last = directory.rstrip("/").rpartition("/")[2]
+    stem = "-".join(filter(None, (_typable(agent), _typable(last))))[:80] or "session"
+    for number in range(1, _NAMES):
+        name = stem if number == 1 else f"{stem}-{number}"
+        if naming.is_free(context, name):
+            return name
+    raise Conflict(f"{stem}: {_NAMES} sessions of this name", hints=["choose one: relight run --name NAME -- ..."])
+
+
+def _typable(text: str) -> str:
+    kept = "".join(one if one.isascii() and (one.isalnum() or one in "._-") else "-" for one in text)
+    return kept.strip("._-")
+
+
+def check_startable(
+    context: Context,
+    found: Found,
+    *,
+    prompt: str | None,
+    restore: bool = False,
+    without_secrets: bool = False,
+    limits: Allowance = NO_ALLOWANCE,
+) -> None:
+    """Refuse, before anything is touched, what could not be started in the end."""
+    gate(found)
+    name = found.identity.name or found.identity.id[:8]
+    if found.identity.command is None and "imported" in found.identity.metadata:
+        hints = [f"import it again with the key it was signed with, or take a copy: relight fork {name}"]
+        raise NotResumable(name, "it was imported and its signature is not known: it starts nothing", hints=hints)
+    if found.identity.command is None or found.identity.directory is None:
+        hints = ["it goes on where it stopped when your program opens it again"]
+        raise NotResumable(name, "relight did not start it, so run your program again", hints=hints)
+    below_head = found.seq is not None and found.seq != found.whole_head().head
+    if found.whole_head().status == "completed" and prompt is None and not below_head:
+        raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
+    refuse_unshared(context)
+    limiting.refuse(context, found, limits)
+    if not below_head:  # a fork gets files of its own
+        workspace_check.check_workspace(context, found, restore=restore)
+        if not restore:
+            repositories.check(context, found)
+    if reason := _incomplete(context, found.identity):
+        hints = ["start it anew, with the secret in a variable: relight run --secret NAME -- COMMAND"]
+        raise NotResumable(name, reason, hints=hints)
+    missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
+    if missing:
+        hints = ["set them, then: relight resume " + name, "or go on without them: relight resume --without-secrets"]
+        if not without_secrets:
+            raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
+    if not missing_roots(found.identity) and not (below_head and found.identity.workspace):
+        # else once it is there: its directory may be one of them
+        adapter = context.agent(found.identity)
+        runtime = found.identity.runtime or "process"
+        _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
+
+
+def _incomplete(context: Context, identity: Identity) -> str | None:
+    """Why its record is not enough to start it; None where it is, or this process has the rest."""
+    if not identity.unrecorded or identity.id in context.commands:
+        return None
+    kinds = ", ".join(identity.unrecorded)
+    return f"its command line held a secret ({kinds}), which was not recorded; everything it did is kept"
+
+
+def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list[Reason]]:
+    """What a start would find here: the variables it was begun with, set or not, and what it would be refused for."""
+    identity = found.identity
+    if identity.command is None or identity.directory is None:
+        return {}, []
+    name, reasons = identity.name or identity.id[:8], list[Reason]()
+    variables = {one: bool(context.environment.get(one)) for one in identity.secrets}
+    if unset := [one for one, is_set in variables.items() if not is_set]:
+        cure = f"relight resume {name} --without-secrets"
+        reasons.append(Reason(code="secrets_missing", text=f"not set here: {', '.join(unset)}", cure=cure))
+    if reason := _incomplete(context, identity):
+        reasons.append(Reason(code="command_incomplete", text=reason, cure="relight run --secret NAME -- COMMAND"))
+    try:
+        if not missing_roots(identity):  # a look starts nothing, so no other kind of place is tried
+            _check_program(context, context.agent(identity), identity.command, identity.directory, "process")
+    except UsageError as error:
+        reasons.append(Reason(code="no_program", text=error.message, cure=error.hints[0] if error.hints else None))
+    return variables, reasons
+
+
+def bring_back(context: Context, found: Found) -> None:
+    """Put the workspace back, then look again whether the program can be started in it."""
+    workspace_check.bring_back(context, found)
+    check_there(context, found.identity)
+
+
+def check_there(context: Context, identity: Identity) -> None:
+    """UsageError where the program cannot be started in the place it runs in."""
+    context.runtime(identity).check(identity.command or [], identity.directory or ".")
+
+
+def refuse_unshared(context: Context) -> None:
+    """A store that lives in this process is no place for what another one works on."""
+    if context.store.durability == "none" and "://" not in context.store.url:
+        what = "a program can only be supervised on a store that it can open too"
+        raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])

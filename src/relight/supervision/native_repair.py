@@ -1,0 +1,198 @@
+"""Before a coding agent goes on: its native session says what the journal says, and no call is left open.
+
+    the agent's own file, where it is and agrees: what it knows more is taken into the journal, and it is repaired
+    by lines that are added to it
+    else a new native session, written from the journal: after a fork or a rewind, in a blank home, in another directory
+
+The file is added to first and the journal learns of it by reading it, as of everything else the agent's session says:
+a kill between the two leaves nothing to be done twice. A call that ran on a branch that was left, or in a fork's
+parent, gets the result it has there. Before a file with an unreadable tail is touched it is copied aside, whole.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from relight.journal.effects.approvals import is_about
+from relight.journal.effects.ledger import action_for
+from relight.journal.fold import Slot
+from relight.ports.agent import Line, NativeCall, NativeResult, Surroundings
+from relight.supervision.approvals import ASKED
+from relight.supervision.observe import SIDECHAIN, Observer
+from relight.values.call import NOT_RUN_HERE, OUTCOME_UNKNOWN, Effect
+
+_FILES_NAMED: Final = 12
+LEFT_BEHIND: Final = "its result was left behind by going back; ask for it again if you need it"
+MAY_RUN_AGAIN: Final = "not run: it may run again; ask for it again"
+NOT_ALLOWED: Final = "not run: it was waiting for a person to allow it when the process died; ask for it again"
+_TEXT: Final = 100_000
+
+
+class Ready(msgspec.Struct, frozen=True, kw_only=True):
+    """A native session that can be resumed."""
+
+    native: str
+    path: Path
+    written: bool
+    """made from the journal, not the agent's own file"""
+    told: tuple[NativeCall, ...] = ()
+    """calls whose outcome the model is told to be unknown"""
+    deferred: bool = False
+    """a call waits in it for a decision that was made: the agent asks its hook again"""
+
+
+def make_ready(
+    observer: Observer,
+    surroundings: Surroundings,
+    *,
+    aside: Path,
+    changed: Callable[[], Sequence[str] | None],
+    task: str | None,
+    now_us: int,
+) -> Ready | None:
+    """The native session for the next attempt; None where there is nothing to go on with.
+
+    `changed` tells which files differ since before the calls that were cut off; it is asked only if there are any.
+    `task` is what it was started with: a session of which only hooks have told begins with it.
+    """
+    adapter, recorder = observer.adapter, observer.recorder
+    if not adapter.capabilities.native_resume:
+        return None
+    native = recorder.head.native
+    path = adapter.locate(native, surroundings) if native is not None else None
+    missing: list[Line] = []
+    if path is not None:
+        observer.follow(path)
+        standing = observer.standing()
+        if standing.relation == "behind":
+            missing = recorder.fold.messages[standing.common :]
+        else:
+            observer.look()
+    if not recorder.fold.messages and (not recorder.fold.hooked or task is None):
+        return None
+    lines = list(recorder.fold.messages)
+    if path is not None and native is not None and not missing and _is_decided(observer, lines):
+        return Ready(native=native, path=path, written=False, deferred=True)
+    begun = [adapter.prompted(task, at_us=now_us)] if not lines and task is not None else []
+    added, told, carried = _repair(observer, [*lines, *begun], changed, now_us)
+    added = [*begun, *added]
+    note = {"carried_over": carried} if carried else {}
+    if path is not None and native is not None:
+        _keep_torn(observer, aside)
+        offset = observer.transcript.offset if observer.transcript is not None else 0
+        adapter.append(path, [*missing, *added], offset=offset)  # without any, it ends an unfinished line
+        observer.look()
+        if note:
+            observer.mark(note)
+        return Ready(native=native, path=path, written=False, told=told)
+    fresh = adapter.new_id()
+    if fresh is None:
+        return None
+    path = adapter.write([*lines, *added], fresh, surroundings)
+    observer.follow(path)
+    observer.look()
+    observer.mark({"native": "written from the journal", **note}, native=fresh)
+    return Ready(native=fresh, path=path, written=True, told=told)
+
+
+def _is_decided(observer: Observer, lines: list[Line]) -> bool:
+    """Is the open call one that a person has allowed or denied since?"""
+    answers = observer.recorder.fold.answers
+    decided = {question for question, answer in answers.items() if answer in ("allow", "deny")}
+    return any(is_about(question, call.id) for call in observer.adapter.pending(lines) for question in decided)
+
+
+def _has_waited(observer: Observer, call: NativeCall) -> bool:
+    """Was it told to wait for a person, and never told to go on?"""
+    answers = observer.recorder.fold.answers
+    return any(
+        is_about(question, call.id) and answer in (ASKED, "allow", "deny") for question, answer in answers.items()
+    )
+
+
+def _repair(
+    observer: Observer, lines: list[Line], changed: Callable[[], Sequence[str] | None], now_us: int
+) -> tuple[list[Line], tuple[NativeCall, ...], dict[str, str]]:
+    """Lines that give every call exactly one result, which of them say that it is unknown, and which were carried over
+    from which step."""
+    adapter, fold = observer.adapter, observer.recorder.fold
+    added: list[Line] = []
+    for effect in list(fold.hooked.values()):  # told by a hook, and lost before the agent wrote it down
+        if effect.intent.name.startswith(SIDECHAIN):
+            continue
+        call = NativeCall(id=effect.intent.id, name=effect.intent.name, arguments=effect.intent.arguments)
+        added.append(adapter.asked(call, [*lines, *added], at_us=now_us))
+    known = {slot.site.id: slot for slot in fold.slots()}
+    outcomes = {key: effect.outcome for key, effect in fold.hooked.items()}
+    results: dict[str, NativeResult] = {}
+    carried: dict[str, str] = {}
+    told = []
+    for call in adapter.pending([*lines, *added]):
+        slot = known.get(call.id)
+        outcome = slot.outcome if slot is not None else outcomes.get(call.id)
+        if outcome is not None and outcome.status in ("ok", "error"):
+            results[call.id] = NativeResult(text=_as_text(outcome.content), failed=outcome.status == "error")
+        elif slot is not None and (elsewhere := _known_elsewhere(slot, adapter.effect_of(call.name, call.arguments))):
+            results[call.id] = elsewhere
+            if slot.prior is not None and slot.prior.outcome is not None and elsewhere.text != LEFT_BEHIND:
+                carried[call.id] = slot.prior.at
+        elif _has_waited(observer, call):
+            results[call.id] = NativeResult(text=NOT_ALLOWED)
+        else:
+            told.append(call)
+    evidence = changed() if told else None
+    for call in told:
+        results[call.id] = NativeResult(text=unknown_text(adapter.effect_of(call.name, call.arguments), evidence))
+    if results:
+        added += adapter.answered(results, [*lines, *added], at_us=now_us)
+    return added, tuple(told), carried
+
+
+def _known_elsewhere(slot: Slot, effect: Effect) -> NativeResult | None:
+    """What the model is told of a call by what is known outside of its conversation; None where nothing is."""
+    prior, action = slot.prior, action_for(slot, effect)
+    if prior is not None and prior.outcome is not None:
+        if action == "carry":
+            return NativeResult(text=_as_text(prior.outcome.content), failed=prior.outcome.status == "error")
+        return NativeResult(text=LEFT_BEHIND)
+    if prior is not None and prior.belongs_to:
+        return NativeResult(text=f"{NOT_RUN_HERE}{prior.belongs_to}")
+    return NativeResult(text=MAY_RUN_AGAIN) if slot.generation > 1 and not slot.in_doubt else None
+
+
+def unknown_text(effect: str, changed: Sequence[str] | None) -> str:
+    """What the model is told about a call that was cut off."""
+    if effect == "pure":
+        return "interrupted: the process died before the result came; it changes nothing and can be asked for again"
+    if changed is None:
+        evidence = "Which files it changed is not known."
+    elif not changed:
+        evidence = "No captured file has changed since before it began."
+    else:
+        names = ", ".join(changed[:_FILES_NAMED])
+        more = f" and {len(changed) - _FILES_NAMED} more" if len(changed) > _FILES_NAMED else ""
+        evidence = f"Files changed since before it began: {names}{more}."
+    return f"{OUTCOME_UNKNOWN}. The process died while this call was running. {evidence}"
+
+
+def _as_text(content: Any) -> str:
+    """What a hook told of a result, as the model can read it."""
+    if isinstance(content, str):
+        return content[:_TEXT] or "(no output)"
+    if isinstance(content, dict) and isinstance(content.get("stdout"), str):
+        texts = [content["stdout"], content.get("stderr") if isinstance(content.get("stderr"), str) else ""]
+        return "\n".join(text for text in texts if text)[:_TEXT] or "(no output)"
+    return json.dumps(content, ensure_ascii=False)[:_TEXT]
+
+
+def _keep_torn(observer: Observer, aside: Path) -> None:
+    """A copy of the whole file, without secrets, before anything is cut off from it."""
+    transcript = observer.transcript
+    if transcript is not None and transcript.torn:
+        copy = aside / f"torn-{transcript.offset}-{observer.recorder.head.attempt}.jsonl"
+        observer.adapter.keep(transcript.path, copy, observer.recorder.recording.about)

@@ -1,0 +1,272 @@
+"""Observing a coding agent: what its transcript and its hooks tell becomes steps of the journal, while it runs.
+
+The supervisor owns the session and is the only writer. The transcript is read where the agent writes it; a hook tells
+of a tool before it runs (its intent is durable before the agent goes on) and after it (its result is durable before
+the model hears of it). What comes twice, by hook and by transcript, is known by its id and recorded once.
+
+Everything is redacted when it is committed (sessions/redacting_store.py): its conversation too.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from relight.files.capture import Files, naming
+from relight.journal.conversation.dialogue import NEXT_PROMPT
+from relight.journal.conversation.prompt_delivery import delivers
+from relight.journal.conversation.transcript_diff import Standing, compare
+from relight.journal.prices import Price
+from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
+from relight.sessions.recorder import Recorder
+from relight.sessions.reset import reset_to
+from relight.values.call import Intent, Outcome
+from relight.values.checkpoint import Checkpoint
+from relight.values.snapshot import Snapshot
+from relight.values.step import Changes, StepKind, View
+from relight.values.usage import Usage
+
+Pricing = Callable[[str | None], Price | None]
+_LEAST_COST: Final = 1e-6
+"""a smaller difference between two ways to count is no news"""
+SIDECHAIN: Final = "subagent:"
+"""begins the name of a call that a sub-agent made: it does not stand in the transcript"""
+
+
+class Observer:
+    """One attempt of one agent, seen from outside. Thread-safe: hooks come on threads of their own."""
+
+    def __init__(self, recorder: Recorder, adapter: AgentAdapter, files: Files | None, price: Pricing) -> None:
+        self.recorder = recorder
+        self.adapter = adapter
+        self._price = price
+        self._files = files
+        self._lock = threading.RLock()
+        self._follower: Follower | None = None
+        self._helpers: Spending | None = None
+        self._read: tuple[Entry, ...] = ()
+        self._keys: list[str] = []
+        self._known = [adapter.key(line) for line in recorder.fold.messages]
+        self.attempt = recorder.head.attempt
+        """the newest attempt that can have written what is read"""
+        self.transcript: Transcript | None = None
+        """as it was read last"""
+        self.progress = 0
+        """how many times something new was recorded in this attempt"""
+        self.replies = 0
+        """lines of the model among it"""
+        self.counted = Usage()
+        """what was recorded in this attempt"""
+        self.unpriced: str | None = None
+        """a model whose tokens were counted and whose price nobody knows"""
+
+    # -- the transcript ---------------------------------------------------------------------------------------
+
+    @property
+    def follows(self) -> bool:
+        """Is the transcript known?"""
+        return self._follower is not None
+
+    def follow(self, path: Path) -> None:
+        """Read this transcript from here on."""
+        with self._lock:
+            self._follower = self.adapter.follow(path)
+            self._helpers = self.adapter.helpers(path)
+
+    def standing(self) -> Standing:
+        """Read the transcript: how does it stand to the journal? Records nothing."""
+        with self._lock:
+            self._look()
+            return compare(self._known, self._keys)
+
+    def look(self, *, replace: bool = True) -> bool:
+        """Record what the transcript says beyond the journal. Was there anything?
+
+        Without `replace` a transcript that went another way is left alone.
+        """
+        with self._lock:
+            self._count_helpers()
+            standing = self.standing()
+            if standing.relation == "ahead":
+                self._append(standing.common)
+            elif standing.relation == "apart" and replace:
+                self._replace()
+            else:
+                return False
+            return True
+
+    def _count_helpers(self) -> None:
+        """Sub-agents write transcripts of their own; what they use is paid for by this session."""
+        entries = self._helpers.read() if self._helpers is not None else []
+        usage = self._usage_of(entries)
+        if usage is not None:
+            note = {"subagents": {"replies": len(entries)}}
+            self.recorder.commit("mark", Changes(usage=usage, note=note))
+            self.progress += 1
+
+    def _look(self) -> None:
+        if self._follower is None:
+            return
+        transcript = self._follower.read()
+        if self.transcript is not None and transcript.entries is self._read:
+            return
+        entries = transcript.entries
+        same = 0
+        for before, now in zip(self._read, entries, strict=False):
+            if before is not now and before != now:
+                break
+            same += 1
+        self._keys[same:] = [entry.key for entry in entries[same:]]
+        self._read, self.transcript = entries, transcript
+
+    @property
+    def is_mid_turn(self) -> bool:
+        """Does the transcript stop before the model has had its last word?"""
+        read = self.recorder.fold.format.read
+        for entry in reversed(self._read):
+            if entry.ends_turn:
+                return False
+            if any(message.role in ("user", "assistant", "tool") for message in read([entry.line])):
+                return True
+        return False
+
+    def _append(self, since: int) -> None:
+        entries = self._read[since:]
+        lines = [entry.line for entry in entries]
+        told = self._told(lines)
+        changes = Changes(messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines), answer=told)
+        self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
+        self._known += self._keys[since:]
+        self.replies += self._spoken(lines)
+        self.progress += 1
+
+    def _replace(self) -> None:
+        """The conversation is another one now: a reset, as `replace` in a program of one's own."""
+        recorder, lines = self.recorder, [entry.line for entry in self._read]
+        known = set(self._known)
+        usage = self._usage_of([entry for entry in self._read if entry.key not in known])
+        with recorder.lock:
+            changes, view = reset_to(recorder, lines)
+            told = self._told([entry.line for entry in self._read if entry.key not in known])
+            self._commit("reset", msgspec.structs.replace(changes, usage=usage, answer=told), view=view)
+        before, self._known = set(self._known), list(self._keys)
+        fresh = zip(self._known, lines, strict=True)
+        self.replies += self._spoken([line for key, line in fresh if key not in before])
+        self.progress += 1
+
+    def _told(self, lines: Sequence[Line]) -> list[Any]:
+        """The prompt that waits is told with the commit that takes it in, whichever process reads the transcript: a
+        commit after it would be lost with a supervisor that dies between the two, and the prompt said again."""
+        recorder = self.recorder
+        is_told = delivers(recorder.fold, lines, upto=self.attempt, redact=recorder.recording.about)
+        return [NEXT_PROMPT, None] if is_told else []
+
+    def _spoken(self, lines: Sequence[Line]) -> int:
+        return sum(map(self.recorder.fold.format.is_assistant, lines))
+
+    def _unhooked(self, lines: Sequence[Line]) -> list[Intent]:
+        """Without hooks, a call that stands in the transcript may have begun: that is all there is to know."""
+        if self.adapter.capabilities.hooks:
+            return []
+        return [self._intent(call.id, call.name, call.arguments) for call in self.adapter.pending(lines)]
+
+    def catch_up(self, heard: Heard) -> None:
+        """Record what the transcript says, before it is decided whether what a hook tells of may begin."""
+        with self._lock:
+            if heard.transcript is not None and self._follower is None:
+                self.follow(heard.transcript)
+            self.look()
+
+    # -- hooks ------------------------------------------------------------------------------------------------
+
+    def hear(self, heard: Heard) -> None:
+        """Record what a hook tells."""
+        with self._lock:
+            self.catch_up(heard)
+            if heard.kind == "tool_begins":
+                tool = SIDECHAIN + heard.tool if heard.sidechain else heard.tool
+                intent = self._intent(heard.call, tool, heard.arguments)
+                self._commit("intent", Changes(intents=[intent]))
+            elif heard.kind == "tool_ended":
+                self._commit("result", Changes(outcomes=[self._outcome(heard)]), is_reply=True)
+            elif heard.kind == "turn_ended":
+                self._commit("mark", Changes(note={"turn": "ended"}), asked=True)
+            self.progress += 1
+
+    def _intent(self, call: str, tool: str, arguments: Any) -> Intent:
+        effect = self.adapter.effect_of(tool.removeprefix(SIDECHAIN), arguments)
+        return Intent(id=call, name=tool, effect=effect, hooked=True, arguments=arguments)
+
+    def _outcome(self, heard: Heard) -> Outcome:
+        return Outcome(id=heard.call, status="error" if heard.failed else "ok", content=heard.result)
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def baseline(self) -> None:
+        """The files before it began, where no step has them: by them it is told what a call that was cut off did."""
+        with self._lock:
+            if self._files is not None and self._files.baseline():
+                self._commit("mark", Changes(note={"files": "captured before it began"}))
+
+    # -- committing -------------------------------------------------------------------------------------------
+
+    def mark(self, note: Mapping[str, Any], *, native: str | None = None) -> None:
+        """A mark for people, and perhaps the native session from here on. No moment to capture files."""
+        with self._lock:
+            self.recorder.commit("mark", Changes(note=dict(note), native=native))
+
+    def _commit(
+        self,
+        kind: StepKind,
+        changes: Changes,
+        *,
+        is_reply: bool = False,
+        asked: bool = False,
+        view: View | None = None,
+    ) -> Checkpoint:
+        def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
+            named = naming(changes, snapshots, failure)
+            return self.recorder.commit(kind, named, view=view, snapshots=snapshots)
+
+        if self._files is None:
+            return write((), None)
+        return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
+
+    # -- what it cost -----------------------------------------------------------------------------------------
+
+    def _usage_of(self, entries: Sequence[Entry]) -> Usage | None:
+        """The tokens that these lines tell of, each reply with its own price."""
+        total: Usage | None = None
+        for entry in entries:
+            if entry.usage is not None:
+                priced = self._priced(entry.usage, entry)
+                total = priced if total is None else total + priced
+        if total is not None:
+            self.counted += total
+        return total
+
+    def _priced(self, usage: Usage, entry: Entry) -> Usage:
+        if usage.cost is not None or not usage.tokens:
+            return usage
+        price = self._price(entry.model)
+        if price is None:
+            self.unpriced = entry.model or "a model that it does not name"
+            return usage
+        return msgspec.structs.replace(usage, cost=price.cost(usage, kept_long=entry.kept_long))
+
+    def take_own(self, figure: OwnCost) -> None:
+        """Believe the agent's own figure: it knows of helpers and side requests. It is that of the whole session, or,
+        where fewer tokens stand beside it than were counted, of this process alone."""
+        with self._lock:
+            whole = self.recorder.head.usage
+            known = whole if figure.tokens >= whole.tokens else self.counted
+            missing = figure.cost - (known.cost or 0.0)
+            if abs(missing) < _LEAST_COST:
+                return
+            correction = Usage(cost=missing)
+            self.recorder.commit("mark", Changes(usage=correction, note={"cost": "as the agent told it"}))
+            self.counted += correction

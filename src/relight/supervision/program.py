@@ -1,0 +1,585 @@
+"""Supervising: keep a program running until its session has a verdict.
+
+    claim (spawning)  ->  end what a dead attempt left  ->  spawn  ->  watch  ->  verdict, or again
+
+The supervisor owns the session while it starts the program, and hands the lease over to it: a program that uses the
+library takes it with its first `rl.session` and writes its own verdict. One that does not is kept by the supervisor,
+which writes the verdict from the exit. A program that used the library and died without a verdict is started again;
+deaths in a row without a new step are counted, and too many of them are a failure. A plain program is not started
+again unless asked to: nobody knows what it would do twice.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import (
+    AgentFailed,
+    Conflict,
+    LeaseHeld,
+    LeaseLost,
+    NotFound,
+    QueueFull,
+    RelightError,
+    StoreUnavailable,
+)
+from relight.files.status import survey
+from relight.history import events
+from relight.history.listing import info_of
+from relight.history.loading import Found, resolve
+from relight.journal.limits import Reached, overtime, spent, uncounted
+from relight.journal.queues.takeover import BY_A_PERSON
+from relight.journal.status import derived_status
+from relight.operations.operator import write_once
+from relight.operations.retention import SweepLook
+from relight.ports.runtime import (
+    AGENT_VARIABLE,
+    OWNER_VARIABLE,
+    PARENT_VARIABLE,
+    SESSION_VARIABLE,
+    STORE_VARIABLE,
+    SUPERVISOR_VARIABLE,
+    Child,
+    Exit,
+)
+from relight.sessions.context import Context
+from relight.sessions.limits import policy_with
+from relight.sessions.opening import begin_attempt, evidence_of, gate, lease_seconds_of, recorder_for, set_policy
+from relight.sessions.recorder import Recorder
+from relight.supervision import waiting
+from relight.supervision.first_start import Beginning
+from relight.supervision.watcher import Attended, Unwatched, Watcher
+from relight.values.info import FilesState, SessionInfo
+from relight.values.outcome import Outcome
+from relight.values.policy import NO_ALLOWANCE, Allowance, Retry
+from relight.values.session import Head, Identity
+from relight.values.status import LIVE, Failure, StatusChange
+from relight.values.step import Changes, StepKind
+
+RETRIES: Final = 5
+BACKOFF: Final = Retry(first_seconds=0.5, max_seconds=60.0)
+FAILURE_BYTES: Final = 4000
+_POLL_SECONDS: Final = 0.05
+_LOOK_SECONDS: Final = 1.0
+_PATIENCE_SECONDS: Final = 1.0
+_STOP_SECONDS: Final = 10.0
+_ORPHAN_SECONDS: Final = 3.0
+_WRITE_TRIES: Final = 5
+_GRACE_SECONDS: Final = 1.0
+"""beyond the pause between two lives, before somebody else may take the session up"""
+_LIMIT_SECONDS: Final = 1.5
+"""between the request to end at a limit and the kill"""
+_OWN_HALT_SECONDS: Final = 10.0
+"""that a program which has used up its budget may take to halt by itself"""
+_OPENS_SECONDS: Final = 120.0
+"""within which a program with a budget opens its session, and so begins to report what it uses"""
+_NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
+
+
+class Ended(msgspec.Struct, frozen=True, kw_only=True):
+    """How a supervised run went."""
+
+    session: SessionInfo
+    exit: Exit
+    restarts: int
+    lost_seconds: float
+    """between a death and the next start, all together"""
+    files: FilesState | None = None
+    """what changed since its first capture; None without a workspace"""
+
+
+class Supervision:
+    """One session's program, kept running from `run` on. `interrupt` may be called from a signal handler."""
+
+    def __init__(
+        self,
+        context: Context,
+        session: str,
+        *,
+        retries: int | None = None,
+        attended: Attended | None = None,
+        limits: Allowance = NO_ALLOWANCE,
+        beginning: Beginning | None = None,
+    ) -> None:
+        """`attended`: on behalf of a worker, which holds the lease until this takes it over. `limits`: in the place of
+        those it had, from the claim on. `beginning`: what its first claim brings along; it is taken back where the
+        start fails."""
+        self._limits = limits
+        self.beginning = beginning or Beginning(context, session)
+        self._context = self.beginning.context
+        self._session = session
+        self._retries = retries
+        self._attended = attended
+        self._handed = attended.owner if attended is not None else None
+        self._back_in_line: str | None = None
+        """why it is put back in line once its program has ended"""
+        self._wished = False
+        """has a person asked, from another machine, that it ends?"""
+        self._number = 0
+        """of the attempt that is ours"""
+        self._was_away = False
+        """was the store away while the program ran?"""
+        self.watcher: Watcher = Unwatched()
+        self.outcome: Outcome | None = None
+        """what came of the start, once its program runs or it stands in line"""
+        self.on_begun: Callable[[Outcome], None] = _nobody
+        self._recorder: Recorder | None = None
+        self._child: Child | None = None
+        self._asked: list[int] = []
+        """signals that asked us to stop, in order"""
+        self._passed_on = False
+        self._deadline_us: int | None = None
+        self._limit: Reached | None = None
+        """the limit for which its program was ended"""
+        self._spent_at: tuple[int, int] | None = None
+        """turns and instant at which its program was first seen to have used up its budget"""
+        self._seen = self._head().seq
+        self._known: Head | None = None
+        """as it was read last"""
+        self._looked_us, self._token = 0, object()
+        self._sweeps = SweepLook(context)
+        self._restarts, self._lost_us = 0, 0
+
+    @property
+    def session(self) -> str:
+        """Its id."""
+        return self._session
+
+    def info(self) -> SessionInfo:
+        """The session as it stands; also one that begins with the first claim."""
+        return info_of(self._context, resolve(self._context.store, self._session), tree=True)
+
+    def joining(self) -> list[str] | None:
+        """The command that will join its terminal; None: its runtime has none to join."""
+        found = resolve(self._context.store, self._session)
+        handle = found.whole_head().handle or found.identity.id[:8]
+        return self._context.runtime(found.identity).joining(handle)
+
+    def interrupt(self, number: int) -> None:
+        """First ask the program to stop, then kill it."""
+        self._asked.append(number)
+        child = self._child
+        if child is None:
+            return
+        self._passed_on = True
+        if len(self._asked) > 1:
+            child.signal(signal.SIGKILL)
+            return
+        child.signal(number)
+        if number != signal.SIGINT:
+            self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
+
+    def refuse(self, error: RelightError, limit: Reached | None = None) -> None:
+        """It cannot be started here: failed, with what stands against it; halted where that is a limit of its own."""
+        self._claim()
+        if limit is not None:
+            self._show_working()
+            return self._write(limit.change)
+        failure = Failure(kind="start", text=error.message)
+        self._write(StatusChange(status="failed", reason=f"not started: {error.message}", failure=failure))
+
+    def drain(self, why: str) -> None:
+        """Ask the program to stop, and put the session back in line; a second time the program is killed."""
+        self._back_in_line = why
+        self.interrupt(signal.SIGTERM)
+
+    def run(self) -> Ended:
+        """Until there is a verdict, or too many deaths without progress, or somebody asked to stop."""
+        failures, before = 0, self._begin()
+        while True:
+            exit, plain, stderr = self._live()
+            if self._has_verdict(exit, plain, stderr):
+                if not waiting.is_time(self._context, self._head(), stop=lambda: bool(self._asked)):
+                    return self._ended(exit)
+                failures, before = 0, self._claim()
+                continue
+            failures = 1 if self._progressed(before) else failures + 1
+            if failures > self._allowed(plain):
+                self._fail(exit, stderr, deaths=failures if self._allowed(plain) else 0)
+                self.watcher.died(exit, None)
+                return self._ended(exit)
+            delay = BACKOFF.delay_seconds(failures, self._context.entropy.jitter())
+            self._note_death(exit, delay)
+            self.watcher.died(exit, delay)
+            try:
+                before = self._claim()  # at once: while it waits for its next life it is ours, and can be stopped
+            except (LeaseHeld, QueueFull):
+                if self._head().place is None:
+                    raise
+                return self._ended(exit)  # it stands in line, or a worker was faster
+            if not self._pause(delay):
+                self._write(self._stopped(exit))
+                return self._ended(exit)
+            self._restarts += 1
+
+    # -- one life ---------------------------------------------------------------------------------------------
+
+    def _begin(self) -> int:
+        """The first claim, with all that belongs to it, or nothing."""
+        self.beginning.prepare()
+        try:
+            return self._claim()
+        except BaseException:
+            self.beginning.take_back(self._recorder)
+            raise
+
+    def _claim(self) -> int:
+        """Own the session as `spawning`; the seq from which on steps are the program's."""
+        context = self._context
+        found = resolve(context.store, self._session)
+        gate(found)
+        recorder = recorder_for(context, found)
+        handle = recorder.head.handle or recorder.identity.id[:8]
+        places = context.runtime(recorder.identity).places
+        handed, self._handed = self._handed, None
+        begin_attempt(
+            context,
+            recorder,
+            seconds=lease_seconds_of(context.environment),
+            status="spawning",
+            handed_over_by=handed,
+            handle=handle if places else None,
+            beside=self.beginning.changes,
+        )
+        self.beginning.begun()
+        set_policy(context, recorder, policy_with(context, recorder.identity, self._limits))
+        context.declare_secrets(recorder.identity.secrets)
+        context.heartbeat.keep(recorder)
+        self._recorder, self._number = recorder, recorder.head.attempt
+        return recorder.head.seq
+
+    def _live(self) -> tuple[Exit, bool, list[str]]:
+        """Spawn and watch to the end: how it ended, whether it never used the library, its last words."""
+        recorder = self._owned()
+        identity = recorder.identity
+        runtime = self._context.runtime(identity)
+        orphans = runtime.orphans(self._session)
+        runtime.end(orphans, seconds=_ORPHAN_SECONDS)
+        try:
+            child = self._child = self._spawn(recorder)
+        except AgentFailed as error:
+            if not self.beginning.take_back(recorder):
+                self._write(StatusChange(status="failed", reason=error.message, failure=Failure(kind="start")))
+            raise
+        try:
+            self._tell_begun(child, orphans, command=identity.command or [], prompt_sent=self.beginning.had_prompt)
+            self.watcher.started(child.pid, orphans)
+            exit = self._watch(child)
+        finally:
+            self._child = None
+            child.close()
+        self._look(anyway=True)
+        plain = self._head().epoch == recorder.head.epoch
+        if not plain:
+            self._context.heartbeat.forget(recorder)
+            self._end_group(child)
+        return exit, plain, child.last_lines()
+
+    def _tell_begun(self, child: Child | None, orphans: Sequence[int], **how: Any) -> None:
+        """The first life runs, or it stands in line: from here on nothing is taken back, and whoever asked is told."""
+        if self.outcome is None:
+            self.outcome = self.beginning.ended_well(child, orphans, **how)
+            self.on_begun(self.outcome)
+
+    def _spawn(self, recorder: Recorder) -> Child:
+        identity = recorder.identity
+        environment = {**identity.env, **self._marks(recorder), AGENT_VARIABLE: ""}
+        return self._context.runtime(identity).spawn(
+            self._context.command_of(identity),
+            directory=identity.directory or ".",
+            environment=environment,
+            handle=recorder.head.handle or "",
+        )
+
+    def _marks(self, recorder: Recorder) -> dict[str, str]:
+        """By which a process knows its session, and we know the process."""
+        return {
+            SESSION_VARIABLE: recorder.identity.id,
+            STORE_VARIABLE: self._context.store.url,
+            OWNER_VARIABLE: recorder.owner,
+            SUPERVISOR_VARIABLE: self._context.runtime().supervisor(),
+            PARENT_VARIABLE: recorder.identity.spawned_by or "",
+        }
+
+    def _pass_on(self, child: Child) -> None:
+        """A signal that came while nothing ran yet; one that came later went to the child at once."""
+        if self._asked and not self._passed_on:
+            self._passed_on = True
+            child.signal(self._asked[0])
+
+    def _watch(self, child: Child) -> Exit:
+        self._pass_on(child)
+        began_us = self._now_us()
+        while (exit := child.poll()) is None:
+            try:
+                self._look()
+                if self._now_us() - began_us > _PATIENCE_SECONDS * 1e6:
+                    self._show_working()
+            except StoreUnavailable:  # for a while: the program will tell whether that matters to it
+                self._was_away = True
+            self.watcher.tick(child)
+            self._hold_to_limits(child, began_us)
+            if self._deadline_us is not None and self._now_us() > self._deadline_us:
+                child.signal(signal.SIGKILL)
+            self._context.clock.sleep(_POLL_SECONDS)
+        return exit
+
+    def _hold_to_limits(self, child: Child, began_us: int) -> None:
+        """End the program where a limit is reached. One that uses the library halts itself before its next model call,
+        and is given the time to."""
+        if self._limit is not None:
+            return
+        self._limit = self._reached(began_us)
+        if self._limit is not None:
+            self._show_working()
+            child.signal(signal.SIGTERM)
+            self._deadline_us = self._now_us() + round(_LIMIT_SECONDS * 1e6)
+
+    def _reached(self, began_us: int) -> Reached | None:
+        policy, head, now_us = self._owned().identity.policy, self._known, self._now_us()
+        if head is None or head.status not in LIVE or head.attempt != self._number:
+            return None
+        if policy.counts_usage and head.epoch == self._owned().head.epoch and self._owned().owns:
+            if now_us - began_us > _OPENS_SECONDS * 1e6:
+                return uncounted(policy, f"it did not open its session within {_OPENS_SECONDS:.0f} s")
+        elif (limit := spent(policy, head)) is not None:
+            self._spent_at = self._spent_at or (head.turns, now_us)
+            turns, since_us = self._spent_at
+            if head.turns > turns or now_us - since_us > _OWN_HALT_SECONDS * 1e6:
+                return limit
+        return overtime(policy, head, now_us=self._context.clock.now_us())
+
+    def _show_working(self) -> None:
+        """A program that has not taken the lease by now is shown as working; it may still take it later."""
+        recorder = self._owned()
+        if not recorder.owns or recorder.head.status != "spawning":
+            return
+        try:
+            recorder.commit("status", Changes(status=StatusChange(status="working")))
+        except LeaseLost as lost:
+            recorder.lost = lost
+
+    def _end_group(self, child: Child) -> None:
+        """What is left of its group ends with it, where one of them still holds the lease."""
+        head = self._head()
+        if head.lease is None or self._context.host.is_gone(head.lease.owner):
+            return
+        pids = [pid for pid in self._context.runtime().orphans(self._session) if pid == head.lease.owner.pid]
+        self._context.runtime().end(pids, seconds=_ORPHAN_SECONDS)
+
+    def _look(self, *, anyway: bool = False) -> None:
+        """Tell the watcher what was committed since the last look."""
+        self._sweeps.look()
+        token, now_us = self._context.store.changed(), self._now_us()
+        if not anyway and token == self._token and now_us - self._looked_us < _LOOK_SECONDS * 1e6:
+            return
+        self._token, self._looked_us = token, now_us
+        record = self._context.store.find(self._session)
+        if record is not None and record.head is not None:
+            self._known = record.head
+            self._check_stop_or_takeover(record.identity, record.head)
+        if record is None or record.head is None or record.head.seq == self._seen:
+            return
+        found = Found(identity=record.identity, head=record.head, seq=None)
+        for event in events.history(self._context, found, after=self._seen):
+            self._seen = event.seq
+            self.watcher.step(event)
+
+    def _check_stop_or_takeover(self, identity: Identity, head: Head) -> None:
+        """What others want of it: that it ends, or that it is theirs now."""
+        if not self._number:
+            return
+        if head.attempt > self._number:
+            if self._child is not None:
+                self._child.signal(signal.SIGKILL)  # somebody else began another attempt: what this one does is refused
+        elif identity.stop_attempt == self._number and not self._wished:  # it may have died by itself meanwhile
+            self._wished = True
+            self.interrupt(signal.SIGTERM)
+
+    # -- the verdict ------------------------------------------------------------------------------------------
+
+    def _has_verdict(self, exit: Exit, plain: bool, stderr: list[str]) -> bool:
+        """Is it over? Writes the verdict where it is ours to write."""
+        if self._limit is not None:
+            self._halt(self._limit)
+            return True
+        if plain:
+            return self._judge_plain(exit, stderr)
+        head = self._head()
+        status, _ = derived_status(head, evidence_of(self._context, head))
+        if self._back_in_line is not None and head.status == "terminated" and head.lease is None:
+            self._write(self._stopped(exit))  # it left because its worker stops: that is no verdict on its work
+            return True
+        if head.status not in LIVE or status in LIVE or head.lease is None:
+            return True  # its own verdict stands; or somebody else took the session over, or away from it
+        if self._asked or exit.signal == signal.SIGINT:
+            self._write(self._stopped(exit))
+            return True
+        if exit.code == 0:
+            self._write(StatusChange(status="terminated", reason="ended without a verdict (exit code 0)"))
+            return True
+        return False
+
+    def _halt(self, limit: Reached) -> None:
+        """Its program was ended at a limit. Its own verdict on its work stands; that it was interrupted is none."""
+        self._end_leftovers()
+        head = self._head()
+        if head.attempt > self._number or head.status in ("completed", "halted"):
+            return
+        if head.status not in LIVE:
+            self._claim()
+        self._show_working()
+        self._write(limit.change)
+
+    def _end_leftovers(self) -> None:
+        """What its program had started does not work on beyond a limit either."""
+        runtime = self._context.runtime()
+        runtime.end(runtime.orphans(self._session), seconds=_LIMIT_SECONDS)
+
+    def _judge_plain(self, exit: Exit, stderr: list[str]) -> bool:
+        self._show_working()
+        if self._asked or exit.signal == signal.SIGINT:
+            if self._retries == 0:  # nobody knows what a plain program would do twice
+                self._back_in_line = None
+            self._write(self._stopped(exit))
+        elif exit.code == 0:
+            unknown = self._owned().identity.policy.counts_usage
+            reason = "what it used is not known: it never opened its session" if unknown else None
+            self._write(StatusChange(status="completed", reason=reason))
+        elif self._retries:
+            return False
+        elif self._head().place is not None and self._missed_its_store(stderr):
+            self._write(StatusChange(status="queued", reason="its store was away when it started"))
+        else:
+            self._write(_failed(exit, stderr, deaths=0))
+        return True
+
+    def _missed_its_store(self, stderr: list[str]) -> bool:
+        """Did it end because it could not open the store? Then it is no plain program that failed, but none yet."""
+        return self._was_away or any(StoreUnavailable.__name__ in line for line in stderr)
+
+    def _stopped(self, exit: Exit) -> StatusChange:
+        """What it becomes where somebody asked to stop: back in line where its worker did, else terminated."""
+        if self._back_in_line is not None and not self._is_wished():
+            return StatusChange(status="queued", reason=self._back_in_line)
+        return StatusChange(status="terminated", reason=self._why_stopped(exit))
+
+    def _is_wished(self) -> bool:
+        """A person's word counts, also where it came after its worker's."""
+        if not self._wished:
+            record = self._context.store.find(self._session)
+            self._wished = record is not None and record.identity.stop_attempt == self._number
+        return self._wished
+
+    def _why_stopped(self, exit: Exit) -> str:
+        if self._wished:
+            return BY_A_PERSON
+        asked = self._asked[0] if self._asked else exit.signal or 0
+        return f"stopped ({signal.Signals(asked).name})" if asked in set(signal.Signals) else f"stopped ({exit})"
+
+    def _fail(self, exit: Exit, stderr: list[str], *, deaths: int) -> None:
+        self._write(_failed(exit, stderr, deaths=deaths))
+
+    def _note_death(self, exit: Exit, delay_seconds: float) -> None:
+        """It died, and is started again. Where it has a place it stands in line meanwhile: should we die too, a worker
+        takes it up when its time has come."""
+        failure = Failure(kind="agent_exit", text=str(exit), fields=_fields(exit))
+        if self._head().place is None:
+            self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
+            return
+        wake_us = self._context.line_us() + round((delay_seconds + _GRACE_SECONDS) * 1e6)
+        change = StatusChange(status="queued", reason=f"died ({exit})", failure=failure, wake_us=wake_us)
+        self._write(change)
+
+    def _write(self, change: StatusChange, *, note: Mapping[str, Any] | None = None) -> None:
+        """As the owner, or after the owner's death with a claim of our own."""
+        changes = Changes(status=change, note=dict(note) if note is not None else None)
+        recorder = self._owned()
+        self._context.heartbeat.forget(recorder)
+        try:
+            if recorder.owns:
+                recorder.commit("status", changes, release=True)
+                self._look(anyway=True)
+                return
+        except LeaseLost as lost:
+            recorder.lost = lost
+        self._write_after_its_death(changes)
+        self._look(anyway=True)
+
+    def _write_after_its_death(self, changes: Changes) -> None:
+        """`relight stop` may write the end at the same moment: then that stands. So does what a new owner does."""
+        for tries_left in reversed(range(_WRITE_TRIES)):
+            fresh = recorder_for(self._context, resolve(self._context.store, self._session))
+            if (fresh.head.status, fresh.head.reason) == ("terminated", BY_A_PERSON):
+                return
+            try:
+                write_once(self._context, fresh, "status", changes)
+                return
+            except (Conflict, LeaseHeld):
+                head = self._head()
+                status, _ = derived_status(head, evidence_of(self._context, head))
+                if head.status not in LIVE or status in LIVE:
+                    return
+                if not tries_left:
+                    raise
+
+    def _progressed(self, before: int) -> bool:
+        """Did the program commit anything of its own in this life?"""
+        rows = self._context.store.checkpoints(self._session, after=before)
+        return any(row.kind not in _NO_PROGRESS for row in rows)
+
+    def _allowed(self, plain: bool) -> int:
+        return self._retries if self._retries is not None else 0 if plain else RETRIES
+
+    def _pause(self, seconds: float) -> bool:
+        """Wait before the next life; False where somebody asked to stop meanwhile."""
+        begun_us = self._now_us()
+        while self._now_us() - begun_us < seconds * 1e6:
+            if self._asked:
+                return False
+            self._context.clock.sleep(min(_POLL_SECONDS, seconds))
+        self._lost_us += self._now_us() - begun_us
+        return True
+
+    def _ended(self, exit: Exit) -> Ended:
+        found = resolve(self._context.store, self._session)
+        return Ended(
+            session=info_of(self._context, found, tree=True),
+            exit=exit,
+            restarts=self._restarts,
+            lost_seconds=self._lost_us / 1e6,
+            files=survey(self._context, found, start=True),
+        )
+
+    def _head(self) -> Head:
+        record = self._context.store.find(self._session)
+        if record is None:
+            raise NotFound(self._session)
+        return Found(identity=record.identity, head=record.head, seq=None).whole_head()
+
+    def _owned(self) -> Recorder:
+        if self._recorder is None:
+            raise AssertionError("claimed before anything runs")
+        return self._recorder
+
+    def _now_us(self) -> int:
+        return self._context.clock.instant().us
+
+
+def _nobody(outcome: Outcome) -> None:
+    """Nobody asked to be told."""
+
+
+def _failed(exit: Exit, stderr: list[str], *, deaths: int) -> StatusChange:
+    text = "\n".join(stderr)[-FAILURE_BYTES:]
+    failure = Failure(kind="agent_exit", text=text, fields=_fields(exit))
+    reason = f"died {deaths} times without progress: {exit}" if deaths > 1 else str(exit)
+    return StatusChange(status="failed", reason=reason, failure=failure)
+
+
+def _fields(exit: Exit) -> dict[str, str | int | float | bool | None]:
+    return {"signal": exit.signal} if exit.signal is not None else {"exit_code": exit.code}

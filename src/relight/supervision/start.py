@@ -1,0 +1,436 @@
+"""Starting a coding agent: the one path of a first run, a resume, a restart and a fork.
+
+    end orphans, destroy the stale place -> files -> hooks -> transcript, which decides the rung -> spawn
+
+Everything a start needs is one frozen `Execution`. How an attempt begins is a rung of a ladder: the agent's own resume,
+a brief from our journal, a fresh start. An agent that outlived its supervisor is taken up as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from relight.errors import RelightError, UsageError
+from relight.files import diff, restore
+from relight.files.capture import Files
+from relight.history.loading import Found, resolve
+from relight.journal.conversation import first_reply as estimating
+from relight.journal.conversation.brief import brief
+from relight.journal.conversation.dialogue import NEXT_PROMPT
+from relight.journal.fold import Fold
+from relight.journal.limits import Reached
+from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
+from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, Listening
+from relight.ports.runtime import AGENT_VARIABLE, Child
+from relight.sessions.context import Context
+from relight.sessions.limits import stop_at_limit
+from relight.sessions.recorder import Recorder
+from relight.supervision.approvals import decision_of
+from relight.supervision.native_repair import Ready, make_ready
+from relight.supervision.observe import Observer
+from relight.values.ending import Verdict
+from relight.values.execution import Execution, Part, Started
+from relight.values.info import AgentState, FirstReply
+from relight.values.session import Identity
+from relight.values.status import StatusChange
+from relight.values.step import Changes
+
+NATIVE_FILE: Final = "native.jsonl"
+_ORPHAN_SECONDS: Final = 1.0
+_LEADING: Final = frozenset({"model_begins", "tool_begins", "other"})
+"""what a hook tells before a model call that follows from it; the end of a turn leads to none"""
+
+
+class Life:
+    """One attempt while it lasts."""
+
+    def __init__(self, observer: Observer, rung: Rung, launch: Launch) -> None:
+        self.observer = observer
+        self.rung = rung
+        self.launch = launch
+        self.native: str | None = None
+        self.expected: str | None = None
+        """the native id it must have, where it was resumed"""
+        self.output: list[Line] = []
+        self.text: list[str] = []
+        self.began_us = 0
+        self.moved_us = 0
+        """the last sign of progress"""
+        self.imposed: Verdict | None = None
+        """why we ended it ourselves"""
+        self.halted: Reached | str | None = None
+        """why we stop it on purpose: a limit, or the call that it repeats"""
+        self.is_stopped = False
+        """was it asked to end, because it is halted?"""
+        self.own_cost: OwnCost | None = None
+        """what it says itself that its work cost"""
+        self.over = threading.Event()
+        """its process has ended"""
+        self.told = False
+        """is its verdict recorded?"""
+        self.prompt: str | None = None
+        """what it was told to do next"""
+        self.replied_before = observer.replies
+        """by taking in what the attempt before had said"""
+        self.heard_native: str | None = None
+        """the native id that a hook told"""
+        self._before = observer.transcript
+        """as it stood when this attempt began"""
+        self._child: Child | None = None
+
+    @property
+    def child(self) -> Child:
+        """The process, once it runs."""
+        if self._child is None:
+            raise AssertionError("it has not been started")
+        return self._child
+
+    def begin(self, child: Child, now_us: int) -> None:
+        """It runs."""
+        self._child = child
+        self.began_us = self.moved_us = now_us
+
+    def written(self, most: int) -> list[Line]:
+        """The last lines that this attempt wrote into its transcript: how another one ended is no matter of its."""
+        now, before = self.observer.transcript, self._before
+        if now is None:
+            return []
+        known = len(before.entries) if before is not None and before.path == now.path else 0
+        return [entry.line for entry in now.entries[known:][-most:]]
+
+    def end(self) -> None:
+        """Kill it, where it runs."""
+        if self._child is not None:
+            self._child.signal(signal.SIGKILL)
+
+    @property
+    def has_replied(self) -> bool:
+        """Did the model say anything in this attempt?"""
+        return self.observer.replies > self.replied_before
+
+
+class Start:
+    """One start, part by part. `part` names the one that is being done, for whoever has to tell that it failed."""
+
+    def __init__(
+        self,
+        context: Context,
+        recorder: Recorder,
+        execution: Execution,
+        marks: Mapping[str, str],
+        asked: Callable[[str], None],
+    ) -> None:
+        """`marks`: by which the process is known; `asked`: a call was told to wait for a person, with this question."""
+        self._context = context
+        self._recorder = recorder
+        self._execution = execution
+        self._marks = marks
+        self._asked = asked
+        self._runtime = context.runtime(recorder.identity)
+        self._files: Files | None = None
+        self._listening: Listening | None = None
+        self._life: Life | None = None
+        self.adapter = context.agent(recorder.identity)
+        self.surroundings = surroundings_of(context, recorder.identity)
+        self.part: Part = "runtime"
+        self.started: Started | None = None
+        waiting = recorder.fold.answers.get(NEXT_PROMPT)
+        self._says_waiting = execution.prompt is not None and recorder.recording.about(execution.prompt) == waiting
+        """is what it is told the prompt that waits in the journal?"""
+        self.is_taken_up = False
+        """did it live already?"""
+
+    def begin(self, rung: Rung | None) -> Life:
+        """All of it. `rung`: not above this one."""
+        living = self._still_living()
+        orphans = self._clear_the_place() if living is None else ()
+        self.part = "files"
+        self._files = self._opened_files()
+        observer = Observer(self._recorder, self.adapter, self._files, self._context.price)
+        observer.attempt -= 1  # until this one runs, what is read was written by those before
+        observer.baseline()
+        self.part = "hooks"
+        hooks = self._open_hooks(observer)
+        self.part = "transcript"
+        if living is not None or rung is None:
+            self._catch_up(observer, lives=living is not None)
+        if living is not None:
+            self._life = self._taken_up(living, observer)
+        else:
+            self._life = self._prepared(observer, hooks, rung)
+            self.part = "start"
+            self._spawn(self._life, orphans)
+        return self._life
+
+    def abandon(self) -> None:
+        """Where it failed: nothing of it lives on."""
+        if self._life is not None:
+            self._life.end()
+        self.close()
+
+    def close(self) -> None:
+        """After the end."""
+        if self._listening is not None:
+            self._listening.close()
+        if self._files is not None:
+            self._files.close()
+
+    # -- the place --------------------------------------------------------------------------------------------
+
+    def _still_living(self) -> Child | None:
+        """An agent that outlived its supervisor, in a place that outlives both."""
+        known = self._runtime.places and self._execution.had_handle
+        return self._runtime.adopt(self._execution.handle) if known else None
+
+    def _clear_the_place(self) -> tuple[int, ...]:
+        """End what a dead attempt left; best effort where it is only tidying."""
+        orphans = tuple(self._runtime.orphans(self._execution.session))
+        self._runtime.end(orphans, seconds=_ORPHAN_SECONDS)
+        if self._execution.had_handle:
+            try:
+                self._runtime.destroy(self._execution.handle)
+            except RelightError as error:
+                self._context.tell(f"the old place {self._execution.handle} could not be removed: {error}")
+        return orphans
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def _changed_files(self) -> list[str] | None:
+        """What differs from the files before the first open call began, or before its beginning was told: evidence
+        about calls that were cut off. None where nobody knows."""
+        found = resolve(self._context.store, self._execution.session)
+        head = found.whole_head()
+        if not found.identity.workspace:
+            return None
+        opened = [effect.intent_seq for effect in head.open]
+        before = msgspec.structs.replace(found, seq=min(opened) - 1 if opened else head.head)
+        try:
+            return [one.path for one in diff.diff(self._context, before, None)]
+        except RelightError:
+            return None  # nothing was captured before it
+
+    def _opened_files(self) -> Files | None:
+        found = resolve(self._context.store, self._execution.session)
+        if not found.identity.workspace:
+            return None
+        rows = restore.rows_of(self._context, found)
+        return Files(self._context, found.identity, restore.snapshots_at(rows, found.whole_head().head))
+
+    # -- hooks ------------------------------------------------------------------------------------------------
+
+    def _open_hooks(self, observer: Observer) -> Hooks | None:
+        """Open the channel, where the agent can use it."""
+        gate = self._execution.policy.counts_usage and self.adapter.capabilities.gate
+        if not self.adapter.capabilities.hooks and not gate:
+            return None
+        directory, channel = self._context.run_directory(self._execution.session), self._context.hooks
+        self._listening = channel.listen(directory, lambda told: self._answer(observer, told))
+        file = directory / "settings.json"
+        return Hooks(command=channel.command, file=file, approve=self._execution.policy.approve, gate=gate)
+
+    def _answer(self, observer: Observer, told: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        heard = self.adapter.hears(told, self.surroundings)
+        if heard is None:
+            return None
+        if self._life is not None:
+            self._life.moved_us = self._context.clock.instant().us
+            self._life.heard_native = heard.native_id or self._life.heard_native
+            if heard.kind in _LEADING and stop_at_limit(self._context, observer, self._life, heard):
+                return None
+        decision = decision_of(observer.recorder, heard)
+        if decision is not None and decision[0] == "wait":
+            self._asked(decision[1])
+        if decision is None or decision[0] == "allow":
+            observer.hear(heard)
+        return self.adapter.decides(heard, *decision) if decision is not None else None
+
+    # -- the prompt -------------------------------------------------------------------------------------------
+
+    def _catch_up(self, observer: Observer, *, lives: bool) -> None:
+        """Take in what the attempts before wrote down, then decide whether the prompt is still to be said.
+
+        What is read now was written before this attempt: a prompt that was recorded with it is not among it. An agent
+        that lives and was started with the prompt has it, also where it has not written it down yet.
+        """
+        native = self._recorder.head.native
+        path = self.adapter.locate(native, self.surroundings) if native is not None else None
+        if path is not None:
+            observer.follow(path)
+            observer.look()
+        fold = self._recorder.fold
+        is_told = fold.answers.get(NEXT_PROMPT) is None or (lives and fold.prompt_given > 0)
+        if self._says_waiting and is_told:
+            self._execution = msgspec.structs.replace(self._execution, prompt=None)
+
+    # -- the rung ---------------------------------------------------------------------------------------------
+
+    def _prepared(self, observer: Observer, hooks: Hooks | None, lowest: Rung | None) -> Life:
+        """Choose the rung and make the launch."""
+        execution, fold = self._execution, observer.recorder.fold
+        ready: Ready | None = None
+        if lowest is None:
+            aside = self._context.run_directory(execution.session) / "native"
+            ready = make_ready(
+                observer,
+                self.surroundings,
+                aside=aside,
+                changed=self._changed_files,
+                task=execution.task,
+                now_us=self._context.clock.now_us(),
+            )
+        rung: Rung
+        prompt = execution.prompt
+        native = self.adapter.new_id() if ready is None else ready.native
+        if ready is not None:
+            rung = "native"
+        elif (fold.messages or fold.hooked) and lowest != "fresh":
+            rung, prompt = "bootstrap", self._brief(observer)
+        else:
+            rung, native = "fresh", self.adapter.native_id_of(execution.command) or native
+        ask = Ask(
+            command=execution.command,
+            surroundings=self.surroundings,
+            rung=rung,
+            native_id=native if rung == "native" or self.adapter.capabilities.chosen_id else None,
+            prompt=prompt,
+            unfinished=ready is not None and observer.is_mid_turn,
+            deferred=ready is not None and ready.deferred,
+            hooks=hooks,
+        )
+        life = Life(observer, rung, self.adapter.launch(ask))
+        life.native, life.expected = ask.native_id, ask.native_id
+        return life
+
+    def _brief(self, observer: Observer) -> str:
+        fold = observer.recorder.fold
+        return brief(
+            task=self._execution.task,
+            messages=fold.messages,
+            format=fold.format,
+            doubtful=[call for call in fold.calls(doubtful=True) if call.in_doubt],
+            files=self._changed_files() or [],
+            prompt=self._execution.prompt,
+        )
+
+    # -- the process ------------------------------------------------------------------------------------------
+
+    def _spawn(self, life: Life, orphans: tuple[int, ...]) -> None:
+        execution, recorder = self._execution, self._recorder
+        for path, content in life.launch.files.items():
+            self._context.write_private(path, content)
+        environment = {
+            **recorder.identity.env,
+            **self._marks,
+            AGENT_VARIABLE: execution.agent,
+            EPOCH_VARIABLE: str(recorder.epoch),
+            **(self._listening.environment if self._listening is not None else {}),
+            **denial(self.adapter, recorder.identity),
+            **life.launch.environment,
+        }
+        life.observer.attempt = recorder.head.attempt
+        child = self._runtime.spawn(
+            life.launch.command,
+            directory=execution.directory,
+            environment=environment,
+            handle=recorder.head.handle or "",
+            log=self._context.run_directory(execution.session) / "output.log" if life.launch.headless else None,
+            capture=life.launch.headless,
+        )
+        life.begin(child, self._context.clock.instant().us)
+        sent = life.rung == "fresh" and life.launch.prompt_sent  # after a native resume the agent remembers it
+        self._tell(life, "started", prompt_sent=sent, orphans=orphans)
+
+    def _taken_up(self, child: Child, observer: Observer) -> Life:
+        """Go on observing it; its hooks find the new socket where the old one was."""
+        self.is_taken_up = True
+        execution = self._execution
+        life = Life(observer, "native", Launch(command=execution.command, headless=False))
+        life.begin(child, self._context.clock.instant().us)
+        life.native = life.expected = execution.native
+        path = self.adapter.locate(execution.native, self.surroundings) if execution.native is not None else None
+        if path is not None:
+            observer.follow(path)
+        observer.attempt = self._recorder.head.attempt
+        if execution.prompt is not None:
+            self._runtime.deliver(execution.handle, execution.prompt)
+        self._tell(life, "taken_up", prompt_sent=False, orphans=())
+        return life
+
+    def _tell(self, life: Life, how: str, *, prompt_sent: bool, orphans: tuple[int, ...]) -> None:
+        """The outcome, for whoever started it, and in the journal. A prompt waits until the agent wrote it down."""
+        child = life.child
+        self.started = Started(
+            session=self._execution.session,
+            command=life.launch.command,
+            handle=child.handle,
+            rung=life.rung,
+            prompt_sent=prompt_sent,
+            pid=child.pid,
+            orphans=orphans,
+        )
+        note = {how: {"rung": life.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
+        if self._execution.prompt is not None:
+            life.prompt = self._recorder.recording.about(self._execution.prompt)
+        known = self._recorder.fold.answers.get(NEXT_PROMPT) == life.prompt  # by the claim
+        told = [NEXT_PROMPT, life.prompt] if life.prompt is not None and not known else []
+        working = StatusChange(status="working")
+        self._recorder.commit("status", Changes(status=working, native=life.native, note=note, answer=told))
+
+
+def denial(adapter: AgentAdapter, identity: Identity) -> dict[str, str]:
+    """What a hook answers about a call that needs approval where nothing can be recorded."""
+    if not identity.policy.approve:
+        return {}
+    reason = "relight could not record this call, so nobody could be asked to approve it; it was not run"
+    answer = adapter.decides(Heard(kind="tool_begins"), "deny", reason)
+    return {DENY_VARIABLE: json.dumps(dict(answer))} if answer is not None else {}
+
+
+def native_file(context: Context, found: Found) -> dict[str, str]:
+    """The agent's own transcript, where it is on this machine, by the name it has in a bundle."""
+    adapter, native = context.agent(found.identity), found.whole_head().native
+    surroundings = surroundings_of(context, found.identity)
+    path = adapter.locate(native, surroundings) if native is not None else None
+    return {NATIVE_FILE: str(path)} if path is not None else {}
+
+
+def surroundings_of(context: Context, identity: Identity) -> Surroundings:
+    """Where a session's agent lives, as its process will see it."""
+    environment = {**context.environment, **identity.env, **context.runtime(identity).environment()}
+    return Surroundings(directory=identity.directory or "", environment=environment)
+
+
+def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState | None:
+    """How a coding agent would go on, as far as looking tells; None where the program is none."""
+    adapter, head = context.agent(found.identity), found.whole_head()
+    if not adapter.capabilities.transcript:
+        return None
+    runtime = context.runtime(found.identity)
+    if runtime.places and head.handle is not None:
+        probe = runtime.probe(head.handle)
+        if probe.liveness == "alive":
+            return AgentState(agent=adapter.name, rung="native", living=probe.pid)
+    surroundings = surroundings_of(context, found.identity)
+    there = head.native is not None and adapter.locate(head.native, surroundings) is not None
+    if not has_history and not there:
+        return AgentState(agent=adapter.name, rung="fresh")
+    if not adapter.capabilities.native_resume:
+        return AgentState(agent=adapter.name, rung="bootstrap")
+    return AgentState(agent=adapter.name, rung="native", written=not there)
+
+
+def first_reply(context: Context, identity: Identity, fold: Fold) -> FirstReply | None:
+    """What the first reply after a resume would read, and what that would cost, about."""
+    given = context.environment.get("RELIGHT_CACHE_MINUTES", "")
+    try:
+        minutes = float(given) if given else estimating.CACHE_MINUTES
+    except ValueError:
+        raise UsageError(f"RELIGHT_CACHE_MINUTES is a number of minutes, not {given[:50]!a}") from None
+    now_us = context.clock.now_us()
+    return estimating.first_reply(fold, provider=identity.provider, now_us=now_us, cache_minutes=minutes)

@@ -1,0 +1,102 @@
+"""Waiting: a row that says when. `queued` with a time, or `waiting` for a person; the lease is given back.
+
+Whoever waits only looks at the row: another process may take the session up, a person may send it a prompt. A limit
+belongs to a provider and a model, so a session waits for what another one has met.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from hashlib import sha256
+from itertools import islice
+from typing import Final, Literal
+
+from relight.history import listing
+from relight.history.loading import Found, resolve
+from relight.ports.store import Query
+from relight.sessions.context import Context
+from relight.values.checkpoint import at
+from relight.values.info import Reason
+from relight.values.session import Head, Identity
+
+Woken = Literal["now", "taken", "stopped"]
+"""now: it is time; taken: somebody else took it up, or ended it; stopped: whoever waited was asked to stop"""
+LOOK_SECONDS: Final = 0.1
+_ROW_SECONDS: Final = 0.3
+MAX_LOOKED_AT: Final = 1000
+"""queued sessions, the newest: a limit that is not known costs one request that is refused"""
+
+
+def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[[], bool]) -> Woken:
+    """Until its time has come, or there is something to do sooner. Without a time: until a person decided."""
+    seq = resolve(context.store, session).whole_head().seq
+    looked_us = context.clock.instant().us
+    while True:
+        if stop():
+            return "stopped"
+        if wake_us is not None and context.clock.now_us() >= wake_us:
+            return "now"
+        if context.clock.instant().us - looked_us >= _ROW_SECONDS * 1e6:
+            looked_us = context.clock.instant().us
+            head = resolve(context.store, session).whole_head()
+            if head.lease is not None or (head.seq != seq and head.status not in ("queued", "waiting")):
+                return "taken"
+            if head.seq != seq and head.status == "queued":
+                return "now"  # a decision, an answer, a new prompt
+        context.clock.sleep(LOOK_SECONDS)
+
+
+def is_time(context: Context, head: Head, *, stop: Callable[[], bool]) -> bool:
+    """Where a question has a time, wait until that is over or somebody has answered: does its program go on now?
+
+    False for one without a time, and for one that stands in a queue: a worker wakes it.
+    """
+    if head.status != "waiting" or head.wake_us is None or head.place is not None:
+        return False
+    return wait(context, head.session, head.wake_us, stop=stop) == "now"
+
+
+def limited_until(context: Context, found: Found, provider: str | None, account: str | None) -> int | None:
+    """When the usage limit ends that this session, or another of the same provider, account and model, has met."""
+    latest, now_us = None, context.clock.now_us()
+    queued = listing.every_session(context.store, Query(statuses=frozenset({"queued"})))
+    for record in islice(queued, MAX_LOOKED_AT):
+        head = record.head
+        if head is None or head.wake_us is None or head.wake_us <= now_us:
+            continue
+        failure = head.failure
+        if failure is None or failure.kind != "usage_limit" or failure.fields.get("provider") != provider:
+            continue
+        if account is not None and failure.fields.get("account") not in (None, account):
+            continue
+        model = failure.fields.get("model")
+        if model is None or found.identity.model is None or str(model) in found.identity.model:
+            latest = max(latest or 0, head.wake_us)
+    return latest
+
+
+def account_of(context: Context, identity: Identity) -> str | None:
+    """A name for the credential in use, from which nobody learns it: limits are of an account."""
+    for name in context.agent(identity).secrets:
+        if value := context.environment.get(name):
+            return f"{name}:{sha256(value.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
+    return None
+
+
+def foresee_wait(context: Context, found: Found) -> int | None:
+    """Until when a start of this coding agent's session would be put in line, because of a usage limit."""
+    adapter = context.agent(found.identity)
+    if not adapter.capabilities.transcript:
+        return None
+    return limited_until(context, found, adapter.provider, account_of(context, found.identity))
+
+
+def limit_of(context: Context, found: Found) -> Reason | None:
+    """For a plan: a resume would not run yet, because a usage limit was met that holds for this session too."""
+    provider, wake_us = context.agent(found.identity).provider, foresee_wait(context, found)
+    if wake_us is None:
+        return None
+    name = found.identity.name or found.identity.id[:8]
+    until = f"{at(wake_us).astimezone():%Y-%m-%d %H:%M}"
+    text = f"the usage limit of {provider} was met: it does not run yet, but waits in line until {until}"
+    return Reason(code="usage_limit", text=text, cure=f"relight resume {name} --now", blocks=False)

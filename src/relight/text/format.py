@@ -1,0 +1,261 @@
+"""Words and numbers as people read them, the same on the command line and on a page: statuses with their glyphs, ages,
+durations, money, sizes, places, and what a session does now.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Final, Literal
+
+from relight.journal.effects.answers import no_words_for
+from relight.journal.retention import days_text
+from relight.text.safe import one_line, shortened
+from relight.values.call import PlannedCall
+from relight.values.info import AttentionKind, ResumePlan, SessionInfo
+from relight.values.policy import Policy
+from relight.values.status import LIVE, Status, headline
+
+_MAX_CALLS: Final = 8
+Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
+"""what a colour stands for"""
+
+GLYPHS: Final[dict[Status, tuple[str, Role]]] = {
+    "queued": ("…", "dim"),
+    "spawning": ("~", "dim"),
+    "working": ("●", "ref"),
+    "waiting": ("?", "waiting"),
+    "completed": ("✓", "ok"),
+    "failed": ("✗", "bad"),
+    "halted": ("=", "warn"),
+    "terminated": ("†", "warn"),
+    "archived": ("-", "dim"),
+}
+"""a status to its glyph and its role"""
+ATTENTION: Final[dict[AttentionKind, tuple[str, Role]]] = {
+    "waiting": ("?", "waiting"),
+    "in_doubt": ("!", "warn"),
+    "stuck": ("!", "warn"),
+    "corrupt": ("✗", "bad"),
+    "failed": ("✗", "bad"),
+    "terminated": ("†", "warn"),
+    "quiet": ("!", "warn"),
+    "halted": ("=", "warn"),
+}
+DURABILITY: Final = {
+    "power-loss": "an acknowledged step survives a crash and a power cut",
+    "process-crash": "an acknowledged step survives a crash of the program, not of the machine",
+    "none": "nothing survives the end of the program",
+}
+_TITLE: Final = 60
+
+
+def seconds_between(earlier: datetime | None, later: datetime) -> float | None:
+    """None stays None; a clock that went back is no negative age."""
+    return None if earlier is None else max(0.0, (later - earlier).total_seconds())
+
+
+def age(seconds: float | None) -> str:
+    """Short, for a column: 0.3s, 38s, 4m, 3h, 2d."""
+    if seconds is None:
+        return "-"
+    if seconds < 1:
+        return f"{seconds:.1f}s"
+    for bound, unit, size in ((100, "s", 1), (3600, "m", 60), (172_800, "h", 3600)):
+        if seconds < bound:
+            return f"{seconds / size:.0f}{unit}"
+    return f"{seconds / 86_400:.0f}d"
+
+
+def lasting(seconds: float) -> str:
+    """In a sentence: 9 s, 4 min, 2 h 51 min, 3 days."""
+    if seconds < 10:
+        return f"{seconds:.1f} s"
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    if seconds < 3600:
+        return f"{seconds / 60:.0f} min"
+    if seconds < 172_800:
+        hours, minutes = divmod(round(seconds / 60), 60)
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    return f"{seconds / 86_400:.0f} days"
+
+
+def money(cost: float | None) -> str:
+    """`-` where nobody said what it cost: unknown is not free."""
+    return "-" if cost is None else f"${cost:,.2f}"
+
+
+def size(size_bytes: int) -> str:
+    """1.2 GB, 38 MB, 4 kB, 812 B."""
+    amount = float(size_bytes)
+    for unit in ("B", "kB", "MB", "GB"):
+        if amount < 1000 or unit == "GB":
+            return f"{amount:.0f} {unit}" if amount >= 10 or unit == "B" else f"{amount:.1f} {unit}"
+        amount /= 1000
+    raise AssertionError("unreachable: the last unit holds everything")
+
+
+def count(number: int, one: str, many: str | None = None) -> str:
+    """`1 step`, `2 steps`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def tokens(number: int) -> str:
+    """1.3 M, 184 k, 812."""
+    if number >= 1_000_000:
+        return f"{number / 1e6:.1f} M"
+    return f"{number / 1000:.0f} k" if number >= 1000 else str(number)
+
+
+def place(directory: str | None) -> str:
+    """A directory with the home shortened to ~."""
+    if not directory:
+        return ""
+    home = str(Path.home()) if Path.home() != Path("/") else ""
+    return "~" + directory[len(home) :] if home and (directory + "/").startswith(home + "/") else directory
+
+
+def short_place(directory: str | None) -> str:
+    """Its last two parts, which tell most directories apart."""
+    whole = place(directory)
+    parts = [part for part in whole.split("/") if part]
+    return whole if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
+
+
+def where(info: SessionInfo) -> str | None:
+    """The directory a session works in, as far as it is known."""
+    return info.directory or next(iter(info.workspace.values()), None)
+
+
+def title(info: SessionInfo) -> str:
+    """Its name; else the beginning of what it was asked; else of its id."""
+    if info.name:
+        return info.name
+    return shortened(one_line(info.task), _TITLE) if info.task else info.id[:8]
+
+
+def ref(info: SessionInfo) -> str:
+    """What a person types for it."""
+    return info.name or info.id[:12]
+
+
+def short_id(session: str, others: list[str] | None = None) -> str:
+    """The shortest prefix that none of the others begins with; at least 6 characters."""
+    for length in range(6, len(session)):
+        if not any(one != session and one.startswith(session[:length]) for one in others or ()):
+            return session[:length]
+    return session
+
+
+def clock(moment: datetime) -> str:
+    """Local time of day."""
+    return f"{moment.astimezone():%H:%M:%S}"
+
+
+def moment(at: datetime, now: datetime) -> str:
+    """Local time, with the date where it was another day."""
+    local = at.astimezone()
+    return f"{local:%H:%M}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
+
+
+def now_text(info: SessionInfo, now: datetime) -> str:
+    """What it is doing, or asks, or died of, or said last."""
+    said = f'"{one_line(info.said)}"' if info.said else one_line(info.task or "")
+    if info.status == "waiting":
+        return one_line(info.attention.text if info.attention is not None else info.reason or "")
+    if info.status in LIVE:
+        since = seconds_between(info.doing.since, now) if info.doing is not None else None
+        doing = f"{info.doing.tool} ({lasting(since or 0)})" if info.doing is not None else said
+        quiet = info.attention is not None and info.attention.kind == "quiet"
+        return one_line(f"quiet; {doing}" if quiet else doing)
+    if info.status == "queued" and info.wake_at is not None:
+        return f"{headline(info.reason) or 'limit'}, wakes {moment(info.wake_at, now)}"
+    if info.status == "completed":
+        return said
+    doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
+    first = (info.reason or "").strip().partition("\n")[0]  # whole: who has no room for it cuts it, a pipe has
+    return doubt + one_line(first or said)
+
+
+def conversation(plan: ResumePlan) -> str:
+    """How a resume gives its program the conversation back."""
+    text, agent = count(plan.message_count, "message"), plan.agent
+    if agent is not None and agent.living is not None:
+        text += f"; {agent.agent} still lives (pid {agent.living}) and is taken up as it is"
+    elif agent is not None and agent.rung == "native":
+        text += f", {agent.agent}'s own resume (native)" + (", written from the journal" if agent.written else "")
+    elif agent is not None:
+        text += f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it begins anew")
+    return text + ("; below the head, so a new session is forked and this one stays" if plan.forks else "")
+
+
+def first_reply(plan: ResumePlan, now: datetime) -> str:
+    """What the first reply after a resume would read; empty where nobody can say."""
+    reply = plan.first_reply
+    if reply is None:
+        return ""
+    parts = [f"about {tokens(reply.tokens)} tokens" + ("" if reply.counted else ", by length")]
+    if reply.cold is not None:
+        idle = lasting(seconds_between(reply.replied_at, now) or 0.0)
+        parts.append(f"cache {'cold' if reply.cold else 'warm'} (idle {idle})")
+    if reply.cost is not None:
+        parts.append(f"about {money(reply.cost)}")
+    return ", ".join(parts)
+
+
+def environment(plan: ResumePlan) -> str:
+    """Which of the variables that its first start had are set here; what is not set is a reason of its own."""
+    found = [name for name, is_set in plan.environment.items() if is_set]
+    return f"{', '.join(found)} {'is' if len(found) == 1 else 'are'} set" if found else ""
+
+
+def policy_text(policy: Policy) -> str:
+    """The retention policy of a store, as one sentence."""
+    if not policy.is_set:
+        return "no policy: nothing is removed by itself"
+    if policy.finished_days is None:
+        return f"off (set by {policy.set_by}): nothing is removed by itself"
+    days = days_text(policy.finished_days)
+    return f"finished sessions go {days} after their end, once a day (set by {policy.set_by}); unfinished ones never"
+
+
+def no_words(info: SessionInfo) -> str:
+    """Why nothing can be said to a session, and who has to answer; empty where it can."""
+    found = no_words_for(
+        info.agent, info.status, info.question, has_command=info.command is not None, open_calls=info.in_doubt
+    )
+    return f"{found[0]}: {found[1]}" if found is not None else ""
+
+
+def planned_calls(calls: Sequence[PlannedCall]) -> list[str]:
+    """Open calls that are not simply run, and what will be done about each, one a line."""
+    told = [one for one in calls if one.action not in ("run", "tell_unknown") or one.text.startswith("runs again")]
+    more = [f"and {len(told) - _MAX_CALLS} more"] if len(told) > _MAX_CALLS else []
+    return [f"{one_line(one.name)} ({one_line(one.id)}) {one_line(one.text)}" for one in told[:_MAX_CALLS]] + more
+
+
+def started_with(plan: ResumePlan) -> str:
+    """The command of a plan and where it runs; nothing where relight does not know it."""
+    if plan.command is None:
+        return ""
+    return shlex.join(plan.command) + (
+        f"  in {place(plan.directory)}" if plan.directory and not (plan.forks and plan.files) else ""
+    )
+
+
+def ended_first(plan: ResumePlan) -> str:
+    """The processes that a start ends first; nothing where there are none."""
+    if not plan.orphans:
+        return ""
+    pids = ", ".join(map(str, plan.orphans))
+    return f"{count(len(plan.orphans), 'process', 'processes')} of a dead attempt to be ended (pid {pids})"
+
+
+def files_of_a_fork(plan: ResumePlan) -> str:
+    """Where a new session gets its files from; nothing where the plan makes none."""
+    if not plan.forks or plan.files is None or plan.files.captured_at is None:
+        return ""
+    return f"as at @{plan.files.captured_at}, in a directory of its own; what is on disk now stays as it is"

@@ -1,0 +1,48 @@
+"""A committed position one can return to: `session@seq`. Every step is one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from relight.values.step import StepKind
+
+
+class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What `append` and `checkpoint` return and `checkpoints` lists."""
+
+    id: str
+    """`<session id>@<seq>`"""
+    session: str
+    seq: int
+    kind: StepKind
+    label: str | None = None
+    created_at: datetime
+    turns: int = 0
+    message_count: int = 0
+    model: str | None = None
+    snapshot: str | None = None
+    """of the files, taken with this step; None where they are as at the newest one before it, or there are none"""
+    size_bytes: int = 0
+    version: int = 1
+    """of the stored form"""
+
+
+def shown_snapshot(snapshots: Mapping[str, str]) -> str | None:
+    """One id for one root; several are written out by name."""
+    if len(snapshots) > 1:
+        return ",".join(f"{root}={snapshot}" for root, snapshot in sorted(snapshots.items()))
+    return next(iter(snapshots.values()), None)
+
+
+LATEST_US: Final = 221_845_392_000_000_000
+"""the year 9000; later times are refused, since a zone or a span added to them would leave the calendar"""
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def at(us: int) -> datetime:
+    """Microseconds since 1970 as an aware UTC time. Total: a time outside the calendar is its nearest edge."""
+    return _EPOCH + timedelta(microseconds=min(max(us, 0), LATEST_US))

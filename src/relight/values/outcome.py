@@ -1,0 +1,79 @@
+"""What came of a start: one value for every door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from relight.values.call import Call
+from relight.values.status import Status
+
+Done = Literal["told_unknown", "told_interrupted", "still_runs", "left_to_the_program"]
+_TEXTS: dict[Done, str] = {
+    "told_unknown": "the model is told that its outcome is unknown",
+    "told_interrupted": "the model is told that it was interrupted and can be asked for again",
+    "still_runs": "the agent lives and goes on with it",
+    "left_to_the_program": "the program is told that its outcome is unknown when it comes to it; it is not run again",
+}
+
+
+class Doubt(msgspec.Struct, frozen=True, kw_only=True):
+    """A call of which nobody knows whether it took effect, and what the start did about it."""
+
+    id: str
+    name: str
+    effect: str
+    done: Done
+    text: str
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """A start that happened: its program runs, or its session stands in line until a usage limit ends."""
+
+    session: str
+    name: str | None
+    status: Status
+    reason: str | None
+    attempt: int
+    resumed_from: int | None
+    """the seq of the checkpoint that was asked for; None for a first run"""
+    checkpoint: str | None
+    """the same with its session, which is the one it comes from where this one is a fork"""
+    rung: str | None
+    """how a coding agent goes on: native, bootstrap, fresh; None for a program, or while it stands in line"""
+    command: list[str] | None
+    """as it was launched; None while it stands in line"""
+    directory: str | None
+    workspace: dict[str, str]
+    put_back: int | None
+    """the step whose capture the files were put back to; None: they were left as they are"""
+    prompt_sent: bool
+    """was the prompt of this start, or the first one, handed to the program?"""
+    in_doubt: list[Doubt]
+    pid: int | None
+    """of the program"""
+    handle: str | None
+    orphans: list[int] = []
+    """processes of a dead attempt that were ended first"""
+    wake_at: datetime | None = None
+    """in line until then"""
+
+
+def doubts_of(calls: Sequence[Call], *, rung: str | None, lives: bool = False) -> list[Doubt]:
+    """What a start does about calls in doubt. `rung`: of a coding agent; `lives`: it was taken up as it is."""
+
+    def done(call: Call) -> Done:
+        if lives:
+            return "still_runs"
+        if rung is None:
+            return "left_to_the_program"
+        return "told_interrupted" if call.effect == "pure" else "told_unknown"
+
+    return [
+        Doubt(id=one.id, name=one.name, effect=one.effect or "once", done=done(one), text=_TEXTS[done(one)])
+        for one in calls
+        if one.in_doubt
+    ]

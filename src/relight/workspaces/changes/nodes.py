@@ -1,0 +1,113 @@
+"""What is known of each captured directory: the block of the last scan, the hash of its object, its entries.
+
+Entries are read from the pool when somebody needs them.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from relight.values.snapshot import Entry
+from relight.workspaces.changes import scan
+from relight.workspaces.changes.ignore import Rules
+from relight.workspaces.pool.compress import Base
+from relight.workspaces.pool.objects import digest, encode_index, encode_pages, read_directory
+from relight.workspaces.pool.pool import Pool
+
+
+class Page(NamedTuple):
+    """One stored page of a directory."""
+
+    ref: bytes
+    base: Base | None
+    """what the next version may be a difference from"""
+
+
+class Node:
+    """One captured directory."""
+
+    __slots__ = ("_stats", "again", "block", "entries", "mode", "pages", "path", "ref", "rules")
+
+    def __init__(
+        self, path: bytes, mode: int, *, block: bytes = b"", ref: bytes = b"", again: frozenset[bytes] = frozenset()
+    ) -> None:
+        self.path, self.mode, self.block, self.ref, self.again = path, mode, block, ref, again
+        self.entries: dict[bytes, Entry] | None = None if ref else {}
+        self.pages: dict[bytes, Page] = {}
+        """by first name"""
+        self.rules: Rules | None = None
+        self._stats: dict[bytes, scan.Stat] | None = None
+
+    @property
+    def stats(self) -> dict[bytes, scan.Stat]:
+        if self._stats is None:
+            self._stats = scan.parse(self.block)
+        return self._stats
+
+    def saw(self, stats: dict[bytes, scan.Stat], block: bytes) -> None:
+        self._stats, self.block = stats, block
+
+    def rebuilt(self) -> bytes:
+        """The block, also where only single names were looked at since the last scan."""
+        if not self.block and self._stats is not None:
+            self.block = scan.build(self._stats)
+        return self.block
+
+    def loaded(self, pool: Pool) -> dict[bytes, Entry]:
+        """The entries by name."""
+        if self.entries is None:
+            bases: dict[bytes, Base] = {}
+
+            def read(ref: bytes) -> bytes:
+                data, bases[ref] = pool.read_based(ref)
+                return data
+
+            entries: dict[bytes, Entry] = {}
+            for page, listed in read_directory(read, self.ref, at_root=not self.path):
+                self.pages[listed[0].name if listed else b""] = Page(page, bases[page])
+                entries.update((entry.name, entry) for entry in listed)
+            self.entries = entries
+        return self.entries
+
+    def store(self, pool: Pool) -> Entry:
+        """Write the directory's object; the entry under which its parent lists it."""
+        entries = self.loaded(pool)
+        ordered = [entries[name] for name in sorted(entries)]
+        former, self.pages = self.pages, {}
+        only = next(iter(former.values())) if len(former) == 1 else None
+        for first, data in encode_pages(ordered):
+            page, ref = former.get(first, only), digest(data)
+            if page is None or page.ref != ref:
+                page = Page(ref, pool.put_based(ref, data, page.base if page is not None else None))
+            self.pages[first] = page
+        self.ref = self._stored_index(pool)
+        return self.entry(ordered)
+
+    def _stored_index(self, pool: Pool) -> bytes:
+        """The object that stands for all pages: the only one, or a list of them."""
+        refs = [page.ref for page in self.pages.values()]
+        if len(refs) == 1:
+            return refs[0]
+        index = encode_index(refs)
+        ref = digest(index)
+        pool.put_hashes(ref, index)
+        return ref
+
+    def entry(self, entries: list[Entry]) -> Entry:
+        files = size = skipped = 0
+        for one in entries:
+            kind = one.kind
+            if kind == "file":
+                files += 1
+                size += one.size_bytes
+            elif kind == "dir":
+                files += one.files
+                size += one.size_bytes
+                skipped += one.skipped
+            elif kind == "skip":
+                skipped += 1
+            else:
+                files += 1
+                size += one.size_bytes
+        name = self.path.rpartition(b"/")[2]
+        return Entry(name=name, kind="dir", mode=self.mode, ref=self.ref, size_bytes=size, files=files, skipped=skipped)

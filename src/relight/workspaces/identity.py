@@ -1,0 +1,90 @@
+"""Is this directory fit to be a workspace, and is it still the one that was recorded?
+
+The mark lies outside the tree, beside the pool: inode and birth time of the root. A device number is not part of it,
+since it changes with a reboot; an inode alone is not enough, since a removed directory's is given to the next one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from relight.errors import WorkspaceUnusable
+from relight.system import private_directories
+
+_libc = ctypes.CDLL(None, use_errno=True)
+_AT_EMPTY_PATH = 0x1000
+_STATX_BTIME = 0x800
+_MASK_AT, _BTIME_AT = 0, 80
+
+
+class Identity(msgspec.Struct, frozen=True, kw_only=True):
+    """How a directory is known again."""
+
+    path: str
+    inode: int
+    born_ns: int = 0
+    """0 where the file system does not tell"""
+
+    def is_same(self, other: Identity) -> bool:
+        return self.inode == other.inode and (self.born_ns == other.born_ns or not (self.born_ns and other.born_ns))
+
+
+def identity(fd: int, path: Path) -> Identity:
+    return Identity(path=str(path), inode=os.fstat(fd).st_ino, born_ns=_born(fd))
+
+
+def _born(fd: int) -> int:
+    """statx(2), because `os.stat` does not tell when an inode was made."""
+    buffer = ctypes.create_string_buffer(256)
+    if not hasattr(_libc, "statx") or _libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
+        return 0
+    (mask,) = struct.unpack_from("<I", buffer, _MASK_AT)
+    seconds, nanoseconds = struct.unpack_from("<qI", buffer, _BTIME_AT)
+    return int(seconds * 1_000_000_000 + nanoseconds) if mask & _STATX_BTIME else 0
+
+
+def check_fit(name: str, path: Path, store: Iterable[Path]) -> None:
+    """Refuse what nobody wants restored by mistake."""
+    real = path.resolve()
+
+    def refuse(why: str, *hints: str) -> None:
+        raise WorkspaceUnusable(name, str(path), why, hints=hints)
+
+    if not real.is_dir():
+        if real.exists():
+            refuse("not a directory", "choose a directory")
+        refuse("workspace missing", "make it again from its snapshots: relight resume REF --restore")
+    if real == Path("/"):
+        refuse("the root of the file system is no workspace")
+    if real in _homes():
+        refuse("a home directory is no workspace", "choose a directory in it")
+    if os.path.ismount(real):
+        refuse("a mount root is no workspace", "choose a directory in it")
+    for own in store:
+        kept = own.resolve()
+        if real == kept or kept in real.parents:
+            refuse("it lies in relight's own store")
+
+
+def _homes() -> set[Path]:
+    homes = {Path(os.path.expanduser("~")).resolve()}
+    if home := os.environ.get("HOME"):
+        homes.add(Path(home).resolve())
+    return homes
+
+
+def recorded(mark: Path) -> Identity | None:
+    try:
+        return msgspec.json.decode(mark.read_bytes(), type=Identity)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return None
+
+
+def record(mark: Path, found: Identity) -> None:
+    private_directories.write(mark, msgspec.json.encode(found))

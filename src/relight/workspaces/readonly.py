@@ -1,0 +1,168 @@
+"""Look at a directory without leaving a trace: compare it with snapshots, plan a restore, store nothing.
+
+What a look finds on disk lies in a temporary file and is gone with it, so that reading verbs change nothing: no row, no
+segment, no memory for the next process. A snapshot taken here must not be committed; nobody else can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterable, Iterator, Set
+from pathlib import Path
+from typing import IO
+
+from relight.errors import Corrupt, NotFound, StoreError, StoreUnavailable
+from relight.journal.files import restore_plan as journal
+from relight.ports.workspace import SegmentIndex
+from relight.values.snapshot import Change, Entry, Skipped, Snapshot
+from relight.workspaces.manifest import Manifests
+from relight.workspaces.pool.objects import OBJECT_MAX_BYTES, digest
+from relight.workspaces.pool.pool import Pool
+from relight.workspaces.pool.segment import Location, Record
+from relight.workspaces.remote.prefix import RemotePrefix
+from relight.workspaces.workspace import TreeWorkspace
+
+_HERE = ""
+"""the name of a segment that is none"""
+
+
+class PassingPool(Pool):
+    """Reads what is stored; what is put lasts until it is closed."""
+
+    def __init__(self, directory: Path, key: str, rows: SegmentIndex, space: RemotePrefix | None = None) -> None:
+        super().__init__(directory, key, rows, space)
+        self._passing: dict[bytes, Location] = {}
+        self._file: IO[bytes] | None = None
+
+    def _reliable(self, ref: bytes) -> Location | None:
+        return self._passing.get(ref) or super()._reliable(ref)
+
+    def find(self, ref: bytes) -> Location | None:
+        return self._passing.get(ref) or super().find(ref)
+
+    def whole(self, ref: bytes, avoid: Set[str] = frozenset()) -> Location | None:
+        place = self._passing.get(ref)
+        return place if place is not None and not place.has_base else super().whole(ref, avoid)
+
+    def append(self, record: Record) -> None:
+        with self._lock:
+            if self._file is None:
+                self._file = tempfile.TemporaryFile(prefix="relight-look-")  # noqa: SIM115 - closed with the pool
+            at = self._file.seek(0, os.SEEK_END)
+            self._file.write(record.payload)
+            self._file.flush()
+            self._passing[record.ref] = Location(
+                _HERE, at, len(record.payload), record.raw_bytes, record.form, record.base
+            )
+
+    def _payload(self, place: Location) -> bytes | None:
+        if place.segment != _HERE:
+            return super()._payload(place)
+        with self._lock:
+            assert self._file is not None
+            return os.pread(self._file.fileno(), place.payload_bytes, place.offset)
+
+    def close(self) -> None:
+        super().close()
+        if self._file is not None:
+            self._file.close()
+
+
+class ReadOnlyWorkspace(TreeWorkspace):
+    """A workspace that only looks."""
+
+    pool_kind = PassingPool
+    keeps_memory = False
+
+
+class TreeContent:
+    """What the snapshots of one pool hold, whatever became of the directory. Keeps `ports.workspace.Content`."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool, self._manifests = pool, Manifests(pool)
+
+    def diff(self, before: str, after: str) -> tuple[Change, ...]:
+        old, new = self._manifests.record(before), self._manifests.record(after)
+        return journal.diff(*self._manifests.differing(old.tree, new.tree))
+
+    def entries(self, snapshot: str) -> dict[bytes, Entry]:
+        return self._manifests.flat(self._manifests.record(snapshot).tree)
+
+    def walk(self, snapshot: str) -> Iterator[tuple[bytes, Entry]]:
+        return self._manifests.walk(snapshot)
+
+    def pieces(self, entry: Entry) -> Iterator[bytes]:
+        return self._manifests.content(entry)
+
+    def read(self, snapshot: str, path: bytes) -> bytes:
+        entry = self._manifests.find(self._manifests.record(snapshot).tree, path)
+        if entry is None or entry.kind not in ("file", "big", "link"):
+            raise NotFound(os.fsdecode(path), what="file in this snapshot")
+        return entry.ref if entry.kind == "link" else b"".join(self._manifests.content(entry))
+
+    def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
+        return tuple(sorted(self._manifests.skipped(self._manifests.record(snapshot).tree), key=lambda one: one.path))
+
+    def objects(self, snapshots: Iterable[str]) -> Iterator[bytes]:
+        seen: set[bytes] = set()
+        for snapshot in snapshots:
+            for ref in self._manifests.reachable(snapshot, seen):
+                yield self._pool.read(ref)
+
+    def take_in(self, objects: Iterable[bytes], snapshots: Iterable[str]) -> dict[str, Snapshot]:
+        """As `Workspaces.take_in`."""
+        try:
+            for data in objects:
+                if len(data) > OBJECT_MAX_BYTES:
+                    raise Corrupt("an object over its bound")
+                self._pool.put(digest(data), data)
+            found = self._relied_on(list(snapshots))
+            self._pool.check_room()
+            self._pool.sync()
+        except BaseException:
+            self._pool.rollback()
+            raise
+        return found
+
+    def _relied_on(self, snapshots: list[str]) -> dict[str, Snapshot]:
+        """Snapshots whose every object is there; `Pool.has` marks the segments they lie in, and all share them."""
+        self._pool.forget_used()
+        seen: set[bytes] = set()
+        for snapshot in snapshots:
+            for ref in self._manifests.reachable(snapshot, seen):
+                if not self._pool.has(ref):
+                    raise Corrupt(f"snapshot {snapshot[:19]} is not whole")
+            self._manifests.check(snapshot)
+        segments = tuple(sorted(self._pool.used))
+        return {snapshot: self._snapshot(snapshot, segments) for snapshot in snapshots}
+
+    def _snapshot(self, snapshot: str, segments: tuple[str, ...]) -> Snapshot:
+        record = self._manifests.record(snapshot)
+        return Snapshot(
+            id=snapshot,
+            pool=self._pool.key,
+            segments=segments,
+            files=record.files,
+            size_bytes=record.size_bytes,
+            skipped=record.skipped,
+            heads=record.heads,
+        )
+
+    def broken(self, snapshots: Iterable[str]) -> dict[str, str]:
+        found: dict[str, str] = {}
+        seen: set[bytes] = set()
+        for snapshot in snapshots:
+            try:
+                for ref in self._manifests.reachable(snapshot, seen):
+                    self._pool.read(ref)
+                self._manifests.check(snapshot)
+            except StoreError as error:
+                if isinstance(error, StoreUnavailable) and self._pool.is_far:
+                    raise  # it does not answer: that is no damage
+                found[snapshot] = error.message
+                seen = set()  # another snapshot that shares the bad object has to meet it again
+        return found
+
+    def close(self) -> None:
+        self._pool.close()

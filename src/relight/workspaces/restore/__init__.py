@@ -1,0 +1,1 @@
+"""Restores: plan, log, carry out; a restore killed anywhere is finished or undone by the next one."""

@@ -1,0 +1,225 @@
+"""Carry out a decided restore through directory descriptors that cannot leave the root.
+
+Order: what stands in the way of a directory or file is removed → directories → files and links in batches (temporary
+file, content, mode, mtime, sync; then swap names) → deletes, children first → modes of directories → their sync.
+The note of the restore is durable before the first of these changes, most often in the same round as the first files.
+How a name is taken or given up without losing anybody's change: swapping.py. What a kill leaves: leftovers.py.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from relight.ports.faults import point
+from relight.values.snapshot import Action, Entry
+from relight.workspaces.manifest import Manifests
+from relight.workspaces.pool.sync import sync_all
+from relight.workspaces.restore.leftovers import PARTIAL
+from relight.workspaces.restore.openat import open_directory
+from relight.workspaces.restore.swap import Seen, Swapper, exists
+
+BATCH_FILES: Final = 64
+BATCH_BYTES: Final = 64 * 1024 * 1024
+
+
+class Actor:
+    """One restore at work."""
+
+    def __init__(self, root_fd: int, manifests: Manifests, seen: Seen, restore: str, order: Sequence[bytes]) -> None:
+        self._root_fd, self._manifests = root_fd, manifests
+        self._names = Swapper(root_fd, seen, restore, order)
+        self.changed = self._names.changed
+        """what could not be done because somebody else was there"""
+        self.written = self.deleted = 0
+
+    def run(self, writes: Sequence[Action], deletes: Sequence[Action], *, first: Sequence[int] = ()) -> None:
+        """All of it. The descriptors in `first` are synced before anything is changed, and closed."""
+        self._first = list(first)
+        try:
+            self._run(writes, deletes)
+        finally:
+            for fd in first:
+                os.close(fd)
+
+    def _run(self, writes: Sequence[Action], deletes: Sequence[Action]) -> None:
+        directories = [one for one in writes if one.entry is not None and one.entry.kind == "dir"]
+        if directories or not writes or _obstacles(writes):
+            self._sync_all([])
+        later = self._clear_the_way(writes, deletes)
+        for action in directories:
+            self._make_directory(action)
+        for batch in _batches(one for one in writes if one.entry is not None and one.entry.kind != "dir"):
+            self._write_batch(batch)
+        point("restore.writes_done")
+        for action in later:
+            self._delete(action)
+        for action in directories:
+            assert action.entry is not None
+            self._set_mode(action.path, action.entry.mode)
+        self._sync_directories()
+
+    # -- directories ------------------------------------------------------------------------------------------
+
+    def _clear_the_way(self, writes: Sequence[Action], deletes: Sequence[Action]) -> list[Action]:
+        """Empty and remove directories whose place a file or link takes; the deletes that are left for later."""
+        places = _obstacles(writes)
+        if not places:
+            return list(deletes)
+        inside = tuple(path + b"/" for path in places)
+        for action in deletes:
+            if action.path.startswith(inside):
+                self._delete(action)
+                point("restore.obstacle_removed")
+        for path in sorted(places, reverse=True):
+            self._delete(Action(path=path, found=Entry(name=path.rpartition(b"/")[2], kind="dir")))
+            point("restore.obstacle_removed")
+        return [action for action in deletes if not action.path.startswith(inside)]
+
+    def _make_directory(self, action: Action) -> None:
+        path, found = action.path, action.found
+        with self._names.parent(path) as (fd, name):
+            if fd < 0:
+                return
+            if found is not None and found.kind != "dir" and exists(fd, name):
+                if not self._remove(fd, name, path):
+                    return
+                point("restore.obstacle_removed")
+            try:
+                os.mkdir(name, 0o700, dir_fd=fd)
+                self.written += 1
+            except FileExistsError:
+                if not stat.S_ISDIR(os.stat(name, dir_fd=fd, follow_symlinks=False).st_mode):
+                    self.changed.append(path)
+                    return
+                self._set_mode(path, 0o700)  # writable while we work in it
+            self._names.touched.add(path)
+
+    def _set_mode(self, path: bytes, mode: int) -> None:
+        try:
+            fd = open_directory(self._root_fd, path)
+        except OSError:
+            self.changed.append(path)
+            return
+        try:
+            os.fchmod(fd, mode)
+        finally:
+            os.close(fd)
+
+    def _sync_directories(self) -> None:
+        fds = []
+        try:
+            for path in self._names.touched:
+                try:
+                    fds.append(open_directory(self._root_fd, path))
+                except OSError:
+                    continue  # gone by now, or not ours any more
+            self._sync_all(fds)
+        finally:
+            for fd in fds:
+                os.close(fd)
+
+    def _sync_all(self, fds: list[int]) -> None:
+        """These, and what had to be durable first."""
+        fds, self._first = [*self._first, *fds], []
+        sync_all(fds)
+
+    # -- files ------------------------------------------------------------------------------------------------
+
+    def _write_batch(self, batch: Sequence[Action]) -> None:
+        ready: list[tuple[Action, int]] = []
+        try:
+            for action in batch:
+                fd = self._write_temporary(action)
+                if fd is not None:
+                    ready.append((action, fd))
+                    point("restore.written")
+            self._sync_all([fd for _, fd in ready if fd >= 0])
+        finally:
+            for _, fd in ready:
+                if fd >= 0:
+                    os.close(fd)
+        point("restore.synced")
+        for action, _ in ready:
+            replaces = action.found is not None and action.found.kind != "dir"
+            self.written += self._names.swap_in(action.path, replaces=replaces)
+            point("restore.placed")
+
+    def _write_temporary(self, action: Action) -> int | None:
+        """A descriptor to sync, -1 for a link, None where its directory is not there to be written."""
+        entry, temporary = action.entry, self._names.temporary(action.path) + PARTIAL
+        assert entry is not None
+        with self._names.parent(action.path) as (fd, _):
+            if fd < 0:
+                return None
+            if entry.kind == "link":
+                os.symlink(entry.ref, temporary, dir_fd=fd)
+                return -1
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+            out = os.open(temporary, flags, 0o600, dir_fd=fd)
+        try:
+            for piece in self._manifests.content(entry):
+                _write_all(out, piece)
+            os.fchmod(out, entry.mode)
+            os.utime(out, ns=(entry.mtime_ns, entry.mtime_ns))
+        except BaseException:
+            os.close(out)
+            raise
+        return out
+
+    # -- deleting ---------------------------------------------------------------------------------------------
+
+    def _delete(self, action: Action) -> None:
+        found = action.found
+        with self._names.parent(action.path) as (fd, name):
+            if fd < 0 or found is None or not exists(fd, name):
+                return
+            if found.kind != "dir":
+                self._remove(fd, name, action.path)
+                return
+            try:
+                os.rmdir(name, dir_fd=fd)
+                self.deleted += 1
+            except OSError as error:
+                if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+                    raise
+                self.changed.append(action.path)
+            point("restore.deleted")
+
+    def _remove(self, fd: int, name: bytes, path: bytes) -> bool:
+        if not self._names.remove(fd, name, path):
+            return False
+        self.deleted += 1
+        point("restore.deleted")
+        return True
+
+
+def _obstacles(writes: Sequence[Action]) -> tuple[bytes, ...]:
+    """Paths at which a directory stands where a file or link goes."""
+    return tuple(
+        one.path
+        for one in writes
+        if one.found is not None and one.found.kind == "dir" and one.entry is not None and one.entry.kind != "dir"
+    )
+
+
+def _batches(actions: Iterable[Action]) -> Iterator[list[Action]]:
+    batch: list[Action] = []
+    size = 0
+    for action in actions:
+        batch.append(action)
+        size += action.entry.size_bytes if action.entry is not None else 0
+        if len(batch) >= BATCH_FILES or size >= BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+    if batch:
+        yield batch
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(fd, view) :]

@@ -1,0 +1,157 @@
+"""Carry out a plan: note it, end what an interrupted restore left, act, note that it is done.
+
+    lock → fits the disk? → leftovers → note "begun" (durable) → act.py → note "done"
+
+A kill before the note has changed nothing; after it the note says what was going on, and the same plan made again goes
+on with it, under the same name and with the same way back.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from relight.errors import Conflict, Refused, RestoreConflict, RestoreUnfinished, StoreUnavailable
+from relight.ports.faults import point
+from relight.values.snapshot import RestoreOutcome, RestorePlan, RestoreRecord
+from relight.workspaces.changes.scan import Stat
+from relight.workspaces.manifest import Manifests
+from relight.workspaces.pool.disk import free_bytes
+from relight.workspaces.pool.objects import CHUNK_BYTES, digest, encode_chunks
+from relight.workspaces.restore.actor import Actor
+from relight.workspaces.restore.leftovers import clear_up
+from relight.workspaces.restore.planning import is_content
+from relight.workspaces.restore.restore_log import RestoreLog
+
+
+class Carrier:
+    """Restores one root."""
+
+    def __init__(
+        self,
+        name: str,
+        path: Path,
+        root_fd: int,
+        manifests: Manifests,
+        log: RestoreLog,
+        *,
+        seen: Callable[[bytes], Stat | None],
+        changed_since: Callable[[str], set[bytes]],
+    ) -> None:
+        """`seen` tells the stat of a path in the last snapshot, `changed_since` takes one and compares."""
+        self._name, self._path, self._root_fd = name, path, root_fd
+        self._manifests, self._log = manifests, log
+        self._seen, self._changed_since = seen, changed_since
+
+    def carry_out(self, plan: RestorePlan, *, is_as_planned: bool) -> RestoreOutcome:
+        """All of it. `is_as_planned`: the plan's safety snapshot is the newest look at the disk."""
+        if plan.decision.conflicts and plan.choice == "stop":
+            raise RestoreConflict(self._where(), [(one.path, one.reason) for one in plan.decision.conflicts])
+        if plan.is_empty and not plan.undoes and self._log.unfinished() is None:
+            kept = plan.decision.kept
+            return RestoreOutcome(id="", target=plan.target, safety=plan.safety.id, written=0, deleted=0, kept=kept)
+        self._check_room(plan)
+        record = self._begin(plan)
+        saved = self._clear_up(record)
+        if (saved or not is_as_planned) and not self._changed_since(plan.safety.id) <= set(saved):
+            raise Conflict(f"{self._where()}: changed since the restore was planned; plan again")
+        actor = Actor(self._root_fd, self._manifests, self._seen, record.id, record.actions)
+        try:
+            note = self._log.begin(record)
+            point("restore.begun")
+            actor.run(plan.decision.writes, plan.decision.deletes, first=note)
+        except OSError as error:
+            raise StoreUnavailable(
+                f"{self._where()}: the restore stopped half-way: {error}",
+                hints=["do the same restore again, or undo it: relight undo REF"],
+            ) from error
+        point("restore.acted")
+        self._log.end(record)
+        point("restore.noted")
+        return RestoreOutcome(
+            id=record.id,
+            target=plan.target,
+            safety=record.safety,
+            written=actor.written,
+            deleted=actor.deleted,
+            kept=plan.decision.kept,
+            changed_meanwhile=tuple(dict.fromkeys(actor.changed)),
+            saved_aside=saved,
+        )
+
+    def _check_room(self, plan: RestorePlan) -> None:
+        """What the files say they take is there, before the first of them is written."""
+        grows = sum(
+            max(0, one.entry.size_bytes - (one.found.size_bytes if one.found is not None else 0))
+            for one in plan.decision.writes
+            if one.entry is not None and one.entry.kind in ("file", "big")
+        )
+        free = free_bytes(self._root_fd)
+        if grows > free:
+            raise Refused(
+                f"{self._where()}: the files take {grows:,} bytes more, and {free:,} are free; nothing was changed",
+                hints=["free some space, or choose a directory on another disk"],
+            )
+
+    def _where(self) -> str:
+        return f'workspace "{self._name}" ({self._path})'
+
+    def _begin(self, plan: RestorePlan) -> RestoreRecord:
+        """A new note, or the one of the interrupted restore that this plan goes on with."""
+        actions = tuple(one.path for one in (*plan.decision.writes, *plan.decision.deletes))
+        unfinished = self._log.unfinished()
+        if unfinished is None or unfinished.id == plan.undoes:
+            return RestoreRecord(
+                id=self._log.new_id(),
+                state="begun",
+                target=plan.target,
+                safety=plan.safety.id,
+                root=self._name,
+                choice=plan.choice,
+                exact=plan.exact,
+                paths=plan.paths,
+                actions=actions,
+                undoes=plan.undoes,
+                created_us=time.time_ns() // 1000,
+            )
+        if unfinished.target != plan.target or unfinished.undoes != plan.undoes:
+            raise RestoreUnfinished(self._where(), restore=unfinished.id, target=unfinished.target)
+        both = tuple(dict.fromkeys((*unfinished.actions, *actions)))
+        return msgspec.structs.replace(unfinished, choice=plan.choice, exact=plan.exact, actions=both)
+
+    def _clear_up(self, record: RestoreRecord) -> tuple[bytes, ...]:
+        """Temporary files of interrupted restores, this one's and the one it undoes."""
+        saved: list[bytes] = []
+        for old in self._log.records():
+            if old.state == "begun" and old.id in (record.id, record.undoes):
+                sides = [self._manifests.record(one).tree for one in (old.target, old.safety)]
+                saved += clear_up(self._root_fd, old.id, old.actions, self._knows(sides))
+        return tuple(saved)
+
+    def _knows(self, trees: list[bytes]) -> Callable[[bytes, int, bytes], bool]:
+        def is_known(path: bytes, dir_fd: int, name: bytes) -> bool:
+            entries = [self._manifests.find(tree, path) for tree in trees]
+            return _content_ref(dir_fd, name) in {entry.ref for entry in entries if entry and is_content(entry)}
+
+        return is_known
+
+
+def _content_ref(dir_fd: int, name: bytes) -> bytes:
+    """What a snapshot would call the content of a file or link; empty for anything else."""
+    found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
+    if stat.S_ISLNK(found.st_mode):
+        return os.readlink(name, dir_fd=dir_fd)
+    if not stat.S_ISREG(found.st_mode):
+        return b""
+    chunks = []
+    with os.fdopen(os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=dir_fd), "rb") as file:
+        while data := file.read(CHUNK_BYTES):
+            chunks.append(digest(data))
+    if found.st_size <= CHUNK_BYTES:
+        return chunks[0] if chunks else digest(b"")
+    return digest(encode_chunks(chunks))

@@ -1,0 +1,141 @@
+"""The notes of restores: one file each, durable before the first change; a mark beside it says how it ended.
+
+A note lies beside the pool, outside the workspace. One without a mark is an interrupted restore: its safety snapshot is
+the way back, its target the way forward. A note that a power cut tore was never durable, so nothing had been changed,
+and it counts as not there. A mark is not synced: one that a power cut takes makes the same restore again find nothing
+to do.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, Literal
+
+import msgspec
+
+from relight.errors import Corrupt, Refused
+from relight.system import private_directories
+from relight.values.snapshot import RestoreRecord
+
+MAX_KEPT: Final = 200
+"""notes of ended restores that are kept for undo"""
+_NOTE, _DONE, _UNDONE = ".json", ".done", ".undone"
+
+Identity = tuple[int, int]
+"""inode and mtime: a note that was written anew has another one"""
+
+
+class RestoreLog:
+    """The undo log of one root."""
+
+    def __init__(self, directory: Path) -> None:
+        self._directory = directory
+        self._read: dict[str, tuple[Identity, RestoreRecord | None]] = {}
+        private_directories.make(directory)
+
+    def records(self) -> tuple[RestoreRecord, ...]:
+        """Newest first."""
+        with os.scandir(self._directory) as found:
+            names = {one.name: one for one in found}
+        records = []
+        for name in sorted((name for name in names if name.endswith(_NOTE)), reverse=True):
+            restore = name.removesuffix(_NOTE)
+            record = self._note(names[name])
+            if record is not None:
+                records.append(_marked(record, restore + _DONE in names, restore + _UNDONE in names))
+        return tuple(records)
+
+    def _note(self, found: os.DirEntry[str]) -> RestoreRecord | None:
+        """Read once: notes do not change, they are replaced."""
+        try:
+            status = found.stat()
+            identity = (status.st_ino, status.st_mtime_ns)
+            known = self._read.get(found.name)
+            if known is None or known[0] != identity:
+                known = self._read[found.name] = (identity, _decoded(Path(found.path)))
+            return known[1]
+        except FileNotFoundError:
+            return None
+
+    def unfinished(self) -> RestoreRecord | None:
+        return next((one for one in self.records() if one.state == "begun"), None)
+
+    def new_id(self) -> str:
+        """Sorts after all that exist, whatever the clock says."""
+        newest = max((name for name in os.listdir(self._directory) if name.endswith(_NOTE)), default="")
+        number = int(newest.partition("-")[0], 16) + 1 if newest else 1
+        return f"{number:08x}-{secrets.token_hex(4)}"
+
+    def begin(self, record: RestoreRecord) -> list[int]:
+        """Write the note; descriptors to sync before the first change, and to close."""
+        path = self._directory / (record.id + _NOTE)
+        data = msgspec.json.encode(record)
+        is_new = not path.exists()
+        target = path if is_new else path.with_suffix(".new")
+        fd = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(data)
+            if not is_new:
+                os.fsync(fd)
+                target.replace(path)
+            return [fd, os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
+        except BaseException:
+            os.close(fd)
+            raise
+
+    def end(self, record: RestoreRecord) -> None:
+        """The restore is done; what it undoes is undone; old notes go."""
+        self._mark(record.id, _DONE)
+        if record.undoes:
+            self._mark(record.undoes, _UNDONE)
+        if len(self._read) >= MAX_KEPT:
+            for old in self.records()[MAX_KEPT:]:
+                if old.state != "begun":
+                    self.forget(old.id)
+
+    def _mark(self, restore: str, suffix: str) -> None:
+        os.close(os.open(self._directory / (restore + suffix), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
+
+    def forget(self, restore: str) -> None:
+        """Remove a note; its marks last, since without them it would count as interrupted."""
+        for suffix in (_NOTE, ".new", _DONE, _UNDONE):
+            (self._directory / (restore + suffix)).unlink(missing_ok=True)
+
+    def ids(self) -> set[str]:
+        """Every restore of which anything is kept."""
+        return {path.stem for path in self._directory.iterdir() if path.suffix in (_NOTE, ".new", _DONE, _UNDONE)}
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """One restore at a time in a root, over all processes."""
+        fd = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+            raise Refused("another restore of this workspace is under way") from None
+        try:
+            yield
+        finally:
+            os.close(fd)
+
+
+def _marked(record: RestoreRecord, done: bool, undone: bool) -> RestoreRecord:
+    state: Literal["begun", "done", "undone"] = "undone" if undone else "done" if done else "begun"
+    return record if record.state == state else msgspec.structs.replace(record, state=state)
+
+
+def _decoded(path: Path) -> RestoreRecord | None:
+    data = path.read_bytes()
+    if not data.endswith(b"}"):
+        return None  # torn by a power cut before it was durable
+    try:
+        return msgspec.json.decode(data, type=RestoreRecord)
+    except msgspec.MsgspecError as error:
+        raise Corrupt(f"the note of a restore cannot be read: {path}: {error}") from error

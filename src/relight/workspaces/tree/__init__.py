@@ -1,1 +1,0 @@
-"""A directory captured by content: walk, compare, hash what changed, store it once, write the manifest."""

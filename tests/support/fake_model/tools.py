@@ -1,0 +1,77 @@
+"""Ops: a shell command, a write or an edit, as a call of whichever tool the asking agent offers.
+
+One script then drives Claude Code and Codex alike. Where an agent has no tool for a write or an edit, the shell does
+it, an edit by `apply_patch`, which Codex takes over from its shell. So the old and new text of an edit are whole
+lines, and paths are absolute, on which Claude Code insists.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from dataclasses import dataclass
+from typing import Any
+
+from tests.support.fake_model.script import Call
+
+
+@dataclass(frozen=True, kw_only=True)
+class Made:
+    """A call with a name and arguments of the agent's own; `custom` is Responses' free-form kind."""
+
+    id: str
+    name: str
+    input: Any
+    custom: bool = False
+
+
+def offered(body: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """The tools of a request, by name."""
+    tools = body.get("tools")
+    found = {}
+    for tool in tools if isinstance(tools, list) else []:
+        if isinstance(tool, dict):
+            name = tool.get("name") or (tool.get("function") or {}).get("name") or tool.get("type")
+            found[str(name)] = tool
+    return found
+
+
+def make(call: Call, tools: dict[str, dict[str, Any]], fallback_id: str) -> Made:
+    """The call as this agent understands it."""
+    name, given = (call.name, call.input) if not call.op else _translate(call.op, call.input, tools)
+    custom = tools.get(name, {}).get("type") == "custom"
+    return Made(id=call.id or fallback_id, name=name, input=given, custom=custom)
+
+
+def _translate(op: str, given: Any, tools: dict[str, dict[str, Any]]) -> tuple[str, Any]:
+    if op == "shell":
+        return _shell(str(given), tools)
+    path = given["path"]
+    if op == "write" and "Write" in tools:
+        return "Write", {"file_path": path, "content": given["content"]}
+    if op == "edit" and "Edit" in tools:
+        return "Edit", {"file_path": path, "old_string": given["old"], "new_string": given["new"]}
+    if op == "write":
+        return _shell(f"printf %s {shlex.quote(given['content'])} > {shlex.quote(path)}", tools)
+    return _shell(f"apply_patch <<'RELIGHT_PATCH'\n{_patch(given)}\nRELIGHT_PATCH", tools)
+
+
+def _shell(command: str, tools: dict[str, dict[str, Any]]) -> tuple[str, Any]:
+    if "Bash" in tools:
+        return "Bash", {"command": command, "description": "scripted"}
+    if "exec_command" in tools:
+        return "exec_command", {"cmd": command}
+    if "shell" in tools:
+        return "shell", {"command": ["bash", "-lc", command]}
+    return "bash", {"command": command}
+
+
+def _patch(given: dict[str, Any]) -> str:
+    before = "".join(f"-{line}\n" for line in str(given["old"]).splitlines())
+    after = "".join(f"+{line}\n" for line in str(given["new"]).splitlines())
+    return f"*** Begin Patch\n*** Update File: {given['path']}\n@@\n{before}{after}*** End Patch"
+
+
+def as_json(value: Any) -> str:
+    """Arguments as the string OpenAI sends; a string stays as it is, even if it does not parse."""
+    return value if isinstance(value, str) else json.dumps(value)
