@@ -1,8 +1,8 @@
-"""Limits of money, tokens and time, where they act: before a program's next model call, and before an agent's.
+"""Limits of money, tokens and time of a program's own session, and whether a limit can be enforced at all.
 
-What is used up is decided in journal/limits.py. A program of one's own is halted by the library itself: `loop` before
-it calls the model, and `append` with the reply that reached the limit, which is kept. A coding agent is halted through
-its hook, which is not answered any more. The supervisor ends what does neither.
+What is used up is decided in journal/limits.py. The library halts the program itself: `loop` before it calls the model,
+and `append` with the reply that reached the limit, which is kept. Coding agents: supervision/limits.py. The supervisor
+ends what does neither.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from relight.errors import LimitReached, NotResumable, UsageError
-from relight.journal.limits import Reached, reached, spent, uncounted
+from relight.journal.limits import Reached, reached, uncounted
 from relight.ports.agent import Surroundings
 from relight.values.info import Reason
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
@@ -22,16 +22,10 @@ from relight.values.usage import Usage
 
 if TYPE_CHECKING:
     from relight.history.loading import Found
-    from relight.ports.agent import AgentAdapter, Heard
+    from relight.ports.agent import AgentAdapter
     from relight.sessions.context import Context
     from relight.sessions.session import Session
-    from relight.supervision.observe import Observer
-    from relight.supervision.start import Life
     from relight.values.session import Head, Identity
-
-HOLD_SECONDS: Final = 15.0
-"""that a hook is kept waiting at most while its agent is ended; less than the patience of its client"""
-
 
 # -- programs of one's own ------------------------------------------------------------------------------------------
 
@@ -107,32 +101,6 @@ def stop_own_loop(s: Session, recorded: Any) -> None:
 
 
 _NO_LIMITS: Final = RunPolicy()
-
-
-# -- coding agents --------------------------------------------------------------------------------------------------
-
-
-def limit_of(context: Context, observer: Observer) -> Reached | None:
-    """The limit of money or tokens that an agent has reached, as far as its transcript tells."""
-    policy = observer.recorder.identity.policy
-    if policy.budget is not None and observer.unpriced is not None:
-        return uncounted(policy, no_price(observer.unpriced))
-    return spent(policy, observer.recorder.head)
-
-
-def stop_at_limit(context: Context, observer: Observer, life: Life, heard: Heard) -> bool:
-    """Before a tool or a model call of an agent: is a limit reached? Then its hook waits until it was ended.
-
-    The reply that reached the limit is recorded; a tool that it asks for is not begun."""
-    if not observer.recorder.identity.policy.counts_usage:
-        return False
-    observer.catch_up(heard)
-    limit = limit_of(context, observer)
-    if limit is None:
-        return False
-    life.halted = life.halted or limit
-    life.over.wait(HOLD_SECONDS)
-    return True
 
 
 # -- before a start -------------------------------------------------------------------------------------------------

@@ -24,9 +24,9 @@ from relight.operations.operator import write_once
 from relight.ports.agent import Rung, Surroundings
 from relight.ports.runtime import Exit
 from relight.sessions.context import Context
-from relight.sessions.limits import limit_of
 from relight.sessions.opening import recorder_for
 from relight.supervision.first_start import Beginning
+from relight.supervision.limits import limit_of
 from relight.supervision.program import Ended, Supervision
 from relight.supervision.start import Life, Start
 from relight.supervision.waiting import account_of, limited_until, wait

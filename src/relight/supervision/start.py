@@ -29,9 +29,9 @@ from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, O
 from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, Listening
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
-from relight.sessions.limits import stop_at_limit
 from relight.sessions.recorder import Recorder
 from relight.supervision.approvals import decision_of
+from relight.supervision.limits import stop_at_limit
 from relight.supervision.native_repair import Ready, make_ready
 from relight.supervision.observe import Observer
 from relight.values.ending import Verdict
