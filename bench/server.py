@@ -64,7 +64,7 @@ def generated(build: Path) -> Path:
 
 
 def _adopt(store: Store, made: list[tuple[Record, list[Step]]]) -> None:
-    store.adopt([record for record, _ in made], ((step, ()) for _, steps in made for step in steps), [])
+    store.import_sessions([record for record, _ in made], ((step, ()) for _, steps in made for step in steps), [])
 
 
 def _body(number: int) -> bytes:

@@ -22,9 +22,9 @@ from relight.library.facade import Relight
 from relight.ports.agent import AgentAdapter
 from relight.ports.blobs import Blobs
 from relight.ports.clock import Clock, Entropy, Host
-from relight.ports.hooks import Answer, Listening
+from relight.ports.hooks import Answer, HookListener
 from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime
-from relight.ports.schema import Standing
+from relight.ports.schema import SchemaStatus
 from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
 from relight.processes import inheritance
@@ -191,7 +191,7 @@ def _store_at(url: str | os.PathLike[str] | Store | None, clock: Clock, *, creat
     return SqliteStore(path, clock)
 
 
-def standings(url: str | None = None) -> list[Standing]:
+def schema_statuses(url: str | None = None) -> list[SchemaStatus]:
     """Where each schema behind an address stands; nothing is made or changed. Empty where there is none to keep."""
     configuration.apply(os.environ)
     address = url or os.environ.get("RELIGHT_STORE") or default_path()
@@ -200,23 +200,23 @@ def standings(url: str | None = None) -> list[Standing]:
     if address.partition("://")[0] in _POSTGRES:
         with _needs("postgres", "psycopg", "a store on PostgreSQL"):
             from relight.stores.postgres.store import PostgresStore
-        return [PostgresStore.standing(address), *_engine_standing(address)]
+        return [PostgresStore.schema_status(address), *_engine_schema_status(address)]
     if address.partition("://")[0] in _REDIS:
         with _needs("redis", "redis", "a store on Redis"):
             from relight.stores.redis.store import RedisStore
-        return [RedisStore.standing(address, SystemClock())]
+        return [RedisStore.schema_status(address, SystemClock())]
     from relight.stores.sqlite.store import SqliteStore
 
-    return [SqliteStore.standing(sqlite_path(address))]
+    return [SqliteStore.schema_status(sqlite_path(address))]
 
 
-def _engine_standing(address: str) -> list[Standing]:
+def _engine_schema_status(address: str) -> list[SchemaStatus]:
     """Of the engine that this store's workers would use, where it keeps something of its own."""
     if not _is_procrastinate(address):
         return []
     with _needs("fleet", "procrastinate", "the engine procrastinate"):
-        from relight.fleet.engines.procrastinate.schema import standing
-    return [standing(address)]
+        from relight.fleet.engines.procrastinate.schema import schema_status
+    return [schema_status(address)]
 
 
 def migrate(url: str | None = None) -> None:
@@ -496,7 +496,7 @@ class _Hooks:
 
         return SocketHooks.command
 
-    def listen(self, directory: Path, answer: Answer) -> Listening:
+    def listen(self, directory: Path, answer: Answer) -> HookListener:
         from relight.hooks.channel import SocketHooks
 
         return SocketHooks().listen(directory, answer)

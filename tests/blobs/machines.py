@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from relight.blobs.directory import DirectoryBlobs
-from relight.ports.blobs import Blob, Blobs, every
+from relight.ports.blobs import Blob, Blobs, list_all
 from relight.testing.workspace_kit import FileSegments
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool.pool import Pool
@@ -74,10 +74,10 @@ class Fleet:
 
     def names(self) -> list[str]:
         """What lies in the blob store."""
-        return [blob.key for blob in every(self.blobs)]
+        return [blob.key for blob in list_all(self.blobs)]
 
     def size_bytes(self) -> int:
-        return sum(blob.size_bytes for blob in every(self.blobs))
+        return sum(blob.size_bytes for blob in list_all(self.blobs))
 
     def files(self) -> list[Path]:
         """The blobs, where they are files."""

@@ -13,7 +13,7 @@ from relight.blobs.directory import DirectoryBlobs
 from relight.blobs.s3 import S3Blobs
 from relight.errors import Corrupt, StoreUnavailable, UsageError
 from relight.library.facade import Relight
-from relight.ports.blobs import every
+from relight.ports.blobs import list_all
 from relight.values.policy import Retention
 from tests.blobs.machines import Fleet, noise
 from tests.blobs.object_storage import KEYS, ObjectStorage
@@ -106,7 +106,7 @@ def test_who_removes_while_storage_is_down_is_told_what_is_gone_and_what_is_left
         assert "still there" in told.value.evidence[-1] and "relight sweep" in told.value.hints[-1]
         assert list(rl.sessions()) == []
         rl.sweep(NOW)
-        assert list(every(DirectoryBlobs(shared / "shared"))) == []
+        assert list(list_all(DirectoryBlobs(shared / "shared"))) == []
 
 
 @pytest.mark.parametrize("how", [Path.unlink, lambda path: path.write_bytes(path.read_bytes()[:1000])])

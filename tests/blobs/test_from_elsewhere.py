@@ -16,7 +16,7 @@ import relight
 from relight.blobs.postgres.keeper import PostgresBlobs
 from relight.cli.main import main
 from relight.errors import MissingExtra, StoreUnavailable, UsageError
-from relight.ports.blobs import Blobs, every
+from relight.ports.blobs import Blobs, list_all
 from relight.stores.postgres.store import PostgresStore
 from relight.system.machine import SystemClock
 from relight.testing.workspace_kit import picture
@@ -84,7 +84,7 @@ def place(
         blobs = DirectoryBlobs(tmp_path / "shared")
     else:
         address, blobs = "postgresql:", PostgresBlobs(lent.lent)
-    yield Place(tmp_path, store, address, monkeypatch), lambda: [blob.key for blob in every(blobs)]
+    yield Place(tmp_path, store, address, monkeypatch), lambda: [blob.key for blob in list_all(blobs)]
     lent.close()
 
 

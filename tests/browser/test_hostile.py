@@ -67,7 +67,7 @@ def in_the_list(store: Path, texts: list[str]) -> None:
         )
         records.append(Record(identity=identity, head=head))
     with relight.open(store) as rl:
-        rl.store.adopt(records, [], [])
+        rl.store.import_sessions(records, [], [])
 
 
 def in_the_journal(rl: Any, texts: list[str], work: Path) -> str:

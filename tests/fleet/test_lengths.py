@@ -57,7 +57,7 @@ def look_ms(store: Store) -> float:
 
     def look() -> float:
         begun = time.perf_counter()
-        assert store.list_lines() == [QueueKey(f"q{n}") for n in range(5)]
+        assert store.list_queue_keys() == [QueueKey(f"q{n}") for n in range(5)]
         assert len(store.list_waiting(QueueKey("q1"), 4)) == 4
         return (time.perf_counter() - begun) * 1e3
 

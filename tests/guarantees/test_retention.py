@@ -90,7 +90,7 @@ def test_what_was_removed_is_known_by_its_id_and_nothing_else_is(world: World) -
     assert by_policy.sessions == [swept]
     assert on_request is not None and not on_request.by_policy and on_request.sessions == []
     assert rl.removed(there) is None and rl.removed("never") is None
-    records = rl.store.kept("tombstone").values()
+    records = rl.store.list_records("tombstone").values()
     assert not [one for one in records if b"secret-name" in one or asked.encode() in one]
 
 

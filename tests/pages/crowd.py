@@ -46,7 +46,7 @@ def records(number: int, *, begins_us: int) -> Iterator[Record]:
 def crowd(store: Path, number: int, *, begins_us: int) -> None:
     """So many sessions without steps, newest last."""
     with relight.open(store) as rl:
-        rl.store.adopt(list(records(number, begins_us=begins_us)), [], [])
+        rl.store.import_sessions(list(records(number, begins_us=begins_us)), [], [])
 
 
 def long_session(rl: relight.Relight, name: str, steps: int, *, every: int = 40) -> str:

@@ -208,7 +208,7 @@ def test_operations_show_quarantine_queues_and_workers_with_what_to_do(desk: Des
         seen=desk.rl.store.instant(),
         sweep_seconds=5.0,
     )
-    desk.rl.store.keep("worker", worker.name, pack_record(worker))
+    desk.rl.store.put_record("worker", worker.name, pack_record(worker))
     with desk.client() as client:
         text = client.get("/operations", headers={"accept": "text/html"}).text
     assert "Quarantine (1)" in text and "/do/resume" in text and "Release…" in text

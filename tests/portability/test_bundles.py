@@ -423,7 +423,7 @@ def test_an_import_that_dies_leaves_nothing_to_see(
 ) -> None:
     here.session()
     bundle(here, tmp_path / "b")
-    adopt = there.store.adopt
+    adopt = there.store.import_sessions
     for dies in ("in the steps", "in the labels"):
 
         def cut(given: Any, where: str, dies: str = dies) -> Any:
@@ -436,7 +436,7 @@ def test_an_import_that_dies_leaves_nothing_to_see(
             adopt(records, cut(steps, "in the steps"), cut(labels, "in the labels"))
 
         with monkeypatch.context() as patch:
-            patch.setattr(there.store, "adopt", adopt_some)
+            patch.setattr(there.store, "import_sessions", adopt_some)
             with pytest.raises(KeyboardInterrupt):
                 there.rl.import_bundle(tmp_path / "b", workspace=str(there.work))
         assert not there.store.count_sessions()

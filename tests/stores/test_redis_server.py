@@ -338,7 +338,7 @@ def everything_done(one: Trial) -> None:
     identity = msgspec.structs.replace(record.identity, id="e1sewhere", name="moved")
     head = msgspec.structs.replace(record.head, session="e1sewhere", lease=None)
     steps = [(msgspec.structs.replace(step, session="e1sewhere"), (taken,)) for step in one.steps(session)]
-    one.store.adopt([Record(identity=identity, head=head)], steps, [("e1sewhere", 1, "z")])
+    one.store.import_sessions([Record(identity=identity, head=head)], steps, [("e1sewhere", 1, "z")])
     one.store.list_sessions(Query(text="first", statuses=frozenset({"completed"})))
     one.store.find_prefixed(session[:4], 3)
     one.store.check()

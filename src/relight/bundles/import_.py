@@ -219,7 +219,7 @@ class _Import:
         new = {record.identity.id for record in records}
         labels = [one for one in self._found.labels if one[0] in new]
         naming.take(self._context, name)
-        self._context.store.adopt(records, self._steps(new, taken), labels)
+        self._context.store.import_sessions(records, self._steps(new, taken), labels)
         return self._told(records[-1].identity, already_here=False)
 
     def _take_in(self, pools: Mapping[str, str]) -> dict[tuple[str, str], Snapshot]:

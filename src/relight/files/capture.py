@@ -45,7 +45,7 @@ def _is_path(path: object) -> bool:
 
 
 def open_roots(
-    workspaces: Workspaces, identity: Identity, *, watch: bool, adopt: bool = False, look_only: bool = False
+    workspaces: Workspaces, identity: Identity, *, watch: bool, adopt: bool = False, read_only: bool = False
 ) -> dict[str, Workspace]:
     """The session's roots, opened. An error names the root and the path, and leaves none of them open."""
     opened: dict[str, Workspace] = {}
@@ -59,7 +59,7 @@ def open_roots(
                     pool=pool,
                     watch=watch,
                     adopt=adopt,
-                    look_only=look_only,
+                    read_only=read_only,
                     plain_modes=is_untrusted(identity),
                 )
     except BaseException:
@@ -120,7 +120,7 @@ def fitted(
     if wanted.workspace == identity.workspace:
         return wanted
     try:
-        close_all(open_roots(context.workspaces(), wanted, watch=False, look_only=True))
+        close_all(open_roots(context.workspaces(), wanted, watch=False, read_only=True))
     except WorkspaceUnusable as error:
         if not os.path.lexists(error.path):  # nothing was ever captured of it that could be brought back
             error.hints = (f"make it first: mkdir -p {shlex.quote(error.path)}",)

@@ -58,7 +58,7 @@ def diff(context: Context, a: Found, b: Found | None) -> list[FileDiff]:
     before = held_at(context, a)
     if b is not None:
         return _between(context, a.identity, before, held_at(context, b))
-    roots = open_roots(context.workspaces(), a.identity, watch=False, look_only=True)
+    roots = open_roots(context.workspaces(), a.identity, watch=False, read_only=True)
     try:
         found: list[FileDiff] = []
         for name, root in roots.items():

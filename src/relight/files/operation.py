@@ -60,19 +60,19 @@ class FileOperation:
         exact: bool = False,
         paths: Sequence[str] = (),
         adopt: bool = False,
-        look_only: bool = False,
+        read_only: bool = False,
     ) -> None:
         self._context, self._found, self._rows = context, found, rows
         self._choice, self._exact = choice, exact
         self._paths = _inside(paths, found.identity.workspace)
-        self._adopt, self._look_only = adopt, look_only
+        self._adopt, self._read_only = adopt, read_only
         self._roots: Mapping[str, Workspace] = {}
         self._names: Collection[str] = ()
         """the roots it is about"""
         self._plan: Callable[[], dict[str, RestorePlan]] = dict
         self.plans: dict[str, RestorePlan] = {}
         head = found.whole_head()
-        if not look_only:
+        if not read_only:
             refuse_if_held(context, found.identity, head, evidence_of(context, head))
 
     def __enter__(self) -> None:
@@ -82,7 +82,7 @@ class FileOperation:
                 self._found.identity,
                 watch=False,
                 adopt=self._adopt,
-                look_only=self._look_only,
+                read_only=self._read_only,
             )
 
     def __exit__(self, *exc: object) -> None:

@@ -97,7 +97,7 @@ def restore(
     if not targets:
         name = found.identity.name or found.identity.id
         raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files")
-    plans = FileOperation(context, found, rows, choice=choice, exact=exact, paths=paths, adopt=adopt, look_only=dry_run)
+    plans = FileOperation(context, found, rows, choice=choice, exact=exact, paths=paths, adopt=adopt, read_only=dry_run)
     try:
         with plans:
             plans.make(targets)

@@ -126,7 +126,7 @@ def _lines(name: str, content: Content, before: str, after: str) -> tuple[int, i
 def _against_disk(context: Context, found: Found, rows: Sequence[CheckpointRow]) -> list[Differing]:
     held = snapshots_at(rows, position_of(found))
     last = newest_of(rows)
-    roots = open_roots(context.workspaces(), found.identity, watch=False, look_only=True)
+    roots = open_roots(context.workspaces(), found.identity, watch=False, read_only=True)
     differ: list[Differing] = []
     try:
         for name, snapshot in held.items():

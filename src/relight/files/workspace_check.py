@@ -37,7 +37,7 @@ def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
     elif restore and restoring.snapshots_at(restoring.rows_of(context, found), restoring.position_of(found)):
         restoring.restore(context, found, choice="theirs", adopt=True, dry_run=True)
     else:
-        roots = open_roots(context.workspaces(), identity, watch=False, look_only=True)
+        roots = open_roots(context.workspaces(), identity, watch=False, read_only=True)
         try:
             for name, root in roots.items():
                 refuse_unfinished(name, identity.workspace[name], root)

@@ -197,26 +197,28 @@ def set_queue(context: Context, name: str, *, concurrency: int | None, rate: str
     if retries is not None:
         changed["retries"] = retries
     queue = msgspec.structs.replace(before, **changed)
-    context.store.keep("queue", name, pack_record(queue))
+    context.store.put_record("queue", name, pack_record(queue))
     return queue
 
 
 def forget_queue(context: Context, name: str) -> None:
     """It allows everything again. Who stands in it stays there."""
     for kind in ("queue", "slots"):
-        context.store.keep(kind, checked_queue(name), None)
+        context.store.put_record(kind, checked_queue(name), None)
 
 
 def find_queue(context: Context, name: str) -> Queue | None:
     """What was set; None where nothing was."""
-    record = context.store.kept("queue").get(name)
+    record = context.store.list_records("queue").get(name)
     return unpack_record(record, Queue) if record is not None else None
 
 
 def queues(context: Context) -> list[QueueInfo]:
     """Those that were set, and those somebody stands or works in."""
     store = context.store
-    known = {name: unpack_record(record, Queue) or Queue(name=name) for name, record in store.kept("queue").items()}
+    known = {
+        name: unpack_record(record, Queue) or Queue(name=name) for name, record in store.list_records("queue").items()
+    }
     queued: dict[str, list[int]] = {}
     running: dict[str, int] = {}
     seen = 0
@@ -231,7 +233,7 @@ def queues(context: Context) -> list[QueueInfo]:
             queued.setdefault(place.queue, []).append(place.since_us)
         else:
             running[place.queue] = running.get(place.queue, 0) + 1
-    names = sorted({*known, *queued, *running, *(line.queue for line in store.list_lines())})
+    names = sorted({*known, *queued, *running, *(line.queue for line in store.list_queue_keys())})
     return [_shown(known.get(name) or Queue(name=name), queued.get(name, []), running.get(name, 0)) for name in names]
 
 
@@ -254,7 +256,7 @@ def workers(context: Context) -> list[WorkerInfo]:
     """All that have not said goodbye, by name; the dead ones among them too, until somebody clears them away."""
     now = context.store.instant()
     found = []
-    for record in context.store.kept("worker").values():
+    for record in context.store.list_records("worker").values():
         worker = unpack_record(record, Worker)
         if worker is None:
             continue

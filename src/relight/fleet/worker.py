@@ -306,7 +306,7 @@ class WorkLoop:
         """Does nobody stand in its lines, due or not, and is nobody of its queues at work elsewhere?"""
         context, options = self._context, self._options
         try:
-            if fitting(context.store.list_lines(), options.queues, options.labels):
+            if fitting(context.store.list_queue_keys(), options.queues, options.labels):
                 return False
             return not any(
                 record.head is not None and record.head.place is not None and record.head.place.queue in options.queues
@@ -339,7 +339,7 @@ class WorkLoop:
         self._full_until = {queue: until_us for queue, until_us in self._full_until.items() if until_us > now_us}
         if self._looked:
             return
-        lines = fitting(context.store.list_lines(), options.queues, options.labels)
+        lines = fitting(context.store.list_queue_keys(), options.queues, options.labels)
         lines = [line for line in lines if line.queue not in self._full_until]
         free = options.concurrency - len(self._running)
         tickets = self._engine.take(lines, free) if lines else []
@@ -361,7 +361,7 @@ class WorkLoop:
             except QueueFull as full:
                 now_us = context.clock.instant().us
                 self._full_until[full.queue] = now_us + round(full.again_seconds * 1e6)
-                self._engine.put_off(ticket, full.again_seconds)
+                self._engine.postpone(ticket, full.again_seconds)
                 return
             if claimed is None:
                 self._engine.close_ticket(ticket)
@@ -497,11 +497,11 @@ class WorkLoop:
             sweep_seconds=options.sweep_seconds,
             finished=self._finished,
         )
-        context.store.keep("worker", options.name, pack_record(worker))
+        context.store.put_record("worker", options.name, pack_record(worker))
 
     def _deregister(self) -> None:
         try:
-            self._context.store.keep("worker", self._options.name, None)
+            self._context.store.put_record("worker", self._options.name, None)
         except RelightError as error:
             self._log("store away", {"error": str(error)})  # the others forget it after a while
 
@@ -510,11 +510,11 @@ class WorkLoop:
         workers whose processes begin one, one claims it."""
         context = self._context
         now = context.store.instant()
-        for name, record in context.store.kept("worker").items():
+        for name, record in context.store.list_records("worker").items():
             worker = unpack_record(record, Worker)
             fresh = worker is not None and worker.seen.timeline == now.timeline
             if worker is None or not fresh or now.us - worker.seen.us > _FORGET_SECONDS * 1e6:
-                context.store.keep("worker", name, None)
+                context.store.put_record("worker", name, None)
         if not self._options.retention or self._tidying is not None:
             return
         if is_sweep_due(context):

@@ -50,7 +50,7 @@ def info_of(context: Context, found: Found | Record, *, tree: bool = False) -> S
         evidence = msgspec.structs.replace(evidence, cost_tree=_tree_cost(context, found.identity, head))
     info = describe(found.identity, head, evidence)
     if info.status in LIVE and head.handle and found.identity.runtime == _JOINED:
-        return msgspec.structs.replace(info, attach=context.runtime(found.identity).joining(head.handle))
+        return msgspec.structs.replace(info, attach=context.runtime(found.identity).attach_command(head.handle))
     return info
 
 

@@ -25,7 +25,7 @@ AT_ONCE: Final = 64
 _NAME: Final = "hook"
 
 
-class SocketListening:
+class SocketListener:
     """An open socket and the thread that accepts on it."""
 
     def __init__(self, directory: Path, answer: Answer) -> None:
@@ -92,9 +92,9 @@ class SocketHooks:
 
     command = (sys.executable, "-I", "-S", client.__file__)
 
-    def listen(self, directory: Path, answer: Answer) -> SocketListening:
+    def listen(self, directory: Path, answer: Answer) -> SocketListener:
         """Answer hooks from here on."""
-        return SocketListening(directory, answer)
+        return SocketListener(directory, answer)
 
 
 def _read(channel: socket.socket) -> bytes:

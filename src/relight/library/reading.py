@@ -380,7 +380,7 @@ class Reading:
     def file_place(self) -> tuple[str, bool]:
         """Where captured files lie, and whether that is off the machine."""
         workspaces = self._context.workspaces()
-        return workspaces.place, workspaces.is_far
+        return workspaces.place, workspaces.is_remote
 
     def probe_files(self) -> None:
         """Write, read and delete something where captured files lie off the machine; an error says what to do."""
@@ -394,7 +394,7 @@ class Reading:
         """The command that joins a session's terminal while it runs; None: its runtime has none to join."""
         found = resolve(self._context.store, ref)
         handle = found.whole_head().handle or found.identity.id[:8]
-        return self._context.runtime(found.identity).joining(handle)
+        return self._context.runtime(found.identity).attach_command(handle)
 
     def orphans(self, ref: str) -> list[int]:
         """Processes that a dead attempt left running; the next start ends them."""

@@ -213,7 +213,7 @@ def _remove(
     )
     if removed.sessions and not dry_run:
         if any(identity.pools for identity, _ in going):
-            context.workspaces().check_told()  # before, or their files would be left behind
+            context.workspaces().check_location()  # before, or their files would be left behind
         epochs = {identity.id: head.epoch for identity, head in going if head is not None}
         with tombstones_for(
             context, removed.sessions, policy=policy, by=by, steps=removed.steps, size=removed.size_bytes

@@ -60,7 +60,7 @@ def set_policy(context: Context, days: float | None, *, by: str) -> Policy:
     if days is not None and not 0 <= days <= 36_500:
         raise UsageError(f"a retention is between 0 and 36500 days, not {days:g}")
     made = StoredPolicy(finished_days=days, set_us=context.clock.now_us(), set_by=by)
-    context.store.keep("policy", _POLICY, pack_record(made))
+    context.store.put_record("policy", _POLICY, pack_record(made))
     expire_after = getattr(context.store, "expire_after", None)
     if expire_after is not None:
         expire_after(days)
@@ -82,7 +82,7 @@ def kept_longer_than(context: Context, days: float, *, most: int = MAX_LOOKED) -
 
 def last_sweep_us(context: Context) -> int | None:
     """When the last sweep under a policy began."""
-    noted = context.store.kept("note").get(_SWEPT)
+    noted = context.store.list_records("note").get(_SWEPT)
     return unpack_record(noted, int) if noted is not None else None
 
 
@@ -116,10 +116,10 @@ def claim_sweep(context: Context) -> Retention | None:
     if policy.finished_days is None:
         return None
     now_us = context.clock.now_us()
-    before = context.store.kept("note").get(_SWEPT)
+    before = context.store.list_records("note").get(_SWEPT)
     if not is_due(unpack_record(before, int) if before is not None else None, now_us):
         return None
-    if not context.store.exchange("note", _SWEPT, before, pack_record(now_us)):
+    if not context.store.exchange_record("note", _SWEPT, before, pack_record(now_us)):
         return None  # somebody else began one this very moment
     stored = _stored(context)
     if policy.set_by == SETTING and (stored is None or stored.finished_days != policy.finished_days):
@@ -128,7 +128,7 @@ def claim_sweep(context: Context) -> Retention | None:
 
 
 def _stored(context: Context) -> StoredPolicy | None:
-    record = context.store.kept("policy").get(_POLICY)
+    record = context.store.list_records("policy").get(_POLICY)
     return unpack_record(record, StoredPolicy) if record is not None else None
 
 
@@ -160,21 +160,24 @@ def tombstones_for(
     )
     # A time and a digest: two removals never have the same name, and names in order are times in order.
     name = f"{now_us:020d}-{made.digests[0].hex()[:8]}"
-    context.store.keep("tombstone", name, pack_record(made))
+    context.store.put_record("tombstone", name, pack_record(made))
     try:
         yield
     except (Conflict, NotFound):  # certainly nothing was removed; after any other error nobody knows
-        context.store.keep("tombstone", name, None)
+        context.store.put_record("tombstone", name, None)
         raise
     if made.digests[0][0] % _PRUNE_ONE_IN == 0:
-        names = sorted(context.store.kept("tombstone"))
+        names = sorted(context.store.list_records("tombstone"))
         for old in names[: max(0, len(names) - MAX_TOMBSTONES)]:
-            context.store.keep("tombstone", old, None)
+            context.store.put_record("tombstone", old, None)
 
 
 def tombstones(context: Context, *, after: str = "") -> dict[str, Tombstone]:
     """Those that are remembered, oldest first, with names greater than `after`."""
-    found = {name: unpack_record(record, Tombstone) for name, record in sorted(context.store.kept("tombstone").items())}
+    found = {
+        name: unpack_record(record, Tombstone)
+        for name, record in sorted(context.store.list_records("tombstone").items())
+    }
     return {name: one for name, one in found.items() if one is not None and name > after}
 
 

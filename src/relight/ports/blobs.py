@@ -85,7 +85,7 @@ def checked_prefix(prefix: str) -> str:
     return prefix
 
 
-def every(blobs: Blobs, prefix: str = "") -> Iterable[Blob]:
+def list_all(blobs: Blobs, prefix: str = "") -> Iterable[Blob]:
     """All pages; ends because names only grow."""
     after = ""
     while page := blobs.list(prefix, after=after):

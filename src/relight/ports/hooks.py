@@ -23,7 +23,7 @@ Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
 """from what a hook tells to what the agent is told; None: nothing, it goes on"""
 
 
-class Listening(Protocol):
+class HookListener(Protocol):
     """An open channel."""
 
     @property
@@ -44,6 +44,6 @@ class HookChannel(Protocol):
         """What an agent runs as its hook: JSON on stdin, the answer on stdout."""
         ...
 
-    def listen(self, directory: Path, answer: Answer) -> Listening:
+    def listen(self, directory: Path, answer: Answer) -> HookListener:
         """Answer hooks from here on, each on a thread of its own. `directory` is ours and private."""
         ...

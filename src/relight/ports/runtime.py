@@ -120,7 +120,7 @@ class Runtime(Protocol):
         ...
 
     @property
-    def places(self) -> bool:
+    def persistent(self) -> bool:
         """Do its handles outlast a process?"""
         ...
 
@@ -165,11 +165,11 @@ class Runtime(Protocol):
         """The command that shows the place to a person; None where there is nothing to join."""
         ...
 
-    def joining(self, handle: str) -> list[str] | None:
+    def attach_command(self, handle: str) -> list[str] | None:
         """The same without a look whether anything is there."""
         ...
 
-    def adopt(self, handle: str) -> Child | None:
+    def reattach(self, handle: str) -> Child | None:
         """The living process behind a handle, whoever spawned it, as a child of ours; None where there is none."""
         ...
 

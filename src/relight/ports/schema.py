@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
+class SchemaStatus(msgspec.Struct, frozen=True, kw_only=True):
     """Where a schema stands."""
 
     part: str

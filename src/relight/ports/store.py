@@ -23,7 +23,7 @@ from typing import Final, Protocol
 import msgspec
 
 from relight.journal.queues.order import QueueRow
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey
 from relight.values.session import Head, Identity
@@ -200,7 +200,7 @@ class Store(Protocol):
         """The seq the label was last given to, among those up to `upto`."""
         ...
 
-    def adopt(
+    def import_sessions(
         self,
         records: Sequence[Record],
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
@@ -223,7 +223,7 @@ class Store(Protocol):
         one has another epoch than the one given for it, or none: somebody has claimed or removed it since."""
         ...
 
-    def list_lines(self) -> list[QueueKey]:
+    def list_queue_keys(self) -> list[QueueKey]:
         """The lines in which somebody stands, due or not, sorted; the cost is that of the lines, not of who stands."""
         ...
 
@@ -232,16 +232,16 @@ class Store(Protocol):
         where there is a server. The cost is that of `limit`, whoever else stands there."""
         ...
 
-    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+    def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         """Write a small record in the place of the one before, or remove it; durable on return."""
         ...
 
-    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+    def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         """Write a small record where the present one is `before`, None for none, in one transaction; False, and nothing
         is written, where it is another. Of several that exchange the same one, one succeeds."""
         ...
 
-    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+    def list_records(self, kind: RecordKind) -> dict[str, bytes]:
         """All small records of a kind, by name."""
         ...
 

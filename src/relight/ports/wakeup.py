@@ -50,7 +50,7 @@ class WorkEngine(Protocol):
         """The attempt has ended, or the session could not be claimed. Closing twice does no harm."""
         ...
 
-    def put_off(self, ticket: Ticket, seconds: float) -> None:
+    def postpone(self, ticket: Ticket, seconds: float) -> None:
         """Its queue is full: offer it again after so long, to anybody."""
         ...
 

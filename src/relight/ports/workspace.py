@@ -140,7 +140,7 @@ class MadeDirectory(Protocol):
 class Workspaces(Protocol):
     """Opens workspaces whose content lies beside one store, and keeps that content in order."""
 
-    def check_told(self) -> None:
+    def check_location(self) -> None:
         """UsageError where content of this store lies elsewhere than whoever opened it has said."""
 
     def pool_of(self, path: str) -> str:
@@ -154,11 +154,11 @@ class Workspaces(Protocol):
         pool: str,
         watch: bool = False,
         adopt: bool = False,
-        look_only: bool = False,
+        read_only: bool = False,
         plain_modes: bool = False,
     ) -> Workspace:
         """A directory as a workspace. `adopt` takes it although another directory was recorded under this path;
-        `look_only` stores nothing, so that its snapshots serve to compare and to plan, and are gone when it closes;
+        `read_only` stores nothing, so that its snapshots serve to compare and to plan, and are gone when it closes;
         `plain_modes` restores no setuid, setgid, sticky or world-writable mode, and its plans say where."""
 
     def content(self, pool: str) -> Content:
@@ -218,7 +218,7 @@ class Workspaces(Protocol):
         """Where content lies, as people are told."""
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         """Whether that is off the machine."""
 
     def probe(self) -> None:

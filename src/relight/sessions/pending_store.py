@@ -68,7 +68,7 @@ class PendingStore:
         labels = [(session, planned.step.seq, draft.label)] if draft.label is not None else []
         faults.point("commit.enter")
         names.take(self._context, identity.name)
-        self._store.adopt(
+        self._store.import_sessions(
             [Record(identity=identity, head=planned.head)], [(planned.step, list(draft.snapshots))], labels
         )
         self._begun = True

@@ -417,7 +417,7 @@ def write_whole(
     for data, kind in records:
         add(kind, Changes(record=msgspec.Raw(data)))
     add("status", Changes(status=status), release=True)
-    context.store.adopt([Record(identity=identity, head=head)], steps, ())
+    context.store.import_sessions([Record(identity=identity, head=head)], steps, ())
 
 
 def rename(context: Context, identity: Identity, **fields: Any) -> Identity:

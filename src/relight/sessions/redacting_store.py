@@ -69,7 +69,7 @@ class RecordedStore:
         """Replace what a session is."""
         self._store.update(self._clean(identity))
 
-    def adopt(
+    def import_sessions(
         self,
         records: Sequence[Record],
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
@@ -77,7 +77,7 @@ class RecordedStore:
     ) -> None:
         """Take whole sessions in. Their steps are sealed and stay as they are: whoever made them has redacted them."""
         cleaned = [msgspec.structs.replace(one, identity=self._clean(one.identity)) for one in records]
-        self._store.adopt(cleaned, steps, labels)
+        self._store.import_sessions(cleaned, steps, labels)
 
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
         """Name a checkpoint. UsageError where the label holds a secret."""

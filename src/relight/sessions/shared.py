@@ -292,14 +292,14 @@ class SharedSession:
     def _remember_removal(self) -> None:
         """Keep, for a while, that a session of this name was removed; nothing of the name itself."""
         store, now_us = self._context.store, self._context.clock.now_us()
-        times = {one: unpack_record(record, int) or 0 for one, record in store.kept("removed").items()}
+        times = {one: unpack_record(record, int) or 0 for one, record in store.list_records("removed").items()}
         oldest = sorted(times, key=times.__getitem__)[: max(0, len(times) - _MAX_REMEMBERED + 1)]
         for one in {*oldest, *(one for one, at_us in times.items() if at_us < now_us - _REMEMBERED_US)}:
-            store.keep("removed", one, None)
-        store.keep("removed", _digest(self.name), pack_record(now_us))
+            store.put_record("removed", one, None)
+        store.put_record("removed", _digest(self.name), pack_record(now_us))
 
     def _was_removed(self) -> bool:
-        record = self._context.store.kept("removed").get(_digest(self.name))
+        record = self._context.store.list_records("removed").get(_digest(self.name))
         removed_us = unpack_record(record, int) if record is not None else None
         return removed_us is not None and self._context.clock.now_us() - removed_us < _REMEMBERED_US
 

@@ -16,7 +16,7 @@ from relight.journal.codec import Undecodable
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
 from relight.journal.queues.order import QueueRow, first_of, waiting_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.journal.search import searchable
 from relight.ports import faults
 from relight.ports.clock import Clock
@@ -188,7 +188,7 @@ class MemoryStore:
                 for step in self.steps(session, after=after, upto=upto)
             ]
 
-    def adopt(
+    def import_sessions(
         self,
         records: Sequence[Record],
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
@@ -215,7 +215,7 @@ class MemoryStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[QueueKey]:
+    def list_queue_keys(self) -> list[QueueKey]:
         return sorted({row.line for row in self._waiting()})
 
     def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
@@ -243,21 +243,21 @@ class MemoryStore:
         )
         return None if record is None else (queue, record)
 
-    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+    def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         with self._lock:
             if record is None:
                 self._kept.pop((kind, name), None)
             else:
                 self._kept[kind, name] = record
 
-    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+    def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._lock:
             if self._kept.get((kind, name)) != before:
                 return False
             self._kept[kind, name] = record
             return True
 
-    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+    def list_records(self, kind: RecordKind) -> dict[str, bytes]:
         with self._lock:
             return {name: record for (known, name), record in sorted(self._kept.items()) if known == kind}
 

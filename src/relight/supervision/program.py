@@ -157,7 +157,7 @@ class Supervision:
         """The command that will join its terminal; None: its runtime has none to join."""
         found = resolve(self._context.store, self._session)
         handle = found.whole_head().handle or found.identity.id[:8]
-        return self._context.runtime(found.identity).joining(handle)
+        return self._context.runtime(found.identity).attach_command(handle)
 
     def interrupt(self, number: int) -> None:
         """First ask the program to stop, then kill it."""
@@ -234,7 +234,7 @@ class Supervision:
         gate(found)
         recorder = recorder_for(context, found)
         handle = recorder.head.handle or recorder.identity.id[:8]
-        places = context.runtime(recorder.identity).places
+        places = context.runtime(recorder.identity).persistent
         handed, self._handed = self._handed, None
         begin_attempt(
             context,

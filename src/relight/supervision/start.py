@@ -26,7 +26,7 @@ from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.fold import Fold
 from relight.journal.limits import Reached
 from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
-from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, Listening
+from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, HookListener
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
 from relight.sessions.recorder import Recorder
@@ -134,7 +134,7 @@ class Start:
         self._asked = asked
         self._runtime = context.runtime(recorder.identity)
         self._files: Files | None = None
-        self._listening: Listening | None = None
+        self._listening: HookListener | None = None
         self._life: Life | None = None
         self.adapter = context.agent(recorder.identity)
         self.surroundings = surroundings_of(context, recorder.identity)
@@ -185,8 +185,8 @@ class Start:
 
     def _still_living(self) -> Child | None:
         """An agent that outlived its supervisor, in a place that outlives both."""
-        known = self._runtime.places and self._execution.had_handle
-        return self._runtime.adopt(self._execution.handle) if known else None
+        known = self._runtime.persistent and self._execution.had_handle
+        return self._runtime.reattach(self._execution.handle) if known else None
 
     def _clear_the_place(self) -> tuple[int, ...]:
         """End what a dead attempt left; best effort where it is only tidying."""
@@ -412,7 +412,7 @@ def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState 
     if not adapter.capabilities.transcript:
         return None
     runtime = context.runtime(found.identity)
-    if runtime.places and head.handle is not None:
+    if runtime.persistent and head.handle is not None:
         probe = runtime.probe(head.handle)
         if probe.liveness == "alive":
             return AgentState(agent=adapter.name, rung="native", living=probe.pid)

@@ -26,7 +26,7 @@ _STATE, _PARENT, _GROUP, _SESSION, _FOREGROUND, _START = 0, 1, 2, 3, 5, 19
 class LocalProcesses:
     """The part of a runtime that is the same for all processes of this machine."""
 
-    places = False
+    persistent = False
 
     def environment(self) -> dict[str, str]:
         return {}
@@ -59,7 +59,7 @@ class LocalProcesses:
             while time.monotonic() < deadline and any(start_of(pid) == known[pid] for pid in left):
                 time.sleep(_LOOK_SECONDS)
 
-    def joining(self, handle: str) -> list[str] | None:
+    def attach_command(self, handle: str) -> list[str] | None:
         return None
 
     def supervisor(self) -> str:

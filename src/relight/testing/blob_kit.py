@@ -19,7 +19,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Final
 
-from relight.ports.blobs import Blobs, every
+from relight.ports.blobs import Blobs, list_all
 from relight.testing.promises import Report, add_tests, report_of
 
 Check = Callable[[Blobs], None]
@@ -103,9 +103,9 @@ def a_list_comes_in_pages(blobs: Blobs) -> None:
     third = blobs.list("pool/", after=second[-1].key, limit=10)
     assert [one.key for one in (*first, *second, *third)] == names
     assert blobs.list("pool/", after=third[-1].key, limit=10) == []
-    assert [one.key for one in every(blobs, "pool/s03/")] == names[15:20]
+    assert [one.key for one in list_all(blobs, "pool/s03/")] == names[15:20]
     assert {one.size_bytes for one in first} == {3}
-    assert [one.key for one in every(blobs)] == sorted(
+    assert [one.key for one in list_all(blobs)] == sorted(
         [*names, "poolside/s00/0000", "pool-2/s00/0000", "p/s00", "zebra/s00"]
     )
     assert blobs.list("nothing/") == []
@@ -119,7 +119,7 @@ def what_is_deleted_is_gone(blobs: Blobs) -> None:
     blobs.delete(["a/1"])
     blobs.delete([])
     assert blobs.get("a/1") is None and blobs.stat("a/3") is None
-    assert [one.key for one in every(blobs, "a/")] == ["a/2"]
+    assert [one.key for one in list_all(blobs, "a/")] == ["a/2"]
     assert blobs.put("a/1", b"again") is True
     assert blobs.get("a/1") == b"again"
 

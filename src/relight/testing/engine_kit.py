@@ -213,7 +213,7 @@ def what_is_put_off_comes_back(trial: EngineTrial) -> None:
     engine = trial.engine()
     session = trial.standing()
     (ticket,) = trial.offered(engine)
-    engine.put_off(ticket, 0.6)
+    engine.postpone(ticket, 0.6)
     trial.never(engine, session)
     equal([one.session for one in trial.offered(engine)], [session], "it comes back")
 

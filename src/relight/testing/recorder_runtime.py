@@ -86,7 +86,7 @@ class RecorderRuntime:
     """Places in memory, with whatever was asked of them."""
 
     name = "recorder"
-    places = True
+    persistent = True
 
     def __init__(
         self, script: Sequence[Exit | None] = (), *, on_spawn: Callable[[RecordedChild], None] | None = None
@@ -167,14 +167,14 @@ class RecorderRuntime:
         if child is not None:
             child.finish(Exit(signal=signal.SIGKILL))
 
-    def joining(self, handle: str) -> list[str] | None:
+    def attach_command(self, handle: str) -> list[str] | None:
         return self.attach(handle)
 
     def attach(self, handle: str) -> list[str] | None:
         self._note(Call(verb="attach", handle=handle))
         return ["recorder", "attach", handle] if handle in self._places else None
 
-    def adopt(self, handle: str) -> RecordedChild | None:
+    def reattach(self, handle: str) -> RecordedChild | None:
         self._note(Call(verb="adopt", handle=handle))
         child = self._places.get(handle)
         return child if child is not None and child.poll() is None else None

@@ -284,7 +284,7 @@ class RuntimeChecks(ABC):
         for handle in ("", "no-such-place", "x" * 500, "=a:b.c", "#(touch marker)", "-t", "a\nb", "; touch marker #"):
             assert self.runtime.probe(handle).liveness == "absent"
             assert self.runtime.attach(handle) is None
-            assert self.runtime.adopt(handle) is None
+            assert self.runtime.reattach(handle) is None
             self.runtime.destroy(handle)
             refused(Refused, lambda: self.runtime.deliver(handle, "; touch marker #"))  # noqa: B023
         assert not list(self.directory.rglob("marker"))
@@ -335,12 +335,12 @@ class RuntimeChecks(ABC):
             return
         started = self.start(handle="kit-adopted")
         self.seen(started)
-        adopted = self.runtime.adopt("kit-adopted")
+        adopted = self.runtime.reattach("kit-adopted")
         assert adopted is not None and adopted.pid == started.child.pid and adopted.poll() is None
         self.tell(started, "exit 5")
         until(lambda: adopted.poll() is not None, "the end of an adopted one is told")
         assert adopted.poll() == Exit(code=5)
-        assert self.runtime.adopt("kit-adopted") is None, "the dead are not adopted"
+        assert self.runtime.reattach("kit-adopted") is None, "the dead are not adopted"
 
     def check_nothing_is_typed_to_the_dead(self) -> None:
         started = self.start(handle="kit-dead")

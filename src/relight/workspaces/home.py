@@ -28,7 +28,7 @@ from relight.workspaces.pool.forget import forget_dead
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.readonly import ReadOnlyWorkspace, TreeContent
 from relight.workspaces.remote.cache import PartCache
-from relight.workspaces.remote.prefix import NO_POOL, RemotePrefix, check_told
+from relight.workspaces.remote.prefix import NO_POOL, RemotePrefix, check_location
 from relight.workspaces.restore.making import Making, is_unfinished
 from relight.workspaces.restore.swap import exists
 from relight.workspaces.workspace import TreeWorkspace, workspace_key
@@ -72,11 +72,11 @@ class TreeWorkspaces:
         pool: str,
         watch: bool = False,
         adopt: bool = False,
-        look_only: bool = False,
+        read_only: bool = False,
         plain_modes: bool = False,
     ) -> TreeWorkspace:
         policy = msgspec.structs.replace(self._policy, watch=watch)
-        return (ReadOnlyWorkspace if look_only else TreeWorkspace)(
+        return (ReadOnlyWorkspace if read_only else TreeWorkspace)(
             path,
             blobs=self._directory(),
             rows=self._store,
@@ -187,7 +187,7 @@ class TreeWorkspaces:
         return self._space.place if self._space is not None else str(self._blobs)
 
     @property
-    def is_far(self) -> bool:
+    def is_remote(self) -> bool:
         return self._space is not None
 
     def probe(self) -> None:
@@ -199,16 +199,16 @@ class TreeWorkspaces:
             return sum(blob.size_bytes for _, blob in self._space.listed())
         return sum(one.stat().st_size for one in self._blobs.rglob("*") if one.is_file())
 
-    def check_told(self) -> None:
+    def check_location(self) -> None:
         if self._is_told:
             return
         if self._space is None:
-            check_told(self._store)
+            check_location(self._store)
         elif any(not pool.startswith(NO_POOL) for pool in self._store.list_pools()):
             self._space.check_here()
         self._is_told = True
 
     def _directory(self) -> Path:
-        self.check_told()
+        self.check_location()
         private_directories.make(self._blobs, marked=True)
         return self._blobs

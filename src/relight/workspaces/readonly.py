@@ -158,7 +158,7 @@ class TreeContent:
                     self._pool.read(ref)
                 self._manifests.check(snapshot)
             except StoreError as error:
-                if isinstance(error, StoreUnavailable) and self._pool.is_far:
+                if isinstance(error, StoreUnavailable) and self._pool.is_remote:
                     raise  # it does not answer: that is no damage
                 found[snapshot] = error.message
                 seen = set()  # another snapshot that shares the bad object has to meet it again

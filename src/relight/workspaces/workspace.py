@@ -261,7 +261,7 @@ class TreeWorkspace:
                 for ref in self._manifests.reachable(snapshot, set()):
                     self.pool.read(ref)
             except StoreError as error:
-                if isinstance(error, StoreUnavailable) and self.pool.is_far:
+                if isinstance(error, StoreUnavailable) and self.pool.is_remote:
                     raise  # it does not answer: that is no damage
                 problems.append(str(error))
             return tuple(problems)

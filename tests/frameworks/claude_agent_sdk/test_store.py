@@ -189,7 +189,7 @@ def test_removals_are_remembered_for_a_while_in_little_room_and_without_a_name(
         key: SessionKey = {**KEY, "session_id": f"canary-{number}"}
         append(RelightSessionStore(rl), turn("hello"), key)
         asyncio.run(RelightSessionStore(rl).delete(key))
-    kept = rl._context.store.kept("removed")
+    kept = rl._context.store.list_records("removed")
     assert len(kept) == 3 and "canary" not in repr(kept)
     late = turn("and then", parent="somewhere")
     with pytest.raises(NotFound):

@@ -206,7 +206,7 @@ def test_a_pruning_that_is_killed_anywhere_leaves_the_thread_old_or_new(
             saver.close()
             left = [stop]
             with monkeypatch.context() as patch:
-                for verb in ("adopt", "update", "delete", "commit"):
+                for verb in ("import_sessions", "update", "delete", "commit"):
                     patch.setattr(rl.store, verb, _dying(getattr(rl.store, verb), left))
                 try:
                     saver.prune(["t"])

@@ -15,7 +15,7 @@ from relight.cli.app.verb import json_flag, verb
 from relight.cli.render.style import Span
 
 if TYPE_CHECKING:
-    from relight.ports.schema import Standing
+    from relight.ports.schema import SchemaStatus
 
 
 @verb("migrate", ("migrate --dry-run", "what would be done"), ("migrate", "do it, before workers start"))
@@ -26,11 +26,11 @@ def migrate(door: CliContext, dry_run: bool, as_json: bool) -> int:
     """Make or update the schema of store and engine. Safe to run twice, and by several at once; nothing is lost."""
     from relight import wiring
 
-    before = wiring.standings(door.store)
+    before = wiring.schema_statuses(door.store)
     after = before
     if not dry_run and not all(one.is_current for one in before):
         wiring.migrate(door.store)
-        after = wiring.standings(door.store)
+        after = wiring.schema_statuses(door.store)
     console = door.console
     if as_json:
         console.document(
@@ -51,7 +51,7 @@ def migrate(door: CliContext, dry_run: bool, as_json: bool) -> int:
     return 0
 
 
-def _told(one: Standing, now: Standing) -> str:
+def _told(one: SchemaStatus, now: SchemaStatus) -> str:
     before = "none" if one.found is None else f"version {one.found}"
     if one.is_current:
         return f"{before}: up to date"

@@ -49,7 +49,7 @@ class Console:
 
     def document(self, value: Any, *, indent: int | None = 2) -> None:
         """One JSON document. All of it is ASCII, so that a terminal has nothing to obey."""
-        import json  # most of what is shown is not JSON, and completing a word waits for every import
+        import json  # most of what is shown is not JSON, and completing a word waits for list_all import
 
         text = json.dumps(value, indent=indent, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
         print(text, file=sys.stdout, flush=indent is None)

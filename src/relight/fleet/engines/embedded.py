@@ -27,7 +27,7 @@ class EmbeddedEngine:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
-        self._put_off: dict[str, int] = {}
+        self._postponed: dict[str, int] = {}
         """session to when it is offered again"""
         self._token: object = None
         """of the last change that was told"""
@@ -38,10 +38,10 @@ class EmbeddedEngine:
 
     def take(self, lines: Sequence[QueueKey], limit: int) -> list[Ticket]:
         self._looked_us = self._clock.instant().us
-        self._put_off = {one: until for one, until in self._put_off.items() if until > self._looked_us}
-        asked = limit + len(self._put_off)
+        self._postponed = {one: until for one, until in self._postponed.items() if until > self._looked_us}
+        asked = limit + len(self._postponed)
         rows = first_of((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
-        due = [row for row in rows if row.session not in self._put_off]
+        due = [row for row in rows if row.session not in self._postponed]
         return [Ticket(session=row.session, line=row.line) for row in due[:limit]]
 
     def wait(self, seconds: float) -> bool:
@@ -66,8 +66,8 @@ class EmbeddedEngine:
     def close_ticket(self, ticket: Ticket) -> None:
         """Nothing is kept of it."""
 
-    def put_off(self, ticket: Ticket, seconds: float) -> None:
-        self._put_off[ticket.session] = self._clock.instant().us + round(seconds * 1e6)
+    def postpone(self, ticket: Ticket, seconds: float) -> None:
+        self._postponed[ticket.session] = self._clock.instant().us + round(seconds * 1e6)
 
     def sweep(self, is_at_work: Callable[[str], bool]) -> int:
         return 0

@@ -16,7 +16,7 @@ from relight.values.policy import StoredPolicy
 from relight.values.queues import Queue, Slots, Worker
 from relight.values.tombstone import Tombstone
 
-KeptKind = Literal["queue", "slots", "worker", "note", "removed", "policy", "tombstone"]
+RecordKind = Literal["queue", "slots", "worker", "note", "removed", "policy", "tombstone"]
 SEAL_BYTES: Final = 8
 _DOMAIN: Final = b"relight kept record 1\n"
 _T = TypeVar("_T", Queue, Slots, Worker, StoredPolicy, Tombstone, int)

@@ -94,7 +94,7 @@ class ProcessRuntime(LocalProcesses):
     def attach(self, handle: str) -> list[str] | None:
         return None
 
-    def adopt(self, handle: str) -> ProcessChild | None:
+    def reattach(self, handle: str) -> ProcessChild | None:
         return None
 
     def end(self, pids: Sequence[int], *, seconds: float) -> None:

@@ -57,8 +57,8 @@ class SandboxRuntime:
         self._works = False
 
     @property
-    def places(self) -> bool:
-        return self._inner.places
+    def persistent(self) -> bool:
+        return self._inner.persistent
 
     def environment(self) -> dict[str, str]:
         """Its home, where the session is known, and that nothing outside of it is the agent's."""
@@ -154,14 +154,14 @@ class SandboxRuntime:
     def destroy(self, handle: str) -> None:
         self._inner.destroy(handle)
 
-    def joining(self, handle: str) -> list[str] | None:
-        return self._inner.joining(handle)
+    def attach_command(self, handle: str) -> list[str] | None:
+        return self._inner.attach_command(handle)
 
     def attach(self, handle: str) -> list[str] | None:
         return self._inner.attach(handle)
 
-    def adopt(self, handle: str) -> SandboxChild | None:
-        wall = self._inner.adopt(handle)
+    def reattach(self, handle: str) -> SandboxChild | None:
+        wall = self._inner.reattach(handle)
         return SandboxChild(wall) if wall is not None else None
 
     def orphans(self, session: str) -> list[int]:

@@ -32,7 +32,7 @@ class TmuxRuntime(LocalProcesses):
     """Agents in terminals of a tmux server whose socket lies in `directory`, which is made 0700."""
 
     name = "tmux"
-    places = True
+    persistent = True
 
     def __init__(self, directory: Path) -> None:
         self._server = Server(directory)
@@ -59,7 +59,9 @@ class TmuxRuntime(LocalProcesses):
         tail = Tail(log) if log is not None and capture else None
         before = self._server.pane(handle)
         if before is not None and _lives(before):
-            raise Refused(f"{handle}: pid {before.pid} still runs there", hints=[f"join it: {self._joining(handle)}"])
+            raise Refused(
+                f"{handle}: pid {before.pid} still runs there", hints=[f"join it: {self._attach_text(handle)}"]
+            )
         wanted = self._write(command, directory, {**os.environ, **environment})
         words = [sys.executable, "-I", "-S", launch.__file__, str(wanted)]
         try:
@@ -135,7 +137,7 @@ class TmuxRuntime(LocalProcesses):
 
     def _refuse_others(self, handle: str, pane: Pane, done: str) -> None:
         if reason := in_the_way(pane.pid):
-            hints = [_RESUME if not start_of(pane.pid) else f"look at it: {self._joining(handle)}"]
+            hints = [_RESUME if not start_of(pane.pid) else f"look at it: {self._attach_text(handle)}"]
             raise Refused(f"{handle}: {reason}; {done}", hints=hints)
 
     def destroy(self, handle: str) -> None:
@@ -151,20 +153,20 @@ class TmuxRuntime(LocalProcesses):
         if self._server.pane(handle) is None:
             return None
         outside = ["env", "-u", "TMUX"] if os.environ.get("TMUX") else []  # else tmux refuses to nest
-        return [*outside, *self.joining(handle)]
+        return [*outside, *self.attach_command(handle)]
 
-    def joining(self, handle: str) -> list[str]:
+    def attach_command(self, handle: str) -> list[str]:
         return ["tmux", "-S", str(self._server.socket), "attach-session", "-t", f"={handle}"]
 
-    def adopt(self, handle: str) -> TmuxChild | None:
+    def reattach(self, handle: str) -> TmuxChild | None:
         pane = self._server.pane(handle)
         if pane is None or not _lives(pane):
             return None
         session = value_in(environment_of(pane.pid), SESSION_VARIABLE)
         return TmuxChild(self._server, handle, pane, session=session, tail=None) if session else None
 
-    def _joining(self, handle: str) -> str:
-        return shlex.join(self.joining(handle))
+    def _attach_text(self, handle: str) -> str:
+        return shlex.join(self.attach_command(handle))
 
 
 _RESUME: Final = "it goes on with your text: relight resume NAME TEXT"

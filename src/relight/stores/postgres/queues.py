@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from relight.journal.queues.order import QueueRow, first_of, line_key, line_of, waiting_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import from_bytes, to_bytes, unsealed_head
 from relight.stores.postgres.statements import SQL
@@ -74,20 +74,20 @@ def planned_slots(cursor: Cursor, head: Head, draft: Draft, now: Instant) -> tup
     return None if record is None else ("slots", name, record)
 
 
-def kept(cursor: Cursor, kind: KeptKind) -> dict[str, bytes]:
+def list_records(cursor: Cursor, kind: RecordKind) -> dict[str, bytes]:
     """All of a kind, by name; one that was only begun is not there yet."""
     rows = cursor.execute(SQL["read_kept"], (kind,)).fetchall()
     return {from_bytes(name): record for name, record in rows if record}
 
 
-def locked_kept(cursor: Cursor, kind: KeptKind, name: str) -> bytes | None:
+def locked_kept(cursor: Cursor, kind: RecordKind, name: str) -> bytes | None:
     """One small record, which nobody else changes before this transaction ends; None where there is none."""
     cursor.execute(SQL["begin_kept"], (kind, to_bytes(name)))
     row = cursor.execute(SQL["lock_kept"], (kind, to_bytes(name))).fetchone()
     return row[0] if row is not None and row[0] else None
 
 
-def keep(cursor: Cursor, kind: KeptKind, name: str, record: bytes | None) -> None:
+def put_record(cursor: Cursor, kind: RecordKind, name: str, record: bytes | None) -> None:
     """Write one, or remove it."""
     if record is None:
         cursor.execute(SQL["delete_kept"], (kind, to_bytes(name)))

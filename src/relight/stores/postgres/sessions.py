@@ -49,7 +49,7 @@ def begin(cursor: Cursor, identity: Identity, head: Head) -> int:
     return sid
 
 
-def adopt(
+def import_sessions(
     cursor: Cursor,
     records: Sequence[Record],
     steps: Iterable[tuple[Step, Sequence[Snapshot]]],

@@ -16,9 +16,9 @@ from psycopg.conninfo import conninfo_to_dict
 
 from relight.errors import UnknownStore
 from relight.journal.queues.order import QueueRow
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.ports.clock import Clock
-from relight.ports.schema import Standing
+from relight.ports.schema import SchemaStatus
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.postgres import health, listing, migrate, queues, reading, removal, sessions, snapshots
 from relight.stores.postgres.commits import Journal
@@ -70,14 +70,14 @@ class PostgresStore:
         return store
 
     @classmethod
-    def standing(cls, url: str) -> Standing:
+    def schema_status(cls, url: str) -> SchemaStatus:
         """Where its schema stands. Nothing is made or changed."""
         connections = Connections(checked(url))
         try:
             found = migrate.standing(connections)
         finally:
             connections.close()
-        return Standing(part="store", place=connections.where, found=found, wanted=migrate.VERSION)
+        return SchemaStatus(part="store", place=connections.where, found=found, wanted=migrate.VERSION)
 
     def _begin(
         self, url: str, clock: Clock, instead: Callable[[], Instant] | None, *, create: bool
@@ -166,7 +166,7 @@ class PostgresStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[QueueKey]:
+    def list_queue_keys(self) -> list[QueueKey]:
         with self._connections.reading() as cursor:
             return queues.all_lines(cursor)
 
@@ -174,20 +174,20 @@ class PostgresStore:
         with self._connections.reading() as cursor:
             return queues.first(cursor, line, limit, self._time.wall_us())
 
-    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+    def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         with self._connections.transaction() as cursor:
-            queues.keep(cursor, kind, name, record)
+            queues.put_record(cursor, kind, name, record)
 
-    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+    def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._connections.transaction() as cursor:
             if queues.locked_kept(cursor, kind, name) != before:
                 return False
-            queues.keep(cursor, kind, name, record)
+            queues.put_record(cursor, kind, name, record)
             return True
 
-    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+    def list_records(self, kind: RecordKind) -> dict[str, bytes]:
         with self._connections.reading() as cursor:
-            return queues.kept(cursor, kind)
+            return queues.list_records(cursor, kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 
@@ -237,14 +237,14 @@ class PostgresStore:
 
     # -- the rest ---------------------------------------------------------------------------------------------
 
-    def adopt(
+    def import_sessions(
         self,
         records: Sequence[Record],
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
         labels: Iterable[tuple[str, int, str]],
     ) -> None:
         with self._connections.transaction() as cursor:
-            sessions.adopt(cursor, records, steps, labels)
+            sessions.import_sessions(cursor, records, steps, labels)
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
         with self._connections.transaction(head.session) as cursor:

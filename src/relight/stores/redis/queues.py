@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from relight.journal.queues.order import QueueRow, first_of, line_key, line_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.stores.redis import rows
 from relight.stores.redis.keys import Keys, SessionKeys, bytes_text, member_of, split_member, text_bytes, time_bytes
 from relight.stores.redis.server import Server, Words
@@ -98,18 +98,18 @@ class Lines:
     def _head_of(self, session: str) -> Head | None:
         return rows.read_head(self._server.ask("GET", self._keys.session(session).head), session)
 
-    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+    def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         """Write one, or remove it."""
         key, field = self._keys.kept(kind), text_bytes(name)
         command: Words = ("HDEL", key, field) if record is None else ("HSET", key, field, record)
         self._server.transact([], [command])
 
-    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+    def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         """Write one where the present one is `before`."""
         key, field = self._keys.kept(kind), text_bytes(name)
         return not self._server.transact([("field", key, field, before or b"")], [("HSET", key, field, record)]).failed
 
-    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+    def list_records(self, kind: RecordKind) -> dict[str, bytes]:
         """All of a kind, by name."""
         found = self._server.ask("HGETALL", self._keys.kept(kind))
         pairs = found.items() if isinstance(found, dict) else _pairs(found)

@@ -16,9 +16,9 @@ from typing import Final
 from relight.errors import Corrupt, NewerStore, NotFound, StoreUnavailable
 from relight.journal.commit import plan_release, plan_renewal
 from relight.journal.queues.order import QueueRow
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.ports.clock import Clock
-from relight.ports.schema import Standing
+from relight.ports.schema import SchemaStatus
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.redis import rows
 from relight.stores.redis.address import parse
@@ -94,14 +94,16 @@ class RedisStore:
         _open.add(self)
 
     @classmethod
-    def standing(cls, url: str, clock: Clock) -> Standing:
+    def schema_status(cls, url: str, clock: Clock) -> SchemaStatus:
         """Where its schema stands. There is nothing to make: a key comes with what is in it."""
         store = cls(url, clock)
         try:
             found = store._server.ask("GET", store._keys.schema)
         finally:
             store.close()
-        return Standing(part="store", place=store.place, found=SCHEMA if found is None else int(found), wanted=SCHEMA)
+        return SchemaStatus(
+            part="store", place=store.place, found=SCHEMA if found is None else int(found), wanted=SCHEMA
+        )
 
     def _greet(self) -> None:
         self._server.ask("TIME")  # not PING, which a server that cannot save refuses though it can be read
@@ -191,20 +193,20 @@ class RedisStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[QueueKey]:
+    def list_queue_keys(self) -> list[QueueKey]:
         return self._journal.lines.all_lines()
 
     def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         return self._journal.lines.first(line, limit, self._moments.wall_us())
 
-    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
-        self._journal.lines.keep(kind, name, record)
+    def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
+        self._journal.lines.put_record(kind, name, record)
 
-    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
-        return self._journal.lines.exchange(kind, name, before, record)
+    def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
+        return self._journal.lines.exchange_record(kind, name, before, record)
 
-    def kept(self, kind: KeptKind) -> dict[str, bytes]:
-        return self._journal.lines.kept(kind)
+    def list_records(self, kind: RecordKind) -> dict[str, bytes]:
+        return self._journal.lines.list_records(kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 
@@ -254,7 +256,7 @@ class RedisStore:
 
     # -- the rest ---------------------------------------------------------------------------------------------
 
-    def adopt(
+    def import_sessions(
         self,
         records: Sequence[Record],
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],

@@ -10,7 +10,7 @@ import apsw
 
 from relight.journal.queues.order import QueueRow, first_of, line_key, line_of, waiting_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.stores.sqlite.rows import Row, read_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.values.lease import Instant
@@ -73,19 +73,19 @@ def planned_slots(
     return None if record is None else ("slots", to_text(queue), record)
 
 
-def find_kept(cursor: apsw.Cursor, kind: KeptKind, name: str) -> bytes | None:
+def find_kept(cursor: apsw.Cursor, kind: RecordKind, name: str) -> bytes | None:
     """One small record."""
     row = cursor.execute(SQL["find_kept"], (kind, to_text(name))).fetchone()
     return row[0] if row is not None else None
 
 
-def kept(cursor: apsw.Cursor, kind: KeptKind) -> dict[str, bytes]:
+def list_records(cursor: apsw.Cursor, kind: RecordKind) -> dict[str, bytes]:
     """All of a kind, by name."""
     rows: list[Row] = cursor.execute(SQL["read_kept"], (kind,)).fetchall()
     return {read_text(name) or "": record for name, record in rows}
 
 
-def keep(cursor: apsw.Cursor, kind: KeptKind, name: str, record: bytes | None) -> None:
+def put_record(cursor: apsw.Cursor, kind: RecordKind, name: str, record: bytes | None) -> None:
     """Write one, or remove it."""
     if record is None:
         cursor.execute(SQL["delete_kept"], (kind, to_text(name)))

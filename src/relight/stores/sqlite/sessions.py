@@ -37,7 +37,7 @@ def begin(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head)
     return sid
 
 
-def adopt(
+def import_sessions(
     cursor: apsw.Cursor,
     journal: Journal,
     records: Sequence[Record],

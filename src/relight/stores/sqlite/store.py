@@ -16,9 +16,9 @@ import apsw
 from relight.errors import Conflict
 from relight.journal.commit import plan_release, plan_renewal
 from relight.journal.queues.order import QueueRow
-from relight.journal.queues.small_records import KeptKind
+from relight.journal.queues.small_records import RecordKind
 from relight.ports.clock import Clock
-from relight.ports.schema import Standing
+from relight.ports.schema import SchemaStatus
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.sqlite import files, listing, queues, reading, removal, sessions, snapshots
 from relight.stores.sqlite import fork_safety as forks
@@ -55,10 +55,10 @@ class SqliteStore:
         forks.register(self)
 
     @classmethod
-    def standing(cls, path: Path) -> Standing:
+    def schema_status(cls, path: Path) -> SchemaStatus:
         """Where its schema stands. Nothing is made or changed."""
         found = Database(path.absolute()).standing()
-        return Standing(part="store", place=str(path.absolute()), found=found, wanted=VERSION)
+        return SchemaStatus(part="store", place=str(path.absolute()), found=found, wanted=VERSION)
 
     @property
     def schema_version(self) -> int:
@@ -136,7 +136,7 @@ class SqliteStore:
 
     # -- lines ------------------------------------------------------------------------------------------------
 
-    def list_lines(self) -> list[QueueKey]:
+    def list_queue_keys(self) -> list[QueueKey]:
         with self._readers.reading() as cursor:
             return queues.all_lines(cursor)
 
@@ -144,20 +144,20 @@ class SqliteStore:
         with self._readers.reading() as cursor:
             return queues.first(cursor, line, limit, self._clock.now_us())
 
-    def keep(self, kind: KeptKind, name: str, record: bytes | None) -> None:
+    def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         with self._writer.change() as cursor:
-            queues.keep(cursor, kind, name, record)
+            queues.put_record(cursor, kind, name, record)
 
-    def exchange(self, kind: KeptKind, name: str, before: bytes | None, record: bytes) -> bool:
+    def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._writer.change() as cursor:
             if queues.find_kept(cursor, kind, name) != before:
                 return False
-            queues.keep(cursor, kind, name, record)
+            queues.put_record(cursor, kind, name, record)
             return True
 
-    def kept(self, kind: KeptKind) -> dict[str, bytes]:
+    def list_records(self, kind: RecordKind) -> dict[str, bytes]:
         with self._readers.reading() as cursor:
-            return queues.kept(cursor, kind)
+            return queues.list_records(cursor, kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 
@@ -215,14 +215,14 @@ class SqliteStore:
 
     # -- the rest ---------------------------------------------------------------------------------------------
 
-    def adopt(
+    def import_sessions(
         self,
         records: Sequence[Record],
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
         labels: Iterable[tuple[str, int, str]],
     ) -> None:
         with self._writer.transaction() as cursor:
-            told = sessions.adopt(cursor, self._writer.journal, records, steps, labels)
+            told = sessions.import_sessions(cursor, self._writer.journal, records, steps, labels)
         self._database.told.write(told)
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:

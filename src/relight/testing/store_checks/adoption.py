@@ -31,7 +31,7 @@ def _foreign(trial: Trial, name: str | None = None) -> tuple[Record, list[Step]]
 def taken_in_as_it_is(trial: Trial) -> None:
     """Identity, head, steps, labels and digests are what was given; the next step goes on behind them."""
     record, steps = _foreign(trial, "moved")
-    trial.store.adopt([record], [(step, ()) for step in steps], [(_ELSEWHERE, 1, "a"), (_ELSEWHERE, 2, "a")])
+    trial.store.import_sessions([record], [(step, ()) for step in steps], [(_ELSEWHERE, 1, "a"), (_ELSEWHERE, 2, "a")])
     equal(trial.store.find(_ELSEWHERE), record, "the session")
     equal(trial.store.find_named("moved"), record, "by its name")
     equal(trial.steps(_ELSEWHERE), steps, "its steps")
@@ -48,7 +48,7 @@ def taken_in_whole_or_not_at_all(trial: Trial) -> None:
         raise RuntimeError("the file ended")
 
     try:
-        trial.store.adopt([record], breaking(), [])
+        trial.store.import_sessions([record], breaking(), [])
     except RuntimeError:
         equal(trial.store.find(_ELSEWHERE), None, "nothing of it is there")
         equal(trial.steps(_ELSEWHERE), [], "no step either")
@@ -56,25 +56,25 @@ def taken_in_whole_or_not_at_all(trial: Trial) -> None:
         raise AssertionError("the error of the steps was swallowed")
     swept = Snapshot(id="sha256:" + "0" * 64, root="main", pool="p", segments=("gone",))
     try:
-        trial.store.adopt([record], [(step, (swept,)) for step in steps], [])
+        trial.store.import_sessions([record], [(step, (swept,)) for step in steps], [])
     except Conflict:
         equal(trial.store.find(_ELSEWHERE), None, "nothing of it is there")
     else:
         raise AssertionError("a snapshot was named whose content was swept")
-    trial.store.adopt([record], [(step, ()) for step in steps], [])
+    trial.store.import_sessions([record], [(step, ()) for step in steps], [])
     equal(trial.steps(_ELSEWHERE), steps, "afterwards it can be taken in")
 
 
 def nothing_is_written_over(trial: Trial) -> None:
     """An id that exists, or a name that is taken, is a conflict, and what is there stays."""
     record, steps = _foreign(trial, "moved")
-    trial.store.adopt([record], [(step, ()) for step in steps], [])
+    trial.store.import_sessions([record], [(step, ()) for step in steps], [])
     other = msgspec.structs.replace(record.identity, id="an0ther0000000000000000000000000")
     assert record.head is not None
     head = msgspec.structs.replace(record.head, session=other.id)
     for again in (record, Record(identity=other, head=head)):
         try:
-            trial.store.adopt([again], [], [])
+            trial.store.import_sessions([again], [], [])
         except Conflict:
             continue
         raise AssertionError("it was written over")

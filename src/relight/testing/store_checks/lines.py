@@ -57,11 +57,11 @@ def a_session_stands_in_line_exactly_while_it_is_queued(trial: Trial) -> None:
     """A session with a place is in its line while it is queued, and only then; without a place never."""
     session = standing(trial)
     trial.begin()
-    equal(trial.store.list_lines(), [BATCH], "the line is there once somebody stands in it")
+    equal(trial.store.list_queue_keys(), [BATCH], "the line is there once somebody stands in it")
     equal(trial.store.list_waiting(BATCH, 5), [waiting_of(trial.head(session))], "the row says what the head says")
     started(trial, session)
     equal(first(trial), [], "who is at work stands in no line")
-    equal(trial.store.list_lines(), [], "an empty line is none")
+    equal(trial.store.list_queue_keys(), [], "an empty line is none")
     ended(trial, session, StatusChange(status="queued", reason="back"))
     equal(first(trial), [session], "put back in line")
     started(trial, session)
@@ -85,7 +85,7 @@ def lines_are_apart_by_queue_and_by_what_is_wanted(trial: Trial) -> None:
     wanted = standing(trial, wants=("eu", "gpu"))
     plain, other = standing(trial), standing(trial, "other")
     lines = [QueueKey("batch"), QueueKey("batch", ("eu", "gpu")), QueueKey("other")]
-    equal(trial.store.list_lines(), lines, "all lines, sorted")
+    equal(trial.store.list_queue_keys(), lines, "all lines, sorted")
     equal([first(trial, line) for line in lines], [[plain], [wanted], [other]], "each with its own")
 
 
@@ -95,7 +95,7 @@ def who_has_a_time_waits_for_it(trial: Trial) -> None:
     wake_us = trial.clock.now_us() + 60_000_000
     later = standing(trial, priority=5, wake_us=wake_us)
     equal(first(trial), [now], "its time has not come")
-    equal(trial.store.list_lines(), [BATCH], "it stands there")
+    equal(trial.store.list_queue_keys(), [BATCH], "it stands there")
     trial.clock.advance(60.0)
     equal(first(trial), [later, now], "its time has come, and its priority is greater")
     started(trial, later)
@@ -132,7 +132,7 @@ def a_deleted_session_stands_nowhere(trial: Trial) -> None:
     session, later = standing(trial), standing(trial, wake_us=trial.clock.now_us() + 9_000_000)
     trial.store.delete([session, later])
     trial.clock.advance(20.0)
-    equal((trial.store.list_lines(), first(trial)), ([], []), "nobody stands there")
+    equal((trial.store.list_queue_keys(), first(trial)), ([], []), "nobody stands there")
 
 
 def a_rebuilt_head_stands_where_it_says(trial: Trial) -> None:
@@ -148,7 +148,7 @@ def a_rebuilt_head_stands_where_it_says(trial: Trial) -> None:
 
 def a_queue_lets_so_many_work_at_once(trial: Trial) -> None:
     """A claim takes a slot with it, or is refused and writes nothing; it is free where its session does not work."""
-    trial.store.keep("queue", "batch", pack_record(Queue(name="batch", concurrency=2)))
+    trial.store.put_record("queue", "batch", pack_record(Queue(name="batch", concurrency=2)))
     one, two, three = standing(trial), standing(trial), standing(trial)
     started(trial, one)
     started(trial, two)
@@ -171,7 +171,7 @@ def a_queue_lets_so_many_work_at_once(trial: Trial) -> None:
 
 def a_queue_lets_so_many_start_in_a_while(trial: Trial) -> None:
     """No more starts in any stretch of time than the rate says, by the store's time."""
-    trial.store.keep("queue", "batch", pack_record(Queue(name="batch", rate=Rate(starts=2, seconds=60.0))))
+    trial.store.put_record("queue", "batch", pack_record(Queue(name="batch", rate=Rate(starts=2, seconds=60.0))))
     one, two, three = standing(trial), standing(trial), standing(trial)
     started(trial, one)
     trial.clock.advance(20.0)
@@ -182,33 +182,43 @@ def a_queue_lets_so_many_start_in_a_while(trial: Trial) -> None:
     require(isinstance(error, QueueFull) and 0 < error.again_seconds <= 1.0, "it says when there is room")
     trial.clock.advance(1.5)
     started(trial, three)
-    trial.store.keep("queue", "batch", None)
+    trial.store.put_record("queue", "batch", None)
     started(trial, standing(trial))
 
 
 def small_records_are_kept_by_kind_and_name(trial: Trial) -> None:
     """What is kept comes back, by kind and name; the latest counts; None removes."""
     store = trial.store
-    store.keep("worker", "b", b"1")
-    store.keep("worker", "a", bytes(range(256)))
-    store.keep("queue", "a", b"q")
-    store.keep("worker", "b", b"2")
-    equal(store.kept("worker"), {"a": bytes(range(256)), "b": b"2"}, "all of a kind")
-    store.keep("worker", "a", None)
-    store.keep("worker", "a", None)
-    equal((store.kept("worker"), store.kept("queue")), ({"b": b"2"}, {"a": b"q"}), "one is gone, the others stay")
+    store.put_record("worker", "b", b"1")
+    store.put_record("worker", "a", bytes(range(256)))
+    store.put_record("queue", "a", b"q")
+    store.put_record("worker", "b", b"2")
+    equal(store.list_records("worker"), {"a": bytes(range(256)), "b": b"2"}, "all of a kind")
+    store.put_record("worker", "a", None)
+    store.put_record("worker", "a", None)
+    equal(
+        (store.list_records("worker"), store.list_records("queue")),
+        ({"b": b"2"}, {"a": b"q"}),
+        "one is gone, the others stay",
+    )
 
 
 def a_small_record_is_exchanged_by_one(trial: Trial) -> None:
     """Of two that saw the same record, or none, one puts another in its place."""
     store = trial.store
-    equal(store.exchange("note", "n", b"0", b"1"), False, "nothing is there to be exchanged")
-    equal(store.kept("note"), {}, "a refused exchange writes nothing")
+    equal(store.exchange_record("note", "n", b"0", b"1"), False, "nothing is there to be exchanged")
+    equal(store.list_records("note"), {}, "a refused exchange writes nothing")
     equal(
-        [store.exchange("note", "n", None, b"1"), store.exchange("note", "n", None, b"2")], [True, False], "the first"
+        [store.exchange_record("note", "n", None, b"1"), store.exchange_record("note", "n", None, b"2")],
+        [True, False],
+        "the first",
     )
-    equal([store.exchange("note", "n", b"1", b"3"), store.exchange("note", "n", b"1", b"4")], [True, False], "the next")
-    equal(store.kept("note"), {"n": b"3"}, "what the successful ones wrote")
+    equal(
+        [store.exchange_record("note", "n", b"1", b"3"), store.exchange_record("note", "n", b"1", b"4")],
+        [True, False],
+        "the next",
+    )
+    equal(store.list_records("note"), {"n": b"3"}, "what the successful ones wrote")
 
 
 CHECKS: tuple[Check, ...] = (

@@ -46,7 +46,7 @@ class Pool:
         with wrapped(self.directory):
             for made in (directory, self.directory):
                 private_directories.make(made)
-        self.is_far = space is not None
+        self.is_remote = space is not None
         self._places: Locations
         self.writer: Writer | RemoteWriter
         if space is None:

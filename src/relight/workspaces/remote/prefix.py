@@ -14,7 +14,7 @@ from typing import Final
 from urllib.parse import quote, unquote
 
 from relight.errors import StoreUnavailable, UsageError
-from relight.ports.blobs import Blob, Blobs, every
+from relight.ports.blobs import Blob, Blobs, list_all
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.remote.cache import PartCache
 
@@ -78,7 +78,7 @@ class RemotePrefix:
 
     def listed(self, below: str = "") -> list[tuple[str, Blob]]:
         """Everything below a name: (the word before it, the blob)."""
-        return [(word, blob) for word in self.words() for blob in every(self.blobs, f"{word}{below}")]
+        return [(word, blob) for word in self.words() for blob in list_all(self.blobs, f"{word}{below}")]
 
     def pools(self) -> frozenset[str]:
         """The pools that have anything here, with or without a row."""
@@ -116,7 +116,7 @@ class RemotePrefix:
 
 def _probes(blobs: Blobs) -> set[str]:
     """The probes that are there; those that a kill left behind long ago go."""
-    found = list(every(blobs, f"{_PROBE}/"))
+    found = list(list_all(blobs, f"{_PROBE}/"))
     newest = max((blob.written_at for blob in found), default=0.0)
     blobs.delete([blob.key for blob in found if blob.written_at < newest - _LEFT_SECONDS])
     return {blob.key for blob in found}
@@ -127,7 +127,7 @@ def addresses(rows: SegmentIndex) -> list[str]:
     return sorted(map(unquote, rows.list_segments(ADDRESSES)))
 
 
-def check_told(rows: SegmentIndex) -> None:
+def check_location(rows: SegmentIndex) -> None:
     """UsageError where content of this store lies off the machine, and nobody has said so here."""
     found = addresses(rows)
     if found:

@@ -23,8 +23,8 @@ def unless_down(what: str, look: Callable[[], Finding]) -> Finding:
 def look_at_blobs(rl: Relight) -> list[Finding]:
     """Nothing to say where they lie on this machine; else where, and what a write, a read and a delete came to."""
     try:
-        place, is_far = rl.file_place()
-        if not is_far:
+        place, is_remote = rl.file_place()
+        if not is_remote:
             return []
         rl.probe_files()
     except (StoreError, UsageError) as error:

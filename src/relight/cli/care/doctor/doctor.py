@@ -54,14 +54,14 @@ def doctor(door: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
     findings = look_at_settings()
     code = 0
     try:
-        standings = wiring.standings(door.store)
-        behind = [one for one in standings if one.found is not None and not one.is_current]
+        statuses = wiring.schema_statuses(door.store)
+        behind = [one for one in statuses if one.found is not None and not one.is_current]
         if behind:  # opening would update it, and looking writes nothing
             findings += [not_current(one) for one in behind]
             return _told(door, findings + _system(), as_json=as_json)
         with door.opened() as rl:
             findings += _store(rl, door)
-            findings += look_at_engine(rl, standings)
+            findings += look_at_engine(rl, statuses)
             findings += _clock(rl, door.now()) + look_at_skew(rl, SystemClock())
             findings += look_at_blobs(rl) + look_at_workspaces(rl) + _adoptable(rl)
     except StoreError as error:
@@ -125,7 +125,7 @@ def _store(rl: Relight, door: CliContext) -> list[Finding]:
     store = rl.store
     path = _path_of(door)
     if store.url == "memory:" and (address := _address(door)) != "memory:":
-        shown = place(str(path)) if path is not None else wiring.standings(address)[0].place
+        shown = place(str(path)) if path is not None else wiring.schema_statuses(address)[0].place
         return [Finding("store", f"{shown}: not there yet; it is made by the first session, or: relight migrate")]
     counts = rl.counts()
     findings = [
@@ -154,8 +154,8 @@ def _durable(store: Store) -> Finding:
 
 def _captured(rl: Relight) -> Finding:
     taken = rl.file_bytes()
-    kept, is_far = rl.file_place()
-    where = f" in {kept if is_far else place(kept)}" if taken else ""
+    kept, is_remote = rl.file_place()
+    where = f" in {kept if is_remote else place(kept)}" if taken else ""
     return Finding("files", f"{size(taken)} of captured files{where}" if taken else "none captured")
 
 

@@ -15,7 +15,7 @@ from relight.text.format import count, place
 if TYPE_CHECKING:
     from relight.library.facade import Relight
     from relight.ports.clock import Clock
-    from relight.ports.schema import Standing
+    from relight.ports.schema import SchemaStatus
     from relight.ports.store import Store
 
 _OFF_SECONDS: Final = 2.0
@@ -44,15 +44,15 @@ def look_at_schema(store: Store) -> list[Finding]:
     return [] if schema is None else [Finding("schema", f"version {schema}, up to date")]
 
 
-def not_current(one: Standing) -> Finding:
+def not_current(one: SchemaStatus) -> Finding:
     """A schema that an older relight made; the rest is looked at once it is updated."""
     text = f"{one.place}: version {one.found}, and this relight wants {one.wanted}"
     return Finding("schema", text, False, "update it, workers of the old version stopped: relight migrate")
 
 
-def look_at_engine(rl: Relight, standings: Sequence[Standing]) -> list[Finding]:
+def look_at_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]:
     """What wakes workers, who they are, and whether somebody waits whom nobody serves. Empty where nobody is."""
-    missing = [one for one in standings if one.part == "engine" and one.found is None]
+    missing = [one for one in statuses if one.part == "engine" and one.found is None]
     workers, waiting = rl.workers(), [one for one in rl.queues() if one.queued]
     if not workers and not waiting:
         return []
@@ -60,7 +60,7 @@ def look_at_engine(rl: Relight, standings: Sequence[Standing]) -> list[Finding]:
         text = f"{missing[0].place}: not there yet; the first worker makes it"
         return [Finding("engine", text, False, "relight migrate, then: relight worker")]
     alive = [one.worker for one in workers if one.alive]
-    lines = rl.store.list_lines()
+    lines = rl.store.list_queue_keys()
     unserved = [line for line in lines if not any(fitting([line], one.queues, one.labels) for one in alive)]
     kinds = ", ".join(sorted({worker.engine for worker in alive})) or "nobody works"
     text = f"{kinds}: {count(len(alive), 'worker')}, {count(sum(one.queued for one in waiting), 'session')} in line"

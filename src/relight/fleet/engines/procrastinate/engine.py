@@ -44,7 +44,7 @@ class ProcrastinateEngine:
         self._connection: Connection | None = None
         self._worker: int | None = None
         self._looked_us = self._lost_us = 0
-        self._put_off: dict[str, int] = {}
+        self._postponed: dict[str, int] = {}
         """session to when it is looked for again"""
 
     def prepare(self) -> None:
@@ -85,8 +85,8 @@ class ProcrastinateEngine:
         if limit < 1 or now_us - self._lost_us < LOST_SECONDS * 1e6:
             return []
         self._lost_us = now_us
-        self._put_off = {one: until_us for one, until_us in self._put_off.items() if until_us > now_us}
-        known |= set(self._put_off)
+        self._postponed = {one: until_us for one, until_us in self._postponed.items() if until_us > now_us}
+        known |= set(self._postponed)
         asked = limit + len(known)
         rows = first_of((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
         return [Ticket(session=row.session, line=row.line) for row in rows if row.session not in known][:limit]
@@ -115,8 +115,8 @@ class ProcrastinateEngine:
             return False  # somebody else has closed it
         return True
 
-    def put_off(self, ticket: Ticket, seconds: float) -> None:
-        self._put_off[ticket.session] = self._clock.instant().us + round(seconds * 1e6)
+    def postpone(self, ticket: Ticket, seconds: float) -> None:
+        self._postponed[ticket.session] = self._clock.instant().us + round(seconds * 1e6)
         with self._speaking() as connection, connection.transaction():
             if ticket.row is not None:
                 self._close(connection, ticket.row)

@@ -14,7 +14,7 @@ import psycopg
 from procrastinate.schema import SchemaManager
 
 from relight.errors import StoreUnavailable
-from relight.ports.schema import Standing
+from relight.ports.schema import SchemaStatus
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 
@@ -80,7 +80,7 @@ def away(error: psycopg.Error) -> StoreUnavailable:
     return StoreUnavailable(f"the engine's rows cannot be reached: {text}", hints=hints)
 
 
-def standing(url: str) -> Standing:
+def schema_status(url: str) -> SchemaStatus:
     """Where it stands in the database at an address. Nothing is made or changed."""
     try:
         with connect(url) as connection:
@@ -88,7 +88,7 @@ def standing(url: str) -> Standing:
     except psycopg.Error as error:
         raise away(error) from None
     there = None if found is None else f"{found[0]}-{found[1]}"
-    return Standing(
+    return SchemaStatus(
         part="engine", place="procrastinate, in the same database", found=there, wanted=f"{INSTALLED}-{OURS}"
     )
 
