@@ -35,8 +35,8 @@ def in_doubt(rl: Any) -> str:
 
 def interrupted(rl: Any) -> str:
     """A thread of a graph that waits with an interrupt, as the saver writes it."""
-    made = record_log.begin(rl._context, "backups", {"agent": "langgraph", "key": "backups"})
-    made.look()
+    made = record_log.create_log(rl._context, "backups", {"agent": "langgraph", "key": "backups"})
+    made.read_new()
     made.claim(30.0)
     made.append(
         msgspec.msgpack.encode({}), "mark", status=StatusChange(status="waiting", reason="delete them?"), release=True

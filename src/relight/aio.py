@@ -85,7 +85,7 @@ def _long(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[An
     @functools.wraps(method)
     async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         work = functools.partial(method, self._sync, *args, **kwargs)
-        return await alone(work, self._sync._context.underway)
+        return await alone(work, self._sync._context.running_effects)
 
     return call
 
@@ -121,7 +121,7 @@ class _Awaited:
         async def call(*args: Any, **kwargs: Any) -> Any:
             given = {key: _unwrapped(value) for key, value in kwargs.items()}
             work = functools.partial(found, *map(_unwrapped, args), **given)
-            return _wrapped(await alone(work, self._sync._context.underway))
+            return _wrapped(await alone(work, self._sync._context.running_effects))
 
         return call
 
@@ -131,7 +131,7 @@ class AsyncSession(_Awaited):
 
     def __init__(self, session: Session) -> None:
         self._sync = session
-        self._sync._awaits = True
+        self._sync._is_async = True
         self._abandoned = Abandoned()
 
     append = _quick(Session.append)

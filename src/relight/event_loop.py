@@ -26,7 +26,7 @@ from typing import Any, Final, TypeVar
 
 from relight.errors import RelightError
 from relight.sessions.coroutines import Execute, Pause, Program, Request
-from relight.sessions.running_effects import Underway
+from relight.sessions.running_effects import RunningEffects
 from relight.sessions.tools import is_coroutine_function
 
 _T = TypeVar("_T")
@@ -109,7 +109,7 @@ def _looked_at(future: asyncio.Future[Any]) -> None:
 # -- verbs that take long -------------------------------------------------------------------------------------
 
 
-async def alone(function: Callable[[], _T], underway: Underway) -> _T:
+async def alone(function: Callable[[], _T], running_effects: RunningEffects) -> _T:
     """A verb in a thread of its own. Who is cancelled goes on at once; the verb is done to its end, and the store stays
     open for it."""
     future: Future[_T] = _uncancellable()
@@ -119,10 +119,10 @@ async def alone(function: Callable[[], _T], underway: Underway) -> _T:
         try:
             _settle(future, run)
         finally:
-            underway.end("", "verb")
+            running_effects.end("", "verb")
 
-    underway.begin("", "verb")
-    _start(work, "relight-verb", partial(underway.end, "", "verb"))
+    running_effects.begin("", "verb")
+    _start(work, "relight-verb", partial(running_effects.end, "", "verb"))
     await _unless_cancelled(future)
     return future.result()
 

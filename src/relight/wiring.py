@@ -124,10 +124,10 @@ def _context(
         prices=cache(own_prices),
         uses_library=program_files.uses_library,
         workspaces=cache(lambda: _tree_workspaces(store)),
-        tell=_tell,
-        sweep_apart=lambda: _sweep_apart(store),
-        handed=inheritance.handed(os.environ),
-        took=lambda session: inheritance.took(session, os.environ),
+        notify=_tell,
+        sweep_in_background=lambda: _sweep_apart(store),
+        inherited=inheritance.handed(os.environ),
+        mark_as_program=lambda session: inheritance.took(session, os.environ),
         commands=_handed_command(),
     )
 

@@ -41,7 +41,7 @@ def test_stopping_beside_a_first_session_never_joins_a_thread_that_has_not_start
                 errors.append(error)
 
         threads = [
-            threading.Thread(target=act, args=(heartbeat.keep, recorder)),
+            threading.Thread(target=act, args=(heartbeat.add, recorder)),
             threading.Thread(target=act, args=(heartbeat.stop,)),
         ]
         for thread in threads:

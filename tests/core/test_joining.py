@@ -88,10 +88,10 @@ def test_every_write_is_decided_on_the_state_it_is_added_to(tmp_path: Path) -> N
 
 def test_writes_of_one_program_come_in_the_order_they_were_asked_for(rl: Relight) -> None:
     joint = rl.join("talk", agent=AGENT)
-    asked = [joint.ask(says(str(number))) for number in range(20)]
-    asked[19].settle()
+    asked = [joint.enqueue(says(str(number))) for number in range(20)]
+    asked[19].wait()
     assert texts(rl) == [str(number) for number in range(20)]
-    assert all(one.settle() is not None for one in asked)
+    assert all(one.wait() is not None for one in asked)
 
 
 @pytest.mark.crash
@@ -173,7 +173,7 @@ def test_a_late_write_does_not_bring_a_removed_session_back(rl: Relight) -> None
         with pytest.raises(NotFound, match="talk"):
             late.write(says("late"))
     assert rl.find("talk") is None
-    assert other.look(lambda fold, head: 1) is None
+    assert other.read(lambda fold, head: 1) is None
     other.write(says("a new one"))
     assert texts(rl) == ["a new one"]
     assert rl.join("nobody", agent=AGENT).drop() is False
@@ -197,7 +197,7 @@ def test_a_rewind_from_outside_is_what_the_next_write_stands_on(rl: Relight) -> 
     joint.write(says("b", DONE))
     assert first is not None
     rl.rewind(first.id)
-    assert joint.look(lambda fold, head: len(fold.messages)) == 1
+    assert joint.read(lambda fold, head: len(fold.messages)) == 1
     joint.write(says("c", DONE))
     assert texts(rl) == ["a", "c"]
 

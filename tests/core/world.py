@@ -67,7 +67,12 @@ class World:
         """A new process, beside those that live. `store` wraps the real one."""
         host = Process(self.machine, self.machine.boot())
         bound = relight.open("memory:", clock=self.time, entropy=self.chance, host=host)._context
-        ours = {"store": store or self.open_store(), "heartbeat": self._still, "tell": self.told.append, "handed": {}}
+        ours = {
+            "store": store or self.open_store(),
+            "heartbeat": self._still,
+            "notify": self.told.append,
+            "inherited": {},
+        }
         return Relight(msgspec.structs.replace(bound, **ours))
 
     def crash(self) -> None:

@@ -179,7 +179,7 @@ def test_a_supervised_program_is_not_asked_again(rl: Relight, root: Path, tmp_pa
     rl.accept_repository("g")
     repository(root, "third")  # between the supervisor's look and the program's
     owner = rl._context.host.owner("o" * 32)
-    rl._context.handed.update(session=rl.get("g").id, owner=owner.id)
+    rl._context.inherited.update(session=rl.get("g").id, owner=owner.id)
     with rl.session("g") as s:
         s.append({"role": "user", "content": "goes on"})
 

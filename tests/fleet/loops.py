@@ -28,7 +28,7 @@ class SimulatedAttendant:
 
     def take_over(self) -> Session:
         """It has started: the lease is its own from now on."""
-        self.rl._context.handed.update({"session": self.session, "owner": self.owner or ""})
+        self.rl._context.inherited.update({"session": self.session, "owner": self.owner or ""})
         self.opened = self.rl.session("any")
         return self.opened
 

@@ -218,7 +218,7 @@ class _Import:
                 records.append(Record(identity=identity, head=part.head))
         new = {record.identity.id for record in records}
         labels = [one for one in self._found.labels if one[0] in new]
-        naming.take(self._context, name)
+        naming.release_archived(self._context, name)
         self._context.store.import_sessions(records, self._steps(new, taken), labels)
         return self._told(records[-1].identity, already_here=False)
 

@@ -182,7 +182,7 @@ class Files:
         try:
             self.capture()
         except RelightError as error:
-            self._context.tell(f"the files could not be captured: {error}")
+            self._context.notify(f"the files could not be captured: {error}")
             return False
         return True
 
@@ -197,7 +197,7 @@ class Files:
                 self.capture()
             except RelightError as error:
                 self.failure = str(error)
-                self._context.tell(f"the files could not be captured: {error}")
+                self._context.notify(f"the files could not be captured: {error}")
         return tuple(one for name, one in self._waiting.items() if self._committed.get(name) != one.id)
 
     def commit(
@@ -255,7 +255,7 @@ class Files:
         close_all(self._roots)
 
 
-def naming(changes: Changes, snapshots: tuple[Snapshot, ...], failure: str | None) -> Changes:
+def with_snapshots(changes: Changes, snapshots: tuple[Snapshot, ...], failure: str | None) -> Changes:
     """The changes with the snapshots they name, or with a note why there are none."""
     if failure is not None:
         changes = msgspec.structs.replace(changes, note={**(changes.note or {}), "files_not_captured": failure})

@@ -253,11 +253,11 @@ class FileOperation:
     @contextlib.contextmanager
     def _leased(self, recorder: Recorder) -> Iterator[None]:
         """Keep the lease; give it back also where the operation fails."""
-        self._context.heartbeat.keep(recorder)
+        self._context.heartbeat.add(recorder)
         try:
             yield
         finally:
-            self._context.heartbeat.forget(recorder)
+            self._context.heartbeat.remove(recorder)
             if recorder.owns:
                 with contextlib.suppress(RelightError):  # the error that ended the operation matters more
                     self._context.store.release(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)

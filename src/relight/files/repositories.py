@@ -20,7 +20,7 @@ from relight.journal.lineage import owner_of, visible
 from relight.operations.operator import write_once
 from relight.ports.store import CheckpointRow
 from relight.sessions.context import Context
-from relight.sessions.opening import gate, recorder_for
+from relight.sessions.opening import recorder_for, refuse_archived
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import Reason
 from relight.values.session import Identity
@@ -61,12 +61,12 @@ def check_opening(
 def tell(context: Context, found: Found) -> None:
     """The same where what is written has happened already, and a refusal would only lose it."""
     for reason in against(context, found):
-        context.tell(f"{_title(found)}: {reason.text}")
+        context.notify(f"{_title(found)}: {reason.text}")
 
 
 def accept(context: Context, found: Found) -> Checkpoint:
     """The repositories are right where they are now. NotFound where none of them has moved."""
-    gate(found)
+    refuse_archived(found)
     if not _moved(context, found):
         raise NotFound(_title(found), what="repository that has moved")
     heads = {}

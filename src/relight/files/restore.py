@@ -19,7 +19,7 @@ from relight.journal.files.undo_log import Operation, next_redo, next_undo, oper
 from relight.journal.lineage import named_by, stretches, visible
 from relight.ports.store import CheckpointRow
 from relight.sessions.context import Context
-from relight.sessions.opening import gate
+from relight.sessions.opening import refuse_archived
 from relight.values.snapshot import Choice
 
 _OFFER_TRIES: Final = 8
@@ -91,7 +91,7 @@ def restore(
     adopt: bool = False,
 ) -> FilesReport:
     """Bring the files back to a checkpoint, whole or by name. Refused while somebody owns the session."""
-    gate(found)
+    refuse_archived(found)
     rows = rows_of(context, found)
     targets = files_at(context, found, rows)
     if not targets:
@@ -141,7 +141,7 @@ def rewind(
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
     if again and not conversation:
         raise UsageError("calls run again only where the conversation goes back to them")
-    gate(found)
+    refuse_archived(found)
     rows = rows_of(context, found) if files else []
     targets = files_at(context, found, rows) if files else {}
     if files and not targets:
@@ -154,7 +154,7 @@ def rewind(
 
 def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice = "stop") -> FilesReport:
     """Take back the newest rewind or restore that stands; again, the one before it. `redo` goes forward."""
-    gate(found)
+    refuse_archived(found)
     log = operation_log(context, found)
     operation = next_redo(log) if redo else next_undo(log)
     if operation is None:

@@ -22,7 +22,7 @@ from relight.operations.operator import add_prompt, write_once
 from relight.ports.store import Query
 from relight.sessions.context import Context
 from relight.sessions.limits import policy_with
-from relight.sessions.opening import gate, recorder_for
+from relight.sessions.opening import recorder_for, refuse_archived
 from relight.supervision.launch import launch
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.values.queues import Queue, QueuePosition, Rate, Worker
@@ -97,7 +97,7 @@ def submit(
         secrets=secrets,
         place=place,
         wake_us=not_before_us if prompt is None else None,
-        in_line=prompt is None,
+        in_queue=prompt is None,
     )
     if prompt is not None:
         recorder = recorder_for(context, resolve(context.store, identity.id))
@@ -116,14 +116,14 @@ def headless(agent: str | None, prompt: str | None) -> list[str]:
 
 def place_for(context: Context, queue: str, *, priority: int, wants: Iterable[str]) -> QueuePosition:
     """A place that begins now."""
-    return checked_place(queue, priority=priority, wants=wants, since_us=context.line_us())
+    return checked_place(queue, priority=priority, wants=wants, since_us=context.queue_time_us())
 
 
 def not_before_us(context: Context, moment: datetime | float | None) -> int | None:
     """A moment, or so many seconds from now, as a time to wake; None where it is past."""
     if moment is None:
         return None
-    now_us = context.line_us()
+    now_us = context.queue_time_us()
     if isinstance(moment, datetime):
         aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
         at_us = round(aware.timestamp() * 1e6)
@@ -144,7 +144,7 @@ def enqueue(
     limits: Allowance = NO_ALLOWANCE,
 ) -> None:
     """Put a session in line that has stopped, or waits in none; refused while somebody owns it."""
-    gate(found)
+    refuse_archived(found)
     identity, head = found.identity, found.whole_head()
     title = identity.name or identity.id[:8]
     refuse_unstartable(identity)

@@ -80,7 +80,7 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
     """
     if not is_in_line(head) or head.place is None:
         return None
-    if head.wake_us is not None and head.wake_us > context.line_us() + _EARLY_SECONDS * 1e6:
+    if head.wake_us is not None and head.wake_us > context.queue_time_us() + _EARLY_SECONDS * 1e6:
         return None  # an old hint: its time has not come
     owner = context.host.owner(context.entropy.session_id())
     attempt = AttemptStart(
@@ -185,9 +185,9 @@ def _hand_back(context: Context, session: str, owner: str, why: str) -> Requeued
         return recover_one(context, identity, head)
     change = _change_after(context, identity, head, why)
     if change.status == "queued":
-        wake_us = context.line_us() + round(_AGAIN_SECONDS * 1e6)
+        wake_us = context.queue_time_us() + round(_AGAIN_SECONDS * 1e6)
         change = msgspec.structs.replace(change, wake_us=wake_us)
-    changes = context.cleaned(Changes(status=change))
+    changes = context.redacted_changes(Changes(status=change))
     draft = Draft(
         kind="status",
         body=encode_changes(changes),
@@ -219,7 +219,7 @@ def _commit(
     context: Context, head: Head, changes: Changes, kind: StepKind, claim: Claim, *, release: bool = False
 ) -> None:
     """One step that nobody's state is needed for: no message is read to write it."""
-    changes = context.cleaned(changes)
+    changes = context.redacted_changes(changes)
     draft = Draft(
         kind=kind,
         body=encode_changes(changes),

@@ -16,7 +16,7 @@ import msgspec
 from relight.errors import Corrupt
 from relight.history.loading import Found, chain_of, load
 from relight.journal.codec import Undecodable, decode_changes
-from relight.journal.effects.ledger import CARRIES_EFFECTS, Ledger, branch_points
+from relight.journal.effects.ledger import CARRIES_EFFECTS, EffectLedger, branch_points
 from relight.journal.effects.planned_calls import planned_calls, told_about
 from relight.journal.fold import Fold
 from relight.journal.formats.format import CallSite
@@ -35,7 +35,7 @@ def know_the_rest(
     foreign = _is_foreign(fold, chain, path)
     if len(path) == len(steps) and not foreign:
         return
-    ledger = Ledger(fold)
+    ledger = EffectLedger(fold)
     bases = {step.seq: step.base for step in steps}
     points, behind = branch_points(bases, path), dict[int, int]()
     own = _inherited_path(chain, steps, bases)

@@ -13,15 +13,15 @@ import msgspec
 
 from relight.errors import Corrupt, NotFound, UsageError
 from relight.history.loading import Found, chain_of, load_forked, load_returned, step_at
-from relight.journal.conversation.last_reply import last_said
+from relight.journal.conversation.last_reply import last_reply_line
 from relight.journal.files.undo_log import Move, Standing, end_note, standing_of
 from relight.journal.fold import open_effects
 from relight.journal.status import derived_status
 from relight.operations import operator
 from relight.operations.operator import write_once
 from relight.sessions.context import Context
-from relight.sessions.names import check_free, take
-from relight.sessions.opening import IMPORTED, evidence_of, gate, recorder_for
+from relight.sessions.names import check_free, release_archived
+from relight.sessions.opening import IMPORTED, evidence_of, recorder_for, refuse_archived
 from relight.sessions.settling import retriable
 from relight.values.call import Outcome
 from relight.values.checkpoint import Checkpoint
@@ -43,7 +43,7 @@ def fork(
 ) -> Identity:
     """A new session from a checkpoint, or from the head, in these directories. The parent stays as it was."""
     identity, head = planned_fork(context, found, name=name, workspace=workspace)
-    take(context, name)
+    release_archived(context, name)
     context.store.create(identity, head)
     if prompt is not None:
         add_prompt(context, Found(identity=identity, head=head, seq=None), prompt)
@@ -135,7 +135,7 @@ def rewind(context: Context, found: Found) -> Checkpoint:
     """Move the head back to a checkpoint of this session. Refused while the session is owned."""
     if found.seq is None:
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
-    gate(found)
+    refuse_archived(found)
     recorder = recorder_for(context, found)
     head, (view, _) = recorder.head, rewind_view(context, found)
     move = Move(verb="rewind", heads=(head.head, view.head), before=standing(context, head))
@@ -176,7 +176,7 @@ def rewind_view(context: Context, found: Found, again: Sequence[str] = ()) -> tu
     allowed = [_allowed_again(fold, found, key) for key in again]
     closed = {(one.asked_seq, one.id) for one in allowed}
     began = [one for one in open_effects(fold, target.seq, target.updated_us) if (one.asked_seq, one.id) not in closed]
-    said = last_said(fold.format, fold.messages)
+    said = last_reply_line(fold.format, fold.messages)
     return msgspec.structs.replace(view, open=tuple(began), said=said), allowed
 
 

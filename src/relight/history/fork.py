@@ -20,7 +20,7 @@ from relight.files.restore import files_at, new_roots, position_of, rows_of, sna
 from relight.history import branching
 from relight.history.loading import Found
 from relight.sessions.context import Context
-from relight.sessions.names import take
+from relight.sessions.names import release_archived
 from relight.sessions.pending_store import with_pending
 from relight.values.pending import Pending
 from relight.values.session import Identity
@@ -48,7 +48,7 @@ def fork(
             told = with_pending(context, pending)
             branching.add_prompt(told, Found(identity=pending.identity, head=pending.head, seq=None), prompt)
         else:
-            take(context, name)
+            release_archived(context, name)
             context.store.create(pending.identity, pending.head)
     except BaseException:
         made.discard()

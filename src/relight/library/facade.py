@@ -132,7 +132,7 @@ class Relight(Queueing):
         seconds = opening.checked_seconds(given)
         limits = limiting.allowance(budget=budget, budget_tokens=budget_tokens, time_limit=time_limit)
         check_text(name, "the name")
-        found, owner = opening.take_handed(context, name)
+        found, owner = opening.take_inherited(context, name)
         handed = found is not None
         if found is None:
             found, context = self._existing(name)
@@ -142,13 +142,13 @@ class Relight(Queueing):
             limiting.check_priced(context, identity, None)
             identity = files.fitted(context, identity, workspace, snapshot)
             if found is not None and found.identity.name == name:
-                opening.give_up_name(context, found)
+                opening.release_name(context, found)
             found = opening.create(context, identity)
             taken = None
         else:
-            opening.gate(found)
+            opening.refuse_archived(found)
             opening.refuse_untrusted(found)
-            fields |= opening.redaction_asked(found, redact)
+            fields |= opening.redaction_option(found, redact)
             asked = fields | {"policy": limiting.policy_with(context, found.identity, limits, model=model)}
             taken = reopening.take(context, found, asked, workspace, snapshot, handed=bool(handed))
             if found.head is not None and found.head.status != "completed":  # that one is opened to read
@@ -261,7 +261,9 @@ class Relight(Queueing):
             status, why = derived_status(head, opening.evidence_of(self._context, head))
             if status not in LIVE:
                 ended = f"{status}: {headline(why)}" if why else status
-                self._context.tell(f"{session.name or session.id} continues at @{head.head} ({ended}); is_new is False")
+                self._context.notify(
+                    f"{session.name or session.id} continues at @{head.head} ({ended}); is_new is False"
+                )
 
     # -- writing ----------------------------------------------------------------------------------------------
 
@@ -341,7 +343,7 @@ class Relight(Queueing):
         """Everything of a resume but the start: the checkpoint chosen (a fork below the head), the prompt added."""
         found = resolve(self._context.store, ref)
         if not from_last_good or found.head is not None:
-            opening.gate(found)
+            opening.refuse_archived(found)
         if from_last_good and repair.go_back_to_whole(self._context, found) is not None:
             found = resolve(self._context.store, found.identity.id)
         if found.seq is not None and found.seq != found.whole_head().head:

@@ -109,7 +109,7 @@ class Reading:
 
         Where a tool still runs in some thread, its session keeps its lease, and the store is given back at its end.
         """
-        self._context.underway.when_at_rest(self._close)
+        self._context.running_effects.when_idle(self._close)
 
     def _close(self) -> None:
         self._context.heartbeat.stop()

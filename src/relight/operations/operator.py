@@ -17,7 +17,7 @@ from relight.journal.effects.answers import no_words_for
 from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status
 from relight.sessions.context import Context
-from relight.sessions.opening import evidence_of, gate, recorder_for, refuse_if_held
+from relight.sessions.opening import evidence_of, recorder_for, refuse_archived, refuse_if_held
 from relight.sessions.recorder import Recorder
 from relight.sessions.settling import settling_outcome
 from relight.values.checkpoint import Checkpoint
@@ -70,7 +70,7 @@ def with_derived_status(context: Context, head: Head, changes: Changes) -> Chang
 def send(context: Context, found: Found, text: str) -> Checkpoint:
     """Answer a waiting session; for one that has stopped, say something to go on with."""
     check_text(text, "what is sent")
-    gate(found)
+    refuse_archived(found)
     recorder = recorder_for(context, found)
     head = recorder.head
     check_words(recorder.identity, head)
@@ -150,7 +150,7 @@ def settle(context: Context, found: Found, key: str, *, result: Any = None, retr
     """Decide an effect in doubt. The last one decided puts a session that waited for it back in line."""
     if retry == (result is not None):
         raise UsageError("say either a result or retry", hints=["--result TEXT, or --retry"])
-    gate(found)
+    refuse_archived(found)
     recorder = recorder_for(context, found)
     outcome = settling_outcome(recorder, key, result, retry=retry)
     doubts = [one for one in recorder.head.open if one.effect == "once"]

@@ -232,7 +232,7 @@ def _clear_places(context: Context, going: Sequence[tuple[Identity, Head | None]
             try:
                 context.runtime(identity).destroy(head.handle)
             except RelightError as error:
-                context.tell(f"the place {head.handle} could not be removed: {error}")
+                context.notify(f"the place {head.handle} could not be removed: {error}")
         context.remove_run_directory(identity.id)
 
 
@@ -268,7 +268,7 @@ def _sweep_files(
                 .bytes_removed
             )
         except Corrupt as error:  # whatever is left of it may be all that can be saved; the other pools are swept
-            context.tell(f"the files beside damaged ones were left as they are: {error.message}")
+            context.notify(f"the files beside damaged ones were left as they are: {error.message}")
         except StoreUnavailable as error:
             if gone and not dry_run:
                 error.evidence = (*error.evidence, "the journal is removed; captured files are still there")

@@ -106,7 +106,7 @@ class SweepLook:
             return
         self._looked_us = now_us
         if is_sweep_due(self._context):
-            self._context.sweep_apart()
+            self._context.sweep_in_background()
 
 
 def claim_sweep(context: Context) -> Retention | None:

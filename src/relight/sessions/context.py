@@ -18,7 +18,7 @@ from relight.ports.store import Store
 from relight.ports.workspace import Workspaces
 from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE, Recording
-from relight.sessions.running_effects import Underway
+from relight.sessions.running_effects import RunningEffects
 from relight.values.session import Identity
 from relight.values.step import Changes
 
@@ -61,23 +61,23 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     """does a command, started in this directory, show that its program imports this library?"""
     workspaces: Callable[[], Workspaces]
     """where the files of sessions are captured; asked for only by sessions that have some"""
-    tell: Callable[[str], None]
+    notify: Callable[[str], None]
     """one line for the person at the terminal; silent where hints are off"""
-    sweep_apart: Callable[[], None]
+    sweep_in_background: Callable[[], None]
     """begin the sweep of the day in a process of its own, which outlives this one; nothing where a store has one
     process only"""
-    handed: dict[str, str]
+    inherited: dict[str, str]
     """what this process may open as its own, taken by the first opening, and who began it; see
     processes/inheritance.py
     """
-    took: Callable[[str], None]
+    mark_as_program: Callable[[str], None]
     """this process is the program of that session from here on"""
-    underway: Underway = msgspec.field(default_factory=Underway)
+    running_effects: RunningEffects = msgspec.field(default_factory=RunningEffects)
     """the effects that run in this process: `close` waits for their end, and nobody waits for `close`"""
     commands: dict[str, tuple[str, ...]]
     """by session: command lines as they were given to this process, where their record holds less than they do"""
 
-    def line_us(self) -> int:
+    def queue_time_us(self) -> int:
         """Now, as lines count: the time of the store's server where there is one, so that machines whose clocks differ
         stand in one line and wake at one time. A server's instant is its own wall time."""
         if not hasattr(self.store, "place"):
@@ -95,13 +95,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
         """What of a session is redacted before it is written: what is said about it; its data where that was asked for,
         and the conversation of a coding agent."""
         everything = identity.redact or self.environment.get(REDACT_VARIABLE) == ALL
-        return Recording(self.redactor, data=everything or self.converses(identity))
+        return Recording(self.redactor, data=everything or self.is_coding_agent(identity))
 
-    def cleaned(self, changes: Changes) -> Changes:
+    def redacted_changes(self, changes: Changes) -> Changes:
         """Changes that hold nothing of the program's own, as they may be written."""
         return redacted(changes, self.redactor)
 
-    def converses(self, identity: Identity) -> bool:
+    def is_coding_agent(self, identity: Identity) -> bool:
         """Is it a coding agent that relight starts? Known by its name: nobody waits for its adapter."""
         return identity.command is not None and identity.agent in self.agents.names
 

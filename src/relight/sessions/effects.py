@@ -107,7 +107,7 @@ def _run(execution: Execution, session: Session, slot: Slot, tool: Tool, argumen
             raise
         content, status = _failed(error)
     else:
-        content, status = _kept(returned)
+        content, status = _storable(returned)
     faults.point("tool.done")
     _finish(session, slot, status, content)
     faults.point("tool.recorded")
@@ -117,7 +117,7 @@ def _finish_late(execution: Execution, session: Session, slot: Slot, outcome: Ou
     """The outcome of a tool whose caller has given up. Recorded where the call is still open and the session ours."""
     try:
         try:
-            content, status = _kept(outcome())
+            content, status = _storable(outcome())
         except Exception as error:
             content, status = _failed(error)
         with session._recorder.lock:
@@ -132,7 +132,7 @@ def _failed(error: Exception) -> tuple[Any, OutcomeStatus]:
     return f"{type(error).__name__}: {error}", "error"
 
 
-def _kept(returned: Any) -> tuple[Any, OutcomeStatus]:
+def _storable(returned: Any) -> tuple[Any, OutcomeStatus]:
     try:
         return isolated(returned), "ok"
     except InvalidMessage as error:
@@ -233,8 +233,8 @@ def _known_once(session: Session, key: str, *, running: bool) -> Outcome | None:
     recorder = session._recorder
     with recorder.lock:
         effect = recorder.fold.once.get(key)
-        if effect is not None and effect.outcome is None and recorder.is_unsure:
-            recorder.recall("mark")
+        if effect is not None and effect.outcome is None and recorder.has_unknown_commit:
+            recorder.resolve_unknown("mark")
             effect = recorder.fold.once.get(key)
         if effect is not None and effect.outcome is None and not running:
             raise InDoubt(session.name or session.id, key)

@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from relight.sessions.recorder import Recorder
 
 BEATS_A_LEASE: Final = 3
-_LONGEST: Final = 10.0
-_TIMED: Final = 1.0
+_MAX_PAUSE_SECONDS: Final = 10.0
+_TIMED_PAUSE_SECONDS: Final = 1.0
 """where there is a time limit: what a killed attempt had worked is known up to its last beat"""
 
 
@@ -43,7 +43,7 @@ class Heartbeat:
         self._thread: threading.Thread | None = None
         self._leaving: list[weakref.WeakMethod[Callable[[], None]]] = []
 
-    def keep(self, recorder: Recorder) -> None:
+    def add(self, recorder: Recorder) -> None:
         """Renew this one from now on."""
         with self._lock:
             self._recorders.add(recorder)
@@ -52,12 +52,12 @@ class Heartbeat:
                 self._thread.start()
         self._wake.set()
 
-    def forget(self, recorder: Recorder) -> None:
+    def remove(self, recorder: Recorder) -> None:
         """It gave its lease back."""
         with self._lock:
             self._recorders.discard(recorder)
 
-    def before_end(self, leave: Callable[[], None]) -> None:
+    def before_stop(self, leave: Callable[[], None]) -> None:
         """Call this method before the end, while the store is still open, if its object still exists then."""
         with self._lock:
             self._leaving = [one for one in self._leaving if one() is not None]
@@ -80,23 +80,23 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopped:
-            recorders = self._kept()
-            pause = min((_pause_seconds(one) for one in recorders), default=_LONGEST)
+            recorders = self._owned()
+            pause = min((_pause_seconds(one) for one in recorders), default=_MAX_PAUSE_SECONDS)
             self._wake.wait(pause)
             if self._wake.is_set():
                 self._wake.clear()
                 continue
-            for recorder in self._kept():
+            for recorder in self._owned():
                 _beat(recorder)
 
-    def _kept(self) -> list[Recorder]:
+    def _owned(self) -> list[Recorder]:
         with self._lock:
             return [one for one in self._recorders if one.owns]
 
 
 def _pause_seconds(recorder: Recorder) -> float:
     lease = recorder.head.lease
-    longest = _LONGEST if recorder.identity.policy.seconds is None else _TIMED
+    longest = _MAX_PAUSE_SECONDS if recorder.identity.policy.seconds is None else _TIMED_PAUSE_SECONDS
     return min(longest, lease.seconds / BEATS_A_LEASE) if lease is not None else longest
 
 

@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Any, Final, Literal
 
 from relight.errors import UsageError, Waiting
-from relight.journal.conversation.last_reply import spoken_text
+from relight.journal.conversation.last_reply import reply_text
 from relight.journal.conversation.loop_detector import repeated
 from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused, said
 from relight.journal.jsonable import check_text
@@ -70,7 +70,7 @@ def loop_program(
     if in_doubt not in ("tell", "wait"):
         raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
     s._refuse_coroutine(model, "the model")
-    is_next = _is_next(s, prompt, prompt_id)
+    is_next = _is_new_prompt(s, prompt, prompt_id)
     if s.is_finished:
         if not is_next:
             return s.result
@@ -80,11 +80,11 @@ def loop_program(
         note_tools(s, box)
         yield from _close_open_calls(s, box, in_doubt)  # a provider takes no word of the user's before their results
     if is_next:
-        _say(s, prompt, prompt_id)
+        _append_prompt(s, prompt, prompt_id)
     note_tools(s, box)
     for turn in range(_turns_since_prompt(s), max_turns + 1):
         yield from _close_open_calls(s, box, in_doubt)
-        if _ends(s, guard or LoopGuard()):
+        if _end_if_done(s, guard or LoopGuard()):
             return s.result
         if turn < max_turns:
             if halt_at_limit(s):
@@ -97,7 +97,7 @@ def loop_program(
 loop = driven(loop_program, name="loop")
 
 
-def _ends(s: Session, guard: LoopGuard) -> bool:
+def _end_if_done(s: Session, guard: LoopGuard) -> bool:
     """Give the verdict where the conversation has come to one."""
     fold = s._recorder.fold
     last = _last_reply(s)
@@ -112,7 +112,7 @@ def _ends(s: Session, guard: LoopGuard) -> bool:
                 return False
             s.halt(f"the provider paused its turn {MAX_PAUSES} times in a row")
         else:
-            s.complete(spoken_text(fold.format, last) or None)
+            s.complete(reply_text(fold.format, last) or None)
         return True
     why = repeated(fold, since=s.resumed_from or 0, repeats=guard.repeats)
     if why is not None:
@@ -150,7 +150,7 @@ def _turns_since_prompt(s: Session) -> int:
     return replies
 
 
-def _is_next(s: Session, prompt: Any, prompt_id: str | None) -> bool:
+def _is_new_prompt(s: Session, prompt: Any, prompt_id: str | None) -> bool:
     """Is it a turn that the session has not had? A prompt of the operator's in between is no prompt of the program's,
     so that a program that always gives the same one does not repeat it after `relight resume NAME PROMPT`."""
     if prompt_id is not None:
@@ -176,7 +176,7 @@ def _same(s: Session, before: dict[str, Any], prompt: Any) -> bool:
     return len(blocks) == 1 and isinstance(blocks[0], Text) and blocks[0].text == prompt
 
 
-def _say(s: Session, prompt: Any, prompt_id: str | None) -> None:
+def _append_prompt(s: Session, prompt: Any, prompt_id: str | None) -> None:
     s._append([s._recorder.fold.format.user(prompt)], None, prompt=prompt_id or "")
 
 

@@ -16,7 +16,7 @@ from relight.ports.store import Query, Record, Store
 from relight.sessions.context import Context
 from relight.values.ref import check_name, is_session_id
 
-_LOOKED: Final = 100
+_MAX_SCANNED: Final = 100
 """archived sessions that are looked at for a former name, newest first"""
 
 
@@ -30,7 +30,7 @@ def find_exactly(store: Store, text: str) -> Record | None:
 
 def find_former(store: Store, name: str) -> Record | None:
     """The newest archived session that once had this name."""
-    query = Query(statuses=frozenset({"archived"}), text=name, limit=_LOOKED)
+    query = Query(statuses=frozenset({"archived"}), text=name, limit=_MAX_SCANNED)
     return next((one for one in store.list_sessions(query) if one.identity.former_name == name), None)
 
 
@@ -46,7 +46,7 @@ def check_free(context: Context, name: str | None, *hints: str) -> None:
         raise Conflict(f"{name}: the name is taken", hints=[*hints, "choose another name"])
 
 
-def take(context: Context, name: str | None) -> None:
+def release_archived(context: Context, name: str | None) -> None:
     """Before a session begins under a name: an archived one that still has it gives it up, and keeps its id."""
     record = context.store.find_named(name) if name is not None else None
     if record is not None and _is_archived(record):

@@ -1,6 +1,6 @@
 """Opening: from a name to a session that may be written, new or exactly where it stopped.
 
-    find -> gate -> look at the owner -> claim and begin the attempt, in one commit
+    find -> refuse_archived -> look at the owner -> claim and begin the attempt, in one commit
 
 The claim carries the epoch the evidence was gathered under, so that of two openers one wins and the other is told who
 did. Nothing is repaired here: open calls stay open until the program, or its model, deals with them.
@@ -38,7 +38,7 @@ LEASE_SECONDS: Final = 30.0
 IMPORTED: Final = "imported"
 """the label that says whether a session from a bundle is trusted"""
 _CLAIM_TRIES: Final = 5
-_LONGEST_LEASE: Final = 1e9
+_MAX_LEASE_SECONDS: Final = 1e9
 
 
 def evidence_of(context: Context, head: Head) -> Evidence:
@@ -56,12 +56,17 @@ def find_existing(context: Context, name: str) -> Found | None:
 
 
 def create(
-    context: Context, identity: Identity, *, wake_us: int | None = None, in_line: bool = True, reason: str | None = None
+    context: Context,
+    identity: Identity,
+    *,
+    wake_us: int | None = None,
+    in_queue: bool = True,
+    reason: str | None = None,
 ) -> Found:
     """Begin a session that has no step yet; where it has a place it stands in line from this commit on."""
-    place = identity.place if in_line else None
+    place = identity.place if in_queue else None
     head = Head(session=identity.id, status="queued", place=place, wake_us=wake_us, reason=reason)
-    names.take(context, identity.name)
+    names.release_archived(context, identity.name)
     context.store.create(identity, head)
     faults.point("session.created")
     return Found(identity=identity, head=head, seq=None)
@@ -75,7 +80,7 @@ def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) 
         id=context.entropy.session_id(),
         name=name,
         created_us=context.clock.now_us(),
-        spawned_by=context.handed.get("parent"),
+        spawned_by=context.inherited.get("parent"),
         **fields,
     )
 
@@ -95,7 +100,7 @@ def checked_fields(
     return fields
 
 
-def redaction_asked(found: Found, redact: bool | None) -> dict[str, bool]:
+def redaction_option(found: Found, redact: bool | None) -> dict[str, bool]:
     """Redact its data from here on, where that is asked for. It is never taken back: what was promised once holds."""
     if redact is None:
         return {}
@@ -117,21 +122,21 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
 
 def checked_seconds(lease_seconds: float) -> float:
     """How long a lease may last without a sign of life."""
-    if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _LONGEST_LEASE:
+    if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _MAX_LEASE_SECONDS:
         raise UsageError(f"lease_seconds is a number over 0, not {lease_seconds!a}")
     return float(lease_seconds)
 
 
-def give_up_name(context: Context, found: Found) -> None:
+def release_name(context: Context, found: Found) -> None:
     """Let another session begin under this one's name; this one keeps its id."""
     context.store.update(msgspec.structs.replace(found.identity, name=None))
 
 
-def take_handed(context: Context, name: str) -> tuple[Found | None, str | None]:
+def take_inherited(context: Context, name: str) -> tuple[Found | None, str | None]:
     """The session that a supervisor handed to this process, with the owner that holds it for us; None where this
     process has none to take, took it before, or is only below the program that was meant and asks for another."""
-    session, owner = context.handed.pop("session", None), context.handed.pop("owner", None)
-    only_named = context.handed.pop("named", None) is not None
+    session, owner = context.inherited.pop("session", None), context.inherited.pop("owner", None)
+    only_named = context.inherited.pop("named", None) is not None
     record = context.store.find(session) if session is not None else None
     if record is None or session is None:
         return None, None
@@ -140,16 +145,16 @@ def take_handed(context: Context, name: str) -> tuple[Found | None, str | None]:
         lease = found.whole_head().lease
         is_free = lease is not None and lease.owner.id == owner
         if name not in (found.identity.name, session) or not is_free:
-            _tell_child(context, found)
+            _notify_child(context, found)
             return None, None
-    context.handed.pop("parent", None)
-    context.took(session)
+    context.inherited.pop("parent", None)
+    context.mark_as_program(session)
     return found, owner
 
 
-def _tell_child(context: Context, parent: Found) -> None:
+def _notify_child(context: Context, parent: Found) -> None:
     title = parent.identity.name or parent.identity.id[:8]
-    context.tell(
+    context.notify(
         f"a session of its own, begun by {title}: {title} is the program that was started. To be it, start this one"
         f" with exec, or open it by that name"
     )
@@ -224,7 +229,7 @@ def begin_attempt(
             recorder.commit("attempt", changes, claim=claim)
         except Conflict:
             refresh(context, recorder)
-            gate(Found(identity=recorder.identity, head=recorder.head, seq=None))
+            refuse_archived(Found(identity=recorder.identity, head=recorder.head, seq=None))
             if recorder.head.status == "completed" and not was_completed:
                 raise Finished(recorder.identity.name or recorder.identity.id, "completed") from None
             continue
@@ -247,7 +252,7 @@ def refuse_if_held(
     remaining = lease.remaining_seconds(evidence.now)
     until = at(evidence.now_us + round(remaining * 1e6))
     name = identity.name or identity.id
-    running = context.underway.of(identity.id)
+    running = context.running_effects.of(identity.id)
     if running:
         raise leases.held(head, lease, until=f"{', '.join(running)} has ended in this process", name=name)
     raise leases.held(head, lease, until=f"{until:%H:%M:%S} UTC (in {remaining:.0f} s)", name=name)
@@ -277,7 +282,7 @@ def refuse_untrusted(found: Found) -> None:
         raise NotResumable(name, why, hints=hints)
 
 
-def gate(found: Found) -> None:
+def refuse_archived(found: Found) -> None:
     """An archived session is finished for good; nothing is touched."""
     if found.head is not None and found.head.status == "archived":
         name = found.identity.name or found.identity.id

@@ -67,7 +67,7 @@ class PendingStore:
         planned = plan_commit(head, draft, at_us=self._context.clock.now_us(), now=self._store.instant())
         labels = [(session, planned.step.seq, draft.label)] if draft.label is not None else []
         faults.point("commit.enter")
-        names.take(self._context, identity.name)
+        names.release_archived(self._context, identity.name)
         self._store.import_sessions(
             [Record(identity=identity, head=planned.head)], [(planned.step, list(draft.snapshots))], labels
         )

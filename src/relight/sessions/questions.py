@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from relight.sessions.session import Session
     from relight.sessions.tools import Tool
 
-_LONGEST_SECONDS: Final = 1e9
+_MAX_TIMEOUT_SECONDS: Final = 1e9
 _MAX_CHOICES: Final = 100
 
 
@@ -44,16 +44,18 @@ def wait(
     digest = sha256(question.encode("utf-8", "surrogatepass")).hexdigest()
     slot = f"key:{key}" if key is not None else ONE_ASKING + digest
     with recorder.lock:
-        if recorder.is_unsure:
-            recorder.recall("mark")
+        if recorder.has_unknown_commit:
+            recorder.resolve_unknown("mark")
         if key is not None and slot in recorder.fold.answered:
             return recorder.fold.answered[slot]
         _refuse_inside(session)
         session._check_open()
-        if slot in recorder.fold.answered and slot not in session._used:
-            return _used(session, slot, recorder.fold.answered[slot])
-        if key is None and question in recorder.fold.answers and question not in session._used:
-            return _used(session, question, recorder.fold.answers[question])  # of 0.1.0, which filed it by its text
+        if slot in recorder.fold.answered and slot not in session._used_answers:
+            return _mark_used(session, slot, recorder.fold.answered[slot])
+        if key is None and question in recorder.fold.answers and question not in session._used_answers:
+            return _mark_used(
+                session, question, recorder.fold.answers[question]
+            )  # of 0.1.0, which filed it by its text
         wake_us = _wake_us(session, slot, timeout)
         if wake_us is not None and wake_us <= session._context.clock.now_us():
             return _give_up(session, slot, question, default)
@@ -72,7 +74,7 @@ def _check(question: str, key: str | None, choices: Sequence[str] | None, timeou
             raise UsageError(f"choices are 1 to {_MAX_CHOICES} texts, not {choices!a}")
         for choice in choices:
             check_text(choice, "a choice")
-    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _LONGEST_SECONDS):
+    if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _MAX_TIMEOUT_SECONDS):
         raise UsageError(f"timeout is a number of seconds over 0, not {timeout!a}")
     if default is not ... and timeout is None:
         raise UsageError("a default is used when the timeout is over: give both", hints=["s.wait(..., timeout=3600)"])
@@ -89,8 +91,8 @@ def _refuse_inside(session: Session) -> None:
         raise session._misused
 
 
-def _used(session: Session, slot: str, answer: Any) -> Any:
-    session._used.append(slot)
+def _mark_used(session: Session, slot: str, answer: Any) -> Any:
+    session._used_answers.append(slot)
     return answer
 
 
@@ -111,7 +113,7 @@ def _give_up(session: Session, slot: str, question: str, default: Any) -> Any:
     default = isolated(default)
     note = {"answered": "by its default: nobody answered in time"}
     session._record("mark", Changes(answer=[question, default, slot], note=note))
-    return default if slot.startswith("key:") else _used(session, slot, default)
+    return default if slot.startswith("key:") else _mark_used(session, slot, default)
 
 
 def approved(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[tuple[bool, list[str]]]:

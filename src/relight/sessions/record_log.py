@@ -33,7 +33,14 @@ from relight.journal.status import derived_status
 from relight.operations.retention import tombstones_for
 from relight.ports.store import Query, Record
 from relight.sessions.context import Context
-from relight.sessions.opening import create, evidence_of, gate, new_identity, refuse_if_held, refuse_untrusted
+from relight.sessions.opening import (
+    create,
+    evidence_of,
+    new_identity,
+    refuse_archived,
+    refuse_if_held,
+    refuse_untrusted,
+)
 from relight.sessions.recorder import Recorder
 from relight.values.session import GENESIS, Head, Identity
 from relight.values.status import StatusChange, headline
@@ -55,7 +62,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """of the step"""
 
 
-class News(msgspec.Struct, frozen=True, kw_only=True):
+class NewEntries(msgspec.Struct, frozen=True, kw_only=True):
     """What a look found."""
 
     entries: Sequence[Entry]
@@ -65,7 +72,7 @@ class News(msgspec.Struct, frozen=True, kw_only=True):
     """all from the first of them on: it says what is before it"""
 
 
-class Ledger:
+class RecordLog:
     """One session, seen from the program that keeps records in it."""
 
     def __init__(self, context: Context, found: Found) -> None:
@@ -80,7 +87,7 @@ class Ledger:
         """the step that the next visible one builds on"""
         self.start: Callable[[bytes], bool] | None = None
         """does this record say what is before it? A first look then begins at the newest that does"""
-        self.least = 0
+        self.min_seq = 0
         """the steps up to which that is not asked"""
 
     @property
@@ -105,7 +112,7 @@ class Ledger:
 
     # -- reading ----------------------------------------------------------------------------------------------
 
-    def look(self) -> News:
+    def read_new(self) -> NewEntries:
         """Everything written since the last look. NotFound where the session is gone, Corrupt where it is damaged."""
         record = self._context.store.find(self.identity.id)
         if record is None:
@@ -116,35 +123,35 @@ class Ledger:
         if not self._recorder.owns:
             self._recorder.head = head
         if head.seq == self._seen and head.digest == self._digest:
-            return News(entries=(), anew=False)
+            return NewEntries(entries=(), anew=False)
         if self._seen:
             news = self._read(head, self._seen)
             if news is not None:
                 return news
-        self.read_anew()
-        partial = self._read_end(head) if self.start is not None and head.seq > self.least else None
+        self.restart_reading()
+        partial = self._read_end(head) if self.start is not None and head.seq > self.min_seq else None
         return partial or self._read_whole(head)
 
-    def look_whole(self) -> News:
+    def read_all(self) -> NewEntries:
         """Everything there is, as at a first look, from the beginning on."""
         record = self._context.store.find(self.identity.id)
         if record is None:
             raise NotFound(self.name)
         if record.head is None:
             raise self._corrupt("its head row fails its seal", None)
-        self.read_anew()
+        self.restart_reading()
         return self._read_whole(record.head)
 
-    def read_anew(self) -> None:
+    def restart_reading(self) -> None:
         """What was read could not be used: the next look reads everything again."""
         self._seen, self._digest, self._path_head = 0, GENESIS, 0
 
-    def _read_whole(self, head: Head) -> News:
+    def _read_whole(self, head: Head) -> NewEntries:
         news = self._read(head, 0)
         assert news is not None
-        return News(entries=news.entries, anew=True)
+        return NewEntries(entries=news.entries, anew=True)
 
-    def _read_end(self, head: Head) -> News | None:
+    def _read_end(self, head: Head) -> NewEntries | None:
         """The entries from the newest that begins a reading on; None where none is near or anything does not fit."""
         assert self.start is not None
         try:
@@ -165,7 +172,7 @@ class Ledger:
             return None  # reading everything names what is wrong, and where
         self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
         on_path = set(path)
-        return News(entries=[entry for entry in found if entry.seq in on_path], anew=True, partial=True)
+        return NewEntries(entries=[entry for entry in found if entry.seq in on_path], anew=True, partial=True)
 
     def _end(self, upto: int, start: Callable[[bytes], bool]) -> tuple[list[Step], list[Entry]]:
         """The last steps and their entries, from the newest that begins a reading on; none where it is not near."""
@@ -205,10 +212,10 @@ class Ledger:
         fits = path and by_seq[path[0]].base == after[0] and by_seq[upto[0]].digest == upto[1]
         if fits and broken.isdisjoint(path):
             return self._decoded([by_seq[seq] for seq in path[:-1]])
-        Ledger(self._context, Found(identity=self.identity, head=self.head, seq=None)).look()
+        RecordLog(self._context, Found(identity=self.identity, head=self.head, seq=None)).read_new()
         raise self._corrupt("what it says of the steps before it is not so", upto[0])
 
-    def _read(self, head: Head, after: int) -> News | None:
+    def _read(self, head: Head, after: int) -> NewEntries | None:
         """The visible entries behind `after`; None where they do not simply follow, and all must be read again."""
         steps = self._steps(after, head.seq)
         if after and (not steps or any(step.kind == "rewind" for step in steps)):
@@ -232,7 +239,7 @@ class Ledger:
             raise self._corrupt(broken[last.seq], last.seq)
         entries = self._decoded([by_seq[seq] for seq in path])
         self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
-        return News(entries=entries, anew=False)
+        return NewEntries(entries=entries, anew=False)
 
     def _steps(self, after: int, upto: int) -> list[Step]:
         chain = chain_of(self._context.store, self.identity)
@@ -273,7 +280,7 @@ class Ledger:
         """Take the lease and begin an attempt, on the newest state that was looked at. LeaseHeld, Conflict."""
         recorder, context = self._recorder, self._context
         head = recorder.head
-        gate(Found(identity=self.identity, head=head, seq=None))
+        refuse_archived(Found(identity=self.identity, head=head, seq=None))
         evidence = evidence_of(context, head)
         before, why = derived_status(head, evidence)
         gone = refuse_if_held(context, self.identity, head, evidence)
@@ -288,7 +295,7 @@ class Ledger:
         changes = Changes(attempt=attempt, status=StatusChange(status="working"))
         recorder.lost = None
         recorder.commit("attempt", changes, claim=claim)
-        self._followed()
+        self._mark_committed_read()
 
     def append(
         self, data: bytes, kind: StepKind, *, status: StatusChange | None = None, release: bool = False
@@ -304,17 +311,17 @@ class Ledger:
         except (LeaseLost, NotFound) as error:
             recorder.lost = error
             raise
-        self._followed()
+        self._mark_committed_read()
         head = recorder.head
         return Entry(seq=checkpoint.seq, at_us=head.updated_us, data=data, digest=head.digest)
 
-    def rest(self, status: StatusChange) -> None:
+    def release(self, status: StatusChange) -> None:
         """Give the lease back, and say how the session rests."""
         if self.owns and self._recorder.lost is None:
             self._recorder.commit("status", Changes(status=status), release=True)
-            self._followed()
+            self._mark_committed_read()
 
-    def _followed(self) -> None:
+    def _mark_committed_read(self) -> None:
         """What was just committed is known: only the owner writes."""
         head = self._recorder.head
         if head.seq == self._seen + 1:
@@ -323,20 +330,20 @@ class Ledger:
     @property
     def is_current(self) -> bool:
         """Is everything up to the known head read?"""
-        return self._seen == self._recorder.head.seq and not self._recorder.is_unsure
+        return self._seen == self._recorder.head.seq and not self._recorder.has_unknown_commit
 
 
-def begin(context: Context, name: str | None, fields: Mapping[str, Any]) -> Ledger:
+def create_log(context: Context, name: str | None, fields: Mapping[str, Any]) -> RecordLog:
     """A new session without a record. Conflict where the name is taken."""
-    return Ledger(context, create(context, new_identity(context, name, fields)))
+    return RecordLog(context, create(context, new_identity(context, name, fields)))
 
 
-def keyed(context: Context, *, agent: str, key: str | None = None) -> Iterator[Record]:
+def list_logs(context: Context, *, agent: str, key: str | None = None) -> Iterator[Record]:
     """All of an agent's, or those with this key, newest created first, damaged ones too."""
     return every_session(context.store, Query(agent=agent, key=key))
 
 
-def opened(context: Context, record: Record) -> Ledger:
+def open_log(context: Context, record: Record) -> RecordLog:
     """The ledger of a session, whatever is in it. Corrupt where its row is damaged, NotResumable where it came from a
     bundle that nobody vouched for."""
     refuse_untrusted(Found(identity=record.identity, head=record.head, seq=None))
@@ -347,7 +354,7 @@ def opened(context: Context, record: Record) -> Ledger:
         offered = newest_whole(context.store, chain, below=newest + 1)
         ref = f"{name}@{offered}" if offered is not None else None
         raise Corrupt("its head row fails its seal", session=name, offered=ref)
-    return Ledger(context, Found(identity=record.identity, head=record.head, seq=None))
+    return RecordLog(context, Found(identity=record.identity, head=record.head, seq=None))
 
 
 def remove(context: Context, identities: Sequence[Identity]) -> None:
@@ -363,7 +370,7 @@ def remove(context: Context, identities: Sequence[Identity]) -> None:
             context.store.delete(ids)
 
 
-def go_back(context: Context, identity: Identity, *, before: int | None = None) -> bool:
+def rewind_to_whole(context: Context, identity: Identity, *, before: int | None = None) -> bool:
     """Leave damage behind: stand on the newest whole checkpoint again; False where nothing is broken.
 
     `before`: a step that is whole, but holds what its framework cannot read; False where nothing is whole before it.
@@ -427,10 +434,10 @@ def rename(context: Context, identity: Identity, **fields: Any) -> Identity:
     return changed
 
 
-def claimed(ledger: Ledger, seconds: float) -> Iterator[News]:
+def read_and_claim(ledger: RecordLog, seconds: float) -> Iterator[NewEntries]:
     """Look, then claim what was seen; again where somebody was faster. Yields what each look found."""
     for number in range(_CLAIM_TRIES):
-        yield ledger.look()
+        yield ledger.read_new()
         try:
             ledger.claim(seconds)
         except Conflict:

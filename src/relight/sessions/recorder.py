@@ -16,7 +16,7 @@ from typing import Final
 
 from relight.errors import RelightError, StoreUnavailable, UsageError
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
-from relight.journal.conversation.last_reply import last_said
+from relight.journal.conversation.last_reply import last_reply_line
 from relight.journal.fold import Fold
 from relight.ports import faults
 from relight.ports.clock import Entropy
@@ -58,9 +58,9 @@ class Recorder:
         self.lock = threading.RLock()
         self._entropy = entropy
         self._reload = reload
-        self._unresolved: tuple[Draft, Changes, int] | None = None
+        self._unknown_commit: tuple[Draft, Changes, int] | None = None
         """the commit whose outcome is not known, what its caller had given, and the seq it was to follow"""
-        self._is_torn = False
+        self._fold_is_stale = False
         """it was committed, and interrupted while the fold took it in: the fold is read anew"""
         self.is_inherited = False
         """held by the process that this one was forked from"""
@@ -77,7 +77,7 @@ class Recorder:
             f"{name}: this session is held by {owner}, from which this process was forked; nothing was written",
             hints=["open a session of its own in the child, or hand its results back to the parent"],
         )
-        self.owner, self.epoch, self._unresolved, self.is_inherited = "", 0, None, True
+        self.owner, self.epoch, self._unknown_commit, self.is_inherited = "", 0, None, True
 
     @property
     def owns(self) -> bool:
@@ -107,7 +107,7 @@ class Recorder:
         changes = self.recording.changes(changes)
         body = encode_changes(changes)
         with self.lock:
-            committed = self._recall(kind, given) if self._unresolved is not None else None
+            committed = self._resolve(kind, given) if self._unknown_commit is not None else None
             if committed is not None:
                 changes = decode_changes(committed.step.body)  # what was written then, its own snapshots included
             else:
@@ -119,24 +119,24 @@ class Recorder:
                 except RelightError:
                     raise
                 except BaseException:  # Ctrl-C, on either side of the commit
-                    self._unresolved, self._is_torn = (draft, given, before), True
+                    self._unknown_commit, self._fold_is_stale = (draft, given, before), True
                     raise
         faults.point("commit.told")
         return checkpoint_of(committed, self.identity.model, changes.snapshot)
 
     @property
-    def is_unsure(self) -> bool:
+    def has_unknown_commit(self) -> bool:
         """Is there a commit whose outcome is not known yet?"""
-        return self._unresolved is not None
+        return self._unknown_commit is not None
 
-    def recall(self, kind: StepKind, given: Changes = _NOTHING) -> Checkpoint | None:
+    def resolve_unknown(self, kind: StepKind, given: Changes = _NOTHING) -> Checkpoint | None:
         """Learn how the commit of unknown outcome ended, before a change is made up from a fold that may lack it.
 
         Its checkpoint where it got through and was given the same changes. StoreUnavailable where the store still
         cannot say: nothing else may be written then.
         """
         with self.lock:
-            committed = self._recall(kind, given)
+            committed = self._resolve(kind, given)
         if committed is None:
             return None
         return checkpoint_of(committed, self.identity.model, decode_changes(committed.step.body).snapshot)
@@ -172,7 +172,7 @@ class Recorder:
             attempt=changes.attempt,
             usage=changes.usage,
             native=changes.native,
-            said=last_said(self.fold.format_with(changes.messages), changes.messages),
+            said=last_reply_line(self.fold.format_with(changes.messages), changes.messages),
             snapshots=snapshots,
             place=place,
         )
@@ -189,38 +189,38 @@ class Recorder:
         try:
             return self.store.commit(self.identity.id, draft)
         except StoreUnavailable:
-            self._unresolved = (draft, given, self.head.seq)
-            found = self._try_to_look()
+            self._unknown_commit = (draft, given, self.head.seq)
+            found = self._try_to_resolve()
             if found is None:
                 raise
             return found
 
-    def _try_to_look(self) -> Committed | None:
+    def _try_to_resolve(self) -> Committed | None:
         try:
-            found = self._look()
+            found = self._find_unknown_commit()
         except RelightError:
             return None  # it stays unresolved, and the next commit asks again
-        self._unresolved = None
+        self._unknown_commit = None
         return found
 
-    def _look(self) -> Committed | None:
+    def _find_unknown_commit(self) -> Committed | None:
         """Did the draft of unknown outcome get through?"""
-        assert self._unresolved is not None
-        draft, _, after = self._unresolved
+        assert self._unknown_commit is not None
+        draft, _, after = self._unknown_commit
         return self.store.find_commit(self.identity.id, draft.key, after=after)
 
-    def _recall(self, kind: StepKind, given: Changes) -> Committed | None:
-        if self._unresolved is None:
+    def _resolve(self, kind: StepKind, given: Changes) -> Committed | None:
+        if self._unknown_commit is None:
             return None
-        draft, before, _ = self._unresolved
-        found = self._look()
+        draft, before, _ = self._unknown_commit
+        found = self._find_unknown_commit()
         if found is not None:
             try:
                 self._apply(found, draft, decode_changes(draft.body))
             except BaseException:
-                self._is_torn = True
+                self._fold_is_stale = True
                 raise
-        self._unresolved, self._is_torn = None, False
+        self._unknown_commit, self._fold_is_stale = None, False
         if found is None:
             return None
         return found if draft.kind == kind and encoded(given) == encoded(before) else None
@@ -230,7 +230,7 @@ class Recorder:
         self.head = committed.head
         if draft.claim is not None:
             self.owner, self.epoch = draft.claim.owner.id, draft.claim.expected_epoch + 1
-        if committed.step.kind == "rewind" or not follows or self._is_torn:
+        if committed.step.kind == "rewind" or not follows or self._fold_is_stale:
             self.fold = self._reload()
             return
         self.fold.apply(committed.step, changes)

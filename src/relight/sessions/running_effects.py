@@ -18,11 +18,11 @@ from relight.system.fork_handlers import begins_anew
 if TYPE_CHECKING:
     from relight.sessions.session import Session
 
-Place = tuple[int, str]
+EffectKey = tuple[int, str]
 """(asked_seq, id) of a call, (0, key) of `once`"""
 
 
-class Underway:
+class RunningEffects:
     """What runs in one open store of this process, and what is done once nothing does."""
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class Underway:
         with self._lock:
             return [what for owner, what in self._running if owner == session]
 
-    def when_at_rest(self, do: Callable[[], None]) -> None:
+    def when_idle(self, do: Callable[[], None]) -> None:
         """Now where nothing runs, else by the last that ends."""
         with self._lock:
             if self._running:
@@ -68,7 +68,7 @@ class Underway:
 class Execution:
     """One effect of a session, from before its intent until after its outcome."""
 
-    def __init__(self, session: Session, place: Place) -> None:
+    def __init__(self, session: Session, place: EffectKey) -> None:
         self._session = session
         self._place = place
         self.request: Execute | None = None

@@ -17,7 +17,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 import msgspec
 
 from relight.errors import Finished, LeaseLost, StoreUnavailable, UsageError, Waiting
-from relight.files.capture import Files, naming
+from relight.files.capture import Files, with_snapshots
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
 from relight.journal.effects.ledger import closing_outcome
@@ -29,7 +29,7 @@ from relight.sessions.inputs import a_message, reason_of, spent_of
 from relight.sessions.opening import begin_attempt
 from relight.sessions.recorder import Recorder
 from relight.sessions.reset import reset_to
-from relight.sessions.running_effects import Place
+from relight.sessions.running_effects import EffectKey
 from relight.sessions.state import StateMap
 from relight.sessions.tools import Tools, is_coroutine_function, toolbox
 from relight.values.call import Call, Outcome
@@ -76,19 +76,19 @@ class Session:
         self._lease_seconds = lease_seconds
         self._state = StateMap(lambda: self._recorder.fold.state)
         self._batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
-        self._running: set[Place] = set()
+        self._running: set[EffectKey] = set()
         """effects under way in this very attempt: not in doubt"""
-        self._used: list[str] = []
+        self._used_answers: list[str] = []
         """keys of answers that the program was given; committed as used with the next step"""
         self._misused: UsageError | None = None
         """the error of a `wait` inside a tool: for the tool's author, not for the model"""
-        self._awaits = False
+        self._is_async = False
         """driven from an event loop: its functions may be coroutine functions"""
         self._uncounted: str | None = None
         """why a limit of money or tokens cannot be counted any more"""
         self._closed = False
         """the block was left"""
-        self._left: tuple[BaseException | None] | None = None
+        self._exit_error: tuple[BaseException | None] | None = None
         """with which error it was left, where effects under way keep the lease until they have ended"""
         self._release_due = False
         """a verdict was given while effects were under way: the lease goes with the last of them"""
@@ -259,8 +259,8 @@ class Session:
         fresh = [isolated(a_message(one)) for one in messages]
         recorder = self._recorder
         with recorder.lock:
-            if recorder.is_unsure:
-                recorder.recall("reset")
+            if recorder.has_unknown_commit:
+                recorder.resolve_unknown("reset")
             changes, view = reset_to(recorder, fresh)
             return self._record("reset", changes, view=view)
 
@@ -327,20 +327,20 @@ class Session:
         waits = isinstance(error, Waiting) and error.session in (self.name, self.id)
         with self._recorder.lock:
             if self._running and not self._closed:
-                self._closed, self._left = True, (error,)
+                self._closed, self._exit_error = True, (error,)
                 return waits
         self._end_block(error)
         return waits
 
     def _end_block(self, error: BaseException | None) -> None:
         """Give the lease back with what the block was left with, and let go of everything."""
-        was_closed, self._closed = self._closed and self._left is None, True
-        self._left = None
+        was_closed, self._closed = self._closed and self._exit_error is None, True
+        self._exit_error = None
         try:
             if not was_closed:
                 self._leave(error)
         finally:
-            self._context.heartbeat.forget(self._recorder)
+            self._context.heartbeat.remove(self._recorder)
             if self._files is not None and not was_closed:
                 self._files.close()
 
@@ -353,7 +353,7 @@ class Session:
         if not recorder.owns or isinstance(error, LeaseLost):
             return
         if self._release_due:
-            self._give_back()
+            self._release_lease()
             return
         if error is None:
             change = StatusChange(status="terminated", reason="left")
@@ -384,35 +384,35 @@ class Session:
         begin_attempt(
             self._context, self._recorder, seconds=self._lease_seconds, handed_over_by=handed_over_by, note=note
         )
-        self._context.heartbeat.keep(self._recorder)
+        self._context.heartbeat.add(self._recorder)
 
     def _backoff_seconds(self, retry: Retry, failures: int) -> float:
         return retry.delay_seconds(failures, self._context.entropy.jitter())
 
     # -- effects under way ------------------------------------------------------------------------------------
 
-    def _begin_execution(self, place: Place) -> None:
+    def _begin_execution(self, place: EffectKey) -> None:
         """From here on the session keeps its lease, and the store stays open, until `_end_execution`."""
         with self._recorder.lock:
             self._check_open()
             self._refuse_running(place)
             self._running.add(place)
-            self._context.underway.begin(self.id, place[1])
+            self._context.running_effects.begin(self.id, place[1])
 
-    def _end_execution(self, place: Place) -> None:
+    def _end_execution(self, place: EffectKey) -> None:
         """The last effect under way gives back what waited for it."""
         try:
             with self._recorder.lock:
                 self._running.discard(place)
-                left = self._left if not self._running else None
+                left = self._exit_error if not self._running else None
                 if left is None and self._release_due and not self._running:
-                    self._give_back()
+                    self._release_lease()
             if left is not None:
                 self._end_block(left[0])
         finally:
-            self._context.underway.end(self.id, place[1])
+            self._context.running_effects.end(self.id, place[1])
 
-    def _give_back(self) -> None:
+    def _release_lease(self) -> None:
         """The lease, without a step: the verdict is committed."""
         recorder = self._recorder
         self._release_due = False
@@ -421,10 +421,10 @@ class Session:
             recorder.head = msgspec.structs.replace(recorder.head, lease=None)
 
     def _refuse_coroutine(self, function: Any, what: str) -> None:
-        if not self._awaits and is_coroutine_function(function):
+        if not self._is_async and is_coroutine_function(function):
             raise UsageError(f"{what} is a coroutine function", hints=["await it: relight.aio has the same verbs"])
 
-    def _refuse_running(self, place: Place) -> None:
+    def _refuse_running(self, place: EffectKey) -> None:
         if place in self._running:
             hints = ["its outcome is recorded when it has ended; wait for it"]
             raise UsageError(f"{place[1]!a} is being run by this process at the moment", hints=hints)
@@ -446,14 +446,14 @@ class Session:
             self._check_open(finishing=finishing)
             if release and self._running:
                 release, self._release_due = False, True
-            if recorder.is_unsure:
-                earlier = recorder.recall(kind, changes)
+            if recorder.has_unknown_commit:
+                earlier = recorder.resolve_unknown(kind, changes)
                 if earlier is not None:
                     return earlier
                 self._check_open(finishing=finishing)
             pending = self._state.pending()
-            used = list(self._used)
-            whole = self._whole(changes, pending) if pending is not None or recorder.fold.has_open else changes
+            used = list(self._used_answers)
+            whole = self._with_pending(changes, pending) if pending is not None or recorder.fold.has_open else changes
             if used:
                 whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
             if self._files is None:
@@ -465,7 +465,7 @@ class Session:
                 checkpoint = self._with_files(kind, whole, asked, commit)
             if pending is not None:
                 self._state.taken(pending)
-            self._used = [key for key in self._used if key not in used]
+            self._used_answers = [key for key in self._used_answers if key not in used]
             return checkpoint
 
     def _with_files(
@@ -480,18 +480,18 @@ class Session:
         is_reply = any(self._recorder.fold.format.is_assistant(one) for one in changes.messages)
 
         def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
-            return commit(naming(changes, snapshots, failure), snapshots=snapshots)
+            return commit(with_snapshots(changes, snapshots, failure), snapshots=snapshots)
 
         return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
 
-    def _whole(self, changes: Changes, pending: Changes | None) -> Changes:
+    def _with_pending(self, changes: Changes, pending: Changes | None) -> Changes:
         """With what every step takes along: state not saved yet, and results for calls that a reply leaves behind."""
         if pending is not None and (pending.state or pending.unset):
             changes = msgspec.structs.replace(changes, state=pending.state, unset=pending.unset)
-        closing = self._closing(changes)
+        closing = self._closing_outcomes(changes)
         return msgspec.structs.replace(changes, outcomes=[*closing, *changes.outcomes]) if closing else changes
 
-    def _closing(self, changes: Changes) -> list[Outcome]:
+    def _closing_outcomes(self, changes: Changes) -> list[Outcome]:
         """A reply that comes while calls are open closes them in the same commit."""
         fold = self._recorder.fold
         is_assistant = fold.format.is_assistant

@@ -27,7 +27,7 @@ import msgspec
 from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, NotResumable, RelightError
 from relight.files import capture as files_of
 from relight.files import repositories, restore
-from relight.files.capture import Files, naming
+from relight.files.capture import Files, with_snapshots
 from relight.history.loading import Found
 from relight.journal.chain import broken_links
 from relight.journal.codec import decode_changes
@@ -36,7 +36,15 @@ from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.journal.status import derived_status
 from relight.operations import operator, remove
 from relight.sessions.context import Context
-from relight.sessions.opening import create, evidence_of, gate, new_identity, recorder_for, refresh, refuse_untrusted
+from relight.sessions.opening import (
+    create,
+    evidence_of,
+    new_identity,
+    recorder_for,
+    refresh,
+    refuse_archived,
+    refuse_untrusted,
+)
 from relight.sessions.recorder import Recorder
 from relight.sessions.reopening import options_taken, record_options, with_options
 from relight.sessions.reset import reset_to
@@ -49,14 +57,14 @@ from relight.values.snapshot import Snapshot
 from relight.values.status import StatusChange, headline
 from relight.values.step import AttemptStart, Changes, Claim, StepKind, View
 
-TRIES: Final = 200
+MAX_TRIES: Final = 200
 """how often a writer may be overtaken in a row; each time somebody else has got on"""
-_LOOKS: Final = 3
+_READ_TRIES: Final = 3
 """a session may be removed, and another begun, between two looks at it"""
 _REMEMBERED_US: Final = 30 * 86_400 * 1_000_000
 _MAX_REMEMBERED: Final = 1_000
 _PAUSES: Final = Retry(first_seconds=0.001, max_seconds=0.05)
-_BROKEN_OFF: Final = frozenset({"terminated", "failed", "halted"})
+_ENDS_ATTEMPT: Final = frozenset({"terminated", "failed", "halted"})
 _T = TypeVar("_T")
 
 
@@ -77,16 +85,16 @@ Decide = Callable[[Fold], Write | None]
 class PendingWrite:
     """A write that has its place in the row."""
 
-    def __init__(self, joint: SharedSession, decide: Decide, *, begins: bool) -> None:
+    def __init__(self, session: SharedSession, decide: Decide, *, begins: bool) -> None:
         self.decide, self.begins = decide, begins
         self.is_done = False
         self.checkpoint: Checkpoint | None = None
         self.error: BaseException | None = None
-        self._joint = joint
+        self._session = session
 
-    def settle(self) -> Checkpoint | None:
+    def wait(self) -> Checkpoint | None:
         """Wait until it is durable; None where there was nothing to write."""
-        self._joint._drain_queue(self)
+        self._session._drain_queue(self)
         if self.error is not None:
             raise self.error
         return self.checkpoint
@@ -117,7 +125,7 @@ class SharedSession:
         self._owner: Owner = context.host.owner(context.entropy.session_id())
         self._recorder: Recorder | None = None
         self._files: Files | None = None
-        self._row: deque[PendingWrite] = deque()
+        self._queue: deque[PendingWrite] = deque()
         self._lock = threading.RLock()
         begins_anew(self)
 
@@ -125,24 +133,24 @@ class SharedSession:
         """In a forked child: another writer in the row, with nothing of its own on its way."""
         self._owner = self._context.host.owner(self._context.entropy.session_id())
         self._recorder = self._files = None
-        self._row.clear()
+        self._queue.clear()
         self._lock = threading.RLock()
 
     # -- reading ----------------------------------------------------------------------------------------------
 
-    def look(self, reader: Callable[[Fold, Head], _T]) -> _T | None:
+    def read(self, reader: Callable[[Fold, Head], _T]) -> _T | None:
         """What the reader makes of the newest state; None where there is no such session. It must copy what it keeps.
 
         Whoever looks and finds nothing may begin the session anew with its next write.
         """
         with self._lock:
-            for _ in range(_LOOKS):
+            for _ in range(_READ_TRIES):
                 recorder = self._opened(may_create=False)
                 if recorder is None:
                     break
                 try:
-                    if recorder.is_unsure:
-                        recorder.recall("mark")
+                    if recorder.has_unknown_commit:
+                        recorder.resolve_unknown("mark")
                     self._catch_up(recorder)
                 except NotFound:
                     self.forget()  # removed; there may be another one under the same name by now
@@ -152,18 +160,18 @@ class SharedSession:
 
     # -- writing ----------------------------------------------------------------------------------------------
 
-    def ask(self, decide: Decide, *, begins: bool = True) -> PendingWrite:
+    def enqueue(self, decide: Decide, *, begins: bool = True) -> PendingWrite:
         """Take a place in the row of writes, without waiting; `settle` on what comes back does the work.
 
         `begins`: could this be the first write of a session? Another one does not begin a session that was removed.
         """
         asked = PendingWrite(self, decide, begins=begins)
-        self._row.append(asked)
+        self._queue.append(asked)
         return asked
 
     def write(self, decide: Decide) -> Checkpoint | None:
         """Write what is decided on the newest state; None where it decides that there is nothing to write."""
-        return self.ask(decide).settle()
+        return self.enqueue(decide).wait()
 
     def drop(
         self, *, with_forks: bool = False, only_if: Callable[[Fold], bool] | None = None, remembered: bool = False
@@ -175,13 +183,13 @@ class SharedSession:
         that says it cannot be the first.
         """
         with self._lock:
-            for failures in range(1, TRIES + 1):
-                found = self._named()
+            for failures in range(1, MAX_TRIES + 1):
+                found = self._find_by_name()
                 if found is None:
                     return False
                 try:
                     self._revoke_lease(found)  # from here on a writer has to claim, which a removal notices
-                    found = self._found_as(only_if)
+                    found = self._found_if(only_if)
                     if found is None:
                         return False
                     if remembered:
@@ -196,9 +204,9 @@ class SharedSession:
                 return True
             raise Conflict(f"{self.name}: others kept writing to it; nothing was removed")
 
-    def _found_as(self, only_if: Callable[[Fold], bool] | None) -> Found | None:
+    def _found_if(self, only_if: Callable[[Fold], bool] | None) -> Found | None:
         if only_if is None:
-            return self._named()
+            return self._find_by_name()
         recorder = self._opened(may_create=False)
         if recorder is None:
             return None
@@ -235,9 +243,9 @@ class SharedSession:
                 self.forget()
 
     @property
-    def is_resting(self) -> bool:
+    def is_idle(self) -> bool:
         """Does this program own nothing of it right now?"""
-        return not self._row and (self._recorder is None or not self._recorder.owns)
+        return not self._queue and (self._recorder is None or not self._recorder.owns)
 
     # -- the row ----------------------------------------------------------------------------------------------
 
@@ -245,7 +253,7 @@ class SharedSession:
         """Do what was asked for before, then this: whoever comes first works for those behind as well."""
         with self._lock:
             while not mine.is_done:
-                asked = self._row.popleft()
+                asked = self._queue.popleft()
                 try:
                     asked.checkpoint = self._write(asked.decide, asked.begins)
                 except BaseException as error:
@@ -256,12 +264,12 @@ class SharedSession:
                     asked.is_done = True
 
     def _write(self, decide: Decide, begins: bool) -> Checkpoint | None:
-        for failures in range(1, TRIES + 1):
-            if not begins and self._recorder is None and self._named() is None and self._was_removed():
+        for failures in range(1, MAX_TRIES + 1):
+            if not begins and self._recorder is None and self._find_by_name() is None and self._was_removed():
                 raise _removed(self.name)
             recorder = self._opened(may_create=True)
             assert recorder is not None
-            if recorder.is_unsure:
+            if recorder.has_unknown_commit:
                 earlier = self._recall(recorder, decide(recorder.fold))
                 if earlier is not None:
                     return earlier
@@ -283,9 +291,9 @@ class SharedSession:
     def _recall(self, recorder: Recorder, before: Write | None) -> Checkpoint | None:
         """How a commit of unknown outcome ended; its checkpoint where it was this very write."""
         if before is None:
-            recorder.recall("mark")
+            recorder.resolve_unknown("mark")
             return None
-        return recorder.recall(before.kind, before.changes)
+        return recorder.resolve_unknown(before.kind, before.changes)
 
     # -- removals ---------------------------------------------------------------------------------------------
 
@@ -309,7 +317,7 @@ class SharedSession:
         if self._recorder is not None:
             return self._recorder
         context = self._context
-        found = self._named()
+        found = self._find_by_name()
         if found is None and not may_create:
             return None
         if found is None and not self._begins:
@@ -321,7 +329,7 @@ class SharedSession:
             try:
                 found = create(context, identity)
             except Conflict:
-                found = self._named()  # another program was faster
+                found = self._find_by_name()  # another program was faster
                 if found is None:
                     raise
         if found.identity.agent != self._fields.get("agent"):
@@ -329,7 +337,7 @@ class SharedSession:
             raise NotResumable(self.name, why, hints=["choose another name"])
         refuse_untrusted(found)
         if may_create:
-            gate(found)
+            refuse_archived(found)
             found = self._with_options(found)
             if self._workspace is not None:
                 found = files_of.settle_workspace(context, found, self._workspace, self._moments)
@@ -344,7 +352,7 @@ class SharedSession:
         record_options(self._context, found.identity.id, changed)
         return Found(identity=with_options(found.identity, changed), head=found.head, seq=found.seq)
 
-    def _named(self) -> Found | None:
+    def _find_by_name(self) -> Found | None:
         """By its name alone: a name comes from whoever uses the framework, and may be another session's id."""
         record = self._context.store.find_named(self.name)
         return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
@@ -380,7 +388,7 @@ class SharedSession:
         """A new session, and one whose last writer died or failed, begins an attempt; any other just goes on."""
         head = recorder.head
         status, why = derived_status(head, evidence_of(self._context, head))
-        if head.attempt == 0 or status in _BROKEN_OFF:
+        if head.attempt == 0 or status in _ENDS_ATTEMPT:
             attempt = AttemptStart(
                 number=head.attempt + 1,
                 resumed_from=head.head,
@@ -394,7 +402,7 @@ class SharedSession:
             recorder.commit("status", working, claim=None if recorder.owns else self._claim(head))
         else:
             return
-        self._context.heartbeat.keep(recorder)
+        self._context.heartbeat.add(recorder)
 
     def _commit(self, recorder: Recorder, wanted: Write) -> Checkpoint:
         head = recorder.head
@@ -408,9 +416,9 @@ class SharedSession:
             changes = msgspec.structs.replace(changes, status=StatusChange(status="working"))
         checkpoint = self._with_files(recorder, wanted, changes, view)
         if wanted.ends is not None:
-            self._context.heartbeat.forget(recorder)
+            self._context.heartbeat.remove(recorder)
         else:
-            self._context.heartbeat.keep(recorder)
+            self._context.heartbeat.add(recorder)
         return checkpoint
 
     def _with_files(self, recorder: Recorder, wanted: Write, changes: Changes, view: View | None) -> Checkpoint:
@@ -419,7 +427,7 @@ class SharedSession:
         def commit(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
             return recorder.commit(
                 wanted.kind,
-                naming(changes, snapshots, failure),
+                with_snapshots(changes, snapshots, failure),
                 claim=claim,
                 release=wanted.ends is not None,
                 view=view,
@@ -451,7 +459,7 @@ class SharedSession:
 
     def _let_go(self) -> None:
         if self._recorder is not None:
-            self._context.heartbeat.forget(self._recorder)
+            self._context.heartbeat.remove(self._recorder)
         if self._files is not None:
             self._files.close()
             self._files = None

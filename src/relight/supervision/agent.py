@@ -119,7 +119,7 @@ class AgentSupervision(Supervision):
         if self._attended is not None:
             return False  # it stands in line until then
         self._tell_begun(None, (), command=None, prompt_sent=False)
-        self._context.tell(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
+        self._context.notify(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
         return self._wait(wake_us)
 
     def _put_in_line(self, provider: str | None, wake_us: int) -> None:
@@ -229,7 +229,7 @@ class AgentSupervision(Supervision):
             self._look()
         except StoreUnavailable as error:
             if not self._told_trouble:
-                self._context.tell(f"the store is away, the agent goes on: {error}")
+                self._context.notify(f"the store is away, the agent goes on: {error}")
             self._told_trouble = True
         else:
             self._told_trouble = False

@@ -15,7 +15,7 @@ from relight.journal.jsonable import check_text
 from relight.operations.operator import write_once
 from relight.ports.agent import Decision, Heard
 from relight.sessions.context import Context
-from relight.sessions.opening import gate, recorder_for
+from relight.sessions.opening import recorder_for, refuse_archived
 from relight.sessions.recorder import Recorder
 from relight.values.checkpoint import Checkpoint
 from relight.values.status import StatusChange
@@ -52,7 +52,7 @@ def decide(context: Context, found: Found, *, allow: bool, reason: str | None = 
 
     The `reason` of a denial is told to the model.
     """
-    gate(found)
+    refuse_archived(found)
     recorder = recorder_for(context, found)
     question, asking, name = recorder.head.question, recorder.head.asking, found.identity.name or found.identity.id
     if recorder.head.status != "waiting" or question is None or not asks_approval(question, asking):

@@ -192,7 +192,7 @@ class Beginning:
         try:
             is_gone = self._taken_back(recorder)
         except RelightError as error:
-            self.context.tell(f"what was begun could not be taken back: {error}")
+            self.context.notify(f"what was begun could not be taken back: {error}")
         finally:
             if is_gone:
                 self._directories.discard()
@@ -204,7 +204,7 @@ class Beginning:
         if self.pending is None:
             return not self._has_begun
         if recorder is not None and recorder.owns:
-            self.context.heartbeat.forget(recorder)
+            self.context.heartbeat.remove(recorder)
             self.context.store.release(self.session, owner=recorder.owner, epoch=recorder.epoch)
         record = self.context.store.find(self.session)
         if record is None or record.head is None or record.head.seq == self.pending.head.seq:

@@ -20,7 +20,7 @@ from relight.sessions import limits as limiting
 from relight.sessions import names as naming
 from relight.sessions.context import Context
 from relight.sessions.environment import checked_env, checked_secrets
-from relight.sessions.opening import checked_fields, create, gate, new_identity
+from relight.sessions.opening import checked_fields, create, new_identity, refuse_archived
 from relight.values.execution import execution_of
 from relight.values.info import Reason
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
@@ -32,8 +32,8 @@ _NAMES: Final = 1000
 
 def launch(context: Context, command: Sequence[str], **shape: Any) -> Identity:
     """A session that knows how it is started, in the store; nothing runs yet. What it takes: `planned`."""
-    in_line, wake_us = shape.pop("in_line", True), shape.pop("wake_us", None)
-    return create(context, planned(context, command, **shape), wake_us=wake_us, in_line=in_line).identity
+    in_queue, wake_us = shape.pop("in_queue", True), shape.pop("wake_us", None)
+    return create(context, planned(context, command, **shape), wake_us=wake_us, in_queue=in_queue).identity
 
 
 def planned(
@@ -54,8 +54,8 @@ def planned(
     """What a session would be that knows how it is started; nothing is written. Without a name it gets one that can be
     typed.
 
-    With a `place` it stands in line for a worker from the commit that makes it; not yet `in_line`: until a step puts it
-    there. The worker may be on another machine: whether its program is there is looked at by whoever starts it.
+    With a `place` it is queued for a worker by the commit that creates it; not `in_queue`: a later step queues it. The
+    worker may be on another machine, so whether the program exists is checked by the process that starts it.
     """
     if any("\0" in word for word in command):
         raise UsageError("a word of a command holds no zero byte")
@@ -74,7 +74,7 @@ def planned(
     naming.check_free(context, name, f"go on with it: relight resume {name}")
     task = adapter.task_of(command)
     recorded = recordable(command, context.redactor(), context.environment, prompt=task)
-    _tell_lost(context, recorded.lost, in_line=place is not None)
+    _tell_lost(context, recorded.lost, in_queue=place is not None)
     fields: dict[str, Any] = {
         "agent": agent if adapter.name == "command" else adapter.name,
         "provider": adapter.provider,
@@ -106,19 +106,19 @@ def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:
     return [name for name in names if where.environment.get(name)]
 
 
-def _tell_lost(context: Context, lost: Sequence[str], *, in_line: bool) -> None:
+def _tell_lost(context: Context, lost: Sequence[str], *, in_queue: bool) -> None:
     """A secret in a command line is not recorded. UsageError where only the record could start it."""
     if not lost:
         return
     kinds = ", ".join(lost)
-    if in_line:
+    if in_queue:
         hints = ["put it into a variable that the worker has too, and let the program read that"]
         raise UsageError(
             f"the command line holds a secret ({kinds}); secrets are not recorded, and a worker starts a session from "
             "its record; nothing was put in line",
             hints=hints,
         )
-    context.tell(
+    context.notify(
         f"the command line holds a secret ({kinds}), which is not recorded: once this supervisor has ended, the session"
         " cannot be started again; give it as a variable instead: relight run --secret NAME -- COMMAND"
     )
@@ -140,7 +140,7 @@ def _housed_where_it_runs(context: Context, identity: Identity, directory: str) 
         housed_there = housed(context, identity, directory)
         close_all(open_roots(context.workspaces(), housed_there, watch=False))
     except WorkspaceUnusable as error:
-        context.tell(f"its files are not captured: {error.why}; choose them: relight run --workspace DIR")
+        context.notify(f"its files are not captured: {error.why}; choose them: relight run --workspace DIR")
         return identity
     return housed_there
 
@@ -171,7 +171,7 @@ def check_startable(
     limits: Allowance = NO_ALLOWANCE,
 ) -> None:
     """Refuse, before anything is touched, what could not be started in the end."""
-    gate(found)
+    refuse_archived(found)
     name = found.identity.name or found.identity.id[:8]
     if found.identity.command is None and "imported" in found.identity.metadata:
         hints = [f"import it again with the key it was signed with, or take a copy: relight fork {name}"]

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.files.capture import Files, naming
+from relight.files.capture import Files, with_snapshots
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers
 from relight.journal.conversation.transcript_diff import Standing, compare
@@ -229,7 +229,7 @@ class Observer:
         view: View | None = None,
     ) -> Checkpoint:
         def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
-            named = naming(changes, snapshots, failure)
+            named = with_snapshots(changes, snapshots, failure)
             return self.recorder.commit(kind, named, view=view, snapshots=snapshots)
 
         if self._files is None:

@@ -48,7 +48,14 @@ from relight.ports.runtime import (
 )
 from relight.sessions.context import Context
 from relight.sessions.limits import policy_with
-from relight.sessions.opening import begin_attempt, evidence_of, gate, lease_seconds_of, recorder_for, set_policy
+from relight.sessions.opening import (
+    begin_attempt,
+    evidence_of,
+    lease_seconds_of,
+    recorder_for,
+    refuse_archived,
+    set_policy,
+)
 from relight.sessions.recorder import Recorder
 from relight.supervision import waiting
 from relight.supervision.first_start import Beginning
@@ -231,7 +238,7 @@ class Supervision:
         """Own the session as `spawning`; the seq from which on steps are the program's."""
         context = self._context
         found = resolve(context.store, self._session)
-        gate(found)
+        refuse_archived(found)
         recorder = recorder_for(context, found)
         handle = recorder.head.handle or recorder.identity.id[:8]
         places = context.runtime(recorder.identity).persistent
@@ -248,7 +255,7 @@ class Supervision:
         self.beginning.begun()
         set_policy(context, recorder, policy_with(context, recorder.identity, self._limits))
         context.declare_secrets(recorder.identity.secrets)
-        context.heartbeat.keep(recorder)
+        context.heartbeat.add(recorder)
         self._recorder, self._number = recorder, recorder.head.attempt
         return recorder.head.seq
 
@@ -275,7 +282,7 @@ class Supervision:
         self._look(anyway=True)
         plain = self._head().epoch == recorder.head.epoch
         if not plain:
-            self._context.heartbeat.forget(recorder)
+            self._context.heartbeat.remove(recorder)
             self._end_group(child)
         return exit, plain, child.last_lines()
 
@@ -491,7 +498,7 @@ class Supervision:
         if self._head().place is None:
             self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
             return
-        wake_us = self._context.line_us() + round((delay_seconds + _GRACE_SECONDS) * 1e6)
+        wake_us = self._context.queue_time_us() + round((delay_seconds + _GRACE_SECONDS) * 1e6)
         change = StatusChange(status="queued", reason=f"died ({exit})", failure=failure, wake_us=wake_us)
         self._write(change)
 
@@ -499,7 +506,7 @@ class Supervision:
         """As the owner, or after the owner's death with a claim of our own."""
         changes = Changes(status=change, note=dict(note) if note is not None else None)
         recorder = self._owned()
-        self._context.heartbeat.forget(recorder)
+        self._context.heartbeat.remove(recorder)
         try:
             if recorder.owns:
                 recorder.commit("status", changes, release=True)

@@ -196,7 +196,7 @@ class Start:
             try:
                 self._runtime.destroy(self._execution.handle)
             except RelightError as error:
-                self._context.tell(f"the old place {self._execution.handle} could not be removed: {error}")
+                self._context.notify(f"the old place {self._execution.handle} could not be removed: {error}")
         return orphans
 
     # -- files ------------------------------------------------------------------------------------------------

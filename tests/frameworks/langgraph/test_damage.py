@@ -48,8 +48,8 @@ def append(rl: Relight, data: bytes) -> int:
     """As one would who can write to the store: whole and sealed, but no record of the saver's."""
     found = naming.locate(rl._context, "t")
     assert found is not None
-    opened = record_log.opened(rl._context, found)
-    for _ in record_log.claimed(opened, 5.0):
+    opened = record_log.open_log(rl._context, found)
+    for _ in record_log.read_and_claim(opened, 5.0):
         pass
     return opened.append(data, "state", status=StatusChange(status="completed"), release=True).seq
 

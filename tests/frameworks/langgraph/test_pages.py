@@ -67,7 +67,7 @@ def pages_of(rl: Any, thread: str = "t") -> list[int]:
     saver = RelightSaver(rl)
     list(saver.list(config(thread)))
     ledger: Any = saver._thread(thread)._ledger
-    return [entry.seq for entry in ledger.look_whole().entries if is_paged(entry.data)]
+    return [entry.seq for entry in ledger.read_all().entries if is_paged(entry.data)]
 
 
 def counted(rl: Any, monkeypatch: pytest.MonkeyPatch, act: Callable[[], Any]) -> int:

@@ -138,11 +138,11 @@ class RelightSessionStore(SessionStore):
             return known.append(fold, lines, subpath, summarise)
 
         begins = subpath is None and transcripts.begins(lines)
-        asked = joint.ask(decide, begins=begins)  # here, before anything is awaited: this is the order of the calls
+        asked = joint.enqueue(decide, begins=begins)  # here, before anything is awaited: this is the order of the calls
 
         def settle() -> None:
             try:
-                asked.settle()
+                asked.wait()
             except NotFound:
                 if not begins:
                     raise  # the rest of a removed transcript: it does not come back
@@ -161,7 +161,7 @@ class RelightSessionStore(SessionStore):
             lines = fold.messages or None if subpath is None else transcripts.subagent(fold.state, subpath)
             return [isolated(line) for line in lines] if lines is not None else None
 
-        found = await _in_thread(partial(joint.look, read))
+        found = await _in_thread(partial(joint.read, read))
         self._know(found or ())
         return cast("list[SessionStoreEntry] | None", found)
 
@@ -188,7 +188,7 @@ class RelightSessionStore(SessionStore):
             return
 
         def forget() -> None:
-            if joint.look(lambda fold, _: subpath in transcripts.subpaths(fold.state)):
+            if joint.read(lambda fold, _: subpath in transcripts.subpaths(fold.state)):
                 joint.write(lambda fold: transcripts.forget_subagent(fold, subpath))
 
         await _in_thread(forget)
@@ -196,7 +196,7 @@ class RelightSessionStore(SessionStore):
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """The sub-agents of a transcript."""
         joint, _ = self._joint(_main(key))
-        found = await _in_thread(partial(joint.look, lambda fold, _: transcripts.subpaths(fold.state)))
+        found = await _in_thread(partial(joint.read, lambda fold, _: transcripts.subpaths(fold.state)))
         return found or []
 
     # -- sessions ---------------------------------------------------------------------------------------------
@@ -227,7 +227,7 @@ class RelightSessionStore(SessionStore):
         """Those that rest are opened again when they are asked for."""
         if len(self._open) < MAX_OPEN:
             return
-        for name in [name for name, (joint, _) in self._open.items() if joint.is_resting][: MAX_OPEN // 4]:
+        for name in [name for name, (joint, _) in self._open.items() if joint.is_idle][: MAX_OPEN // 4]:
             self._open.pop(name)[0].forget()
 
     def _sessions(self, project_key: str) -> list[SessionInfo]:

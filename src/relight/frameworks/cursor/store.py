@@ -97,7 +97,7 @@ class Sessions:
     def _make_room(self) -> None:
         if len(self._open) < MAX_OPEN:
             return
-        for name in [name for name, (joint, _) in self._open.items() if joint.is_resting][: MAX_OPEN // 4]:
+        for name in [name for name, (joint, _) in self._open.items() if joint.is_idle][: MAX_OPEN // 4]:
             self._open.pop(name)[0].forget()
 
 
@@ -108,7 +108,7 @@ class Agents:
         self._sessions = sessions
 
     def get(self, payload: Payload) -> Row | None:
-        return self._sessions.of("agent", _text(payload, "agentId")).look(_agent_row)
+        return self._sessions.of("agent", _text(payload, "agentId")).read(_agent_row)
 
     def create(self, payload: Payload) -> Row:
         return self._put(payload, is_new=True)
@@ -119,7 +119,7 @@ class Agents:
     def _put(self, payload: Payload, *, is_new: bool) -> Row:
         row = _document(payload, "agent")
         joint = self._sessions.of("agent", _text(row, "agentId"))
-        if joint.look(_agent_row) is None and not is_new:
+        if joint.read(_agent_row) is None and not is_new:
             raise NotFound(row["agentId"], what="agent", hints=["create it first"])
         joint.write(partial(rows.put_agent, row=row, is_new=is_new))
         return row
@@ -129,7 +129,7 @@ class Agents:
         ids, cwd = rows.wanted(given, "agentIds"), given.get("cwd")
         removed = 0
         for joint in self._matching(ids):
-            row = joint.look(_agent_row)
+            row = joint.read(_agent_row)
             if row is not None and cwd in (None, row.get("cwd")):
                 joint.write(partial(rows.remove_rows, keys=[AGENT_ROW]))
                 _drop_if_empty(joint)
@@ -138,7 +138,7 @@ class Agents:
             raise NotFound("the filter", what="agent", hints=["nothing was deleted"])
 
     def list(self, payload: Payload) -> Row:
-        found = [row for joint in self._sessions.all("agent") if (row := joint.look(_agent_row)) is not None]
+        found = [row for joint in self._sessions.all("agent") if (row := joint.read(_agent_row)) is not None]
         return rows.page_of_agents(found, _filter(payload))
 
     def _matching(self, ids: set[str] | None) -> Sequence[SharedSession]:
@@ -154,18 +154,18 @@ class Runs:
     def get(self, payload: Payload) -> Row | None:
         key = rows.run_key(_text(payload, "runId"))
         joint = self._sessions.of("agent", _text(payload, "agentId"))
-        return joint.look(lambda fold, _: isolated(fold.state.get(key)))
+        return joint.read(lambda fold, _: isolated(fold.state.get(key)))
 
     def create(self, payload: Payload) -> Row:
         row = self._put(payload, is_new=True)
         events = self._sessions.of("run", row["runId"])
-        events.look(lambda fold, _: None)  # one of this id that was deleted before is begun anew
+        events.read(lambda fold, _: None)  # one of this id that was deleted before is begun anew
         return row
 
     def update(self, payload: Payload) -> Row:
         row = self._put(payload, is_new=False)
         events = self._sessions.of("run", row["runId"])
-        if rows.verdict_of(row) is not None and events.look(lambda fold, _: True):
+        if rows.verdict_of(row) is not None and events.read(lambda fold, _: True):
             events.write(partial(rows.end_events, status=str(row["status"])))
         return row
 
@@ -173,7 +173,7 @@ class Runs:
         row = _document(payload, "run")
         run, agent = _text(row, "runId"), _text(row, "agentId")
         joint = self._sessions.of("agent", agent)
-        if joint.look(lambda fold, _: True) is None and not is_new:
+        if joint.read(lambda fold, _: True) is None and not is_new:
             raise NotFound(run, what="run", hints=["create it first"])
         joint.write(partial(rows.put_run, row=row, is_new=is_new))
         return row
@@ -195,7 +195,7 @@ class Runs:
         agents, runs = rows.wanted(given, "agentIds"), rows.wanted(given, "runIds")
         sessions = self._sessions
         joints = sessions.all("agent") if agents is None else [sessions.of("agent", one) for one in sorted(agents)]
-        found = [(joint, row) for joint in joints for row in joint.look(_run_rows) or ()]
+        found = [(joint, row) for joint in joints for row in joint.read(_run_rows) or ()]
         return [(joint, row) for joint, row in found if runs is None or row["runId"] in runs]
 
 
@@ -236,7 +236,7 @@ class RunEvents:
             page, following = rows.events_after(fold.messages, payload.get("afterOffset"), payload.get("limit"))
             return {"items": isolated(page), **({"nextOffset": following} if following is not None else {})}
 
-        return self._sessions.of("run", _text(payload, "runId")).look(read) or {"items": []}
+        return self._sessions.of("run", _text(payload, "runId")).read(read) or {"items": []}
 
     def delete(self, payload: Payload) -> None:
         runs = rows.wanted(_filter(payload), "runIds")
@@ -254,7 +254,7 @@ class Checkpoints:
     def get(self, payload: Payload) -> Row:
         blob = _text(payload, "blobId")
         joint = self._sessions.of("checkpoints", _text(payload, "agentId"))
-        data = joint.look(lambda fold, _: rows.blob_of(fold.state, blob))
+        data = joint.read(lambda fold, _: rows.blob_of(fold.state, blob))
         return {"found": True, "data": data} if data is not None else {"found": False}
 
     def create(self, payload: Payload) -> None:
@@ -268,7 +268,7 @@ class Checkpoints:
         if not isinstance(data, str):
             raise UsageError("the data of a checkpoint blob is base64 text")
         joint = self._sessions.of("checkpoints", _text(payload, "agentId"))
-        if joint.look(lambda fold, _: True) is None and not is_new:
+        if joint.read(lambda fold, _: True) is None and not is_new:
             raise NotFound(blob, what="checkpoint blob", hints=["create it first"])
         joint.write(partial(rows.put_blob, blob=blob, data=data, is_new=is_new))
 
@@ -278,13 +278,13 @@ class Checkpoints:
         for joint in self._matching(given):
             if blobs is None:
                 joint.drop()
-            elif joint.look(lambda fold, _: True):
+            elif joint.read(lambda fold, _: True):
                 joint.write(partial(rows.remove_blobs, blobs=sorted(blobs)))
 
     def list(self, payload: Payload) -> Row:
         given = _filter(payload)
         blobs = rows.wanted(given, "blobIds")
-        found = [blob for joint in self._matching(given) for blob in joint.look(_blobs) or ()]
+        found = [blob for joint in self._matching(given) for blob in joint.read(_blobs) or ()]
         return rows.page_of_blobs([one for one in found if blobs is None or one in blobs], given)
 
     def _matching(self, given: Payload) -> Sequence[SharedSession]:

@@ -17,7 +17,7 @@ from relight.journal.formats.langgraph import AGENT
 from relight.ports.store import Record
 from relight.sessions import record_log
 from relight.sessions.context import Context
-from relight.sessions.record_log import Ledger
+from relight.sessions.record_log import RecordLog
 from relight.values.ref import check_name
 from relight.values.session import Identity
 from relight.values.status import StatusChange
@@ -42,7 +42,7 @@ def locate(context: Context, thread_id: str) -> Record | None:
         found = context.store.find_named(name)
         if found is not None and found.identity.agent == AGENT and found.identity.key == thread_id:
             return found
-    held = [one for one in record_log.keyed(context, agent=AGENT, key=thread_id) if one.identity.parent is None]
+    held = [one for one in record_log.list_logs(context, agent=AGENT, key=thread_id) if one.identity.parent is None]
     held.sort(key=lambda one: _REPLACES not in one.identity.metadata)
     if held:
         return held[0]
@@ -53,15 +53,15 @@ def locate(context: Context, thread_id: str) -> Record | None:
     return None
 
 
-def begin(context: Context, thread_id: str, fields: dict[str, Any] | None = None) -> Ledger:
+def begin(context: Context, thread_id: str, fields: dict[str, Any] | None = None) -> RecordLog:
     """A new thread, or the one that somebody else just began."""
     for name in names_for(thread_id):
         try:
-            return record_log.begin(context, name, {"agent": AGENT, "key": thread_id, **(fields or {})})
+            return record_log.create_log(context, name, {"agent": AGENT, "key": thread_id, **(fields or {})})
         except Conflict:
             found = locate(context, thread_id)
             if found is not None:
-                return record_log.opened(context, found)
+                return record_log.open_log(context, found)
     raise Conflict(f"thread {thread_id!a}: both names it could have are taken by other sessions")
 
 
@@ -118,7 +118,7 @@ def _finish(context: Context, old: Identity | None, new: Identity, name: str | N
     return record_log.rename(context, new, name=name, metadata={})
 
 
-def settle(context: Context, found: Ledger) -> Identity:
+def settle(context: Context, found: RecordLog) -> Identity:
     """Before a thread is written to: end an exchange that a kill left half done."""
     identity = found.identity
     former = identity.metadata.get(_REPLACES)
@@ -126,7 +126,7 @@ def settle(context: Context, found: Ledger) -> Identity:
         record = context.store.find(str(former))
         return _finish(context, record.identity if record is not None else None, identity, None)
     if identity.key is not None and identity.parent is None:
-        for other in record_log.keyed(context, agent=AGENT, key=identity.key):
+        for other in record_log.list_logs(context, agent=AGENT, key=identity.key):
             if other.identity.metadata.get(_REPLACES) == identity.id:
                 record_log.remove(context, [other.identity])
     return identity

@@ -91,7 +91,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         super().__init__(serde=DataSerializer(self._values))
         for kind in types:
             self.register(kind)
-        self._context.heartbeat.before_end(self.close)
+        self._context.heartbeat.before_stop(self.close)
 
     @property
     def serde(self) -> SerializerProtocol:
@@ -201,7 +201,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
             yield self._thread(str(thread_id))
             return
         seen: set[str] = set()
-        for one in record_log.keyed(self._context, agent=AGENT):
+        for one in record_log.list_logs(self._context, agent=AGENT):
             name = naming.thread_of(one.identity)
             if name not in seen:
                 seen.add(name)

@@ -25,7 +25,7 @@ from relight.journal.codec import Undecodable
 from relight.journal.formats.langgraph import AGENT
 from relight.sessions import record_log as ledgers
 from relight.sessions.context import Context
-from relight.sessions.record_log import Entry, Ledger
+from relight.sessions.record_log import Entry, RecordLog
 from relight.values.status import StatusChange
 from relight.values.step import StepKind
 
@@ -58,7 +58,7 @@ class Thread:
         self.run: Run | None = None
         self._context = context
         self._seconds = lease_seconds
-        self._ledger: Ledger | None = None
+        self._ledger: RecordLog | None = None
         self._settled = False
         self._held_epoch: int | None = None
         self._pulse: Pulse | None = None
@@ -79,9 +79,9 @@ class Thread:
                 record = naming.locate(self._context, self.id)
                 if record is None:
                     return False
-                self._ledger = ledgers.opened(self._context, record)
+                self._ledger = ledgers.open_log(self._context, record)
             ledger = self._by_pages(self._ledger)
-            self._absorb(ledger, ledger.look())
+            self._absorb(ledger, ledger.read_new())
         except NotFound:
             self.forget()
             return self.look()
@@ -89,12 +89,12 @@ class Thread:
             raise self.helped(error) from None
         return True
 
-    def _by_pages(self, ledger: Ledger) -> Ledger:
+    def _by_pages(self, ledger: RecordLog) -> RecordLog:
         """The same, which from now on begins to read at a page."""
-        ledger.start, ledger.least = is_paged, PAGE_RECORDS
+        ledger.start, ledger.min_seq = is_paged, PAGE_RECORDS
         return ledger
 
-    def _absorb(self, ledger: Ledger, news: ledgers.News) -> None:
+    def _absorb(self, ledger: RecordLog, news: ledgers.NewEntries) -> None:
         entries = news.entries
         if news.anew:
             self.index, self.live = Index(self._reader(ledger)), {}
@@ -102,15 +102,15 @@ class Thread:
                 if self.index.open(entries[0], ledger.read_one):
                     entries = entries[1:]
                 else:
-                    self.index, entries = Index(), ledger.look_whole().entries
+                    self.index, entries = Index(), ledger.read_all().entries
         try:
             for entry in entries:
                 self._take(entry)
         except Corrupt:
-            ledger.read_anew()  # or the next look would go on behind it
+            ledger.restart_reading()  # or the next look would go on behind it
             raise
 
-    def _reader(self, ledger: Ledger) -> Callable[[Link, Link], list[Entry]]:
+    def _reader(self, ledger: RecordLog) -> Callable[[Link, Link], list[Entry]]:
         """What reads records that the pages of this very session name, whatever becomes of the thread."""
 
         def read(after: Link, upto: Link) -> list[Entry]:
@@ -208,7 +208,7 @@ class Thread:
             self.run = Run(token, Caller.current())
         if self.run is not None and self._pulse is None:
             self._pulse = Pulse(self._ledger.recorder, self.run, quiet_seconds=self._seconds, over=self._over)
-            self._context.heartbeat.keep(self._pulse)  # type: ignore[arg-type]
+            self._context.heartbeat.add(self._pulse)  # type: ignore[arg-type]
 
     def _refuse_barred(self, token: object | None) -> None:
         self._barred = [(run, deleted) for run, deleted in self._barred if run.is_alive][-_RUNS_KEPT:]
@@ -266,10 +266,10 @@ class Thread:
                 self.check_named(named)
         raise Conflict(f"thread {self.id!a}: it kept being deleted and begun anew")
 
-    def _claim(self, ledger: Ledger, goes_on: bool) -> None:
+    def _claim(self, ledger: RecordLog, goes_on: bool) -> None:
         """Take the lease on the newest state. Who goes on after a pause may find that nobody else was there."""
         try:
-            for news in ledgers.claimed(self._by_pages(ledger), self._seconds):
+            for news in ledgers.read_and_claim(self._by_pages(ledger), self._seconds):
                 self._absorb(ledger, news)
                 if goes_on and ledger.head.epoch != self._held_epoch:
                     assert self.run is not None
@@ -321,7 +321,7 @@ class Thread:
         if ledger.is_current:
             self._take(entry)
         else:
-            self._absorb(ledger, ledger.look())
+            self._absorb(ledger, ledger.read_new())
         if rests is not None:
             self._stop_beating()
         return entry.seq
@@ -339,7 +339,7 @@ class Thread:
 
     def _stop_beating(self) -> None:
         if self._pulse is not None:
-            self._context.heartbeat.forget(self._pulse)  # type: ignore[arg-type]
+            self._context.heartbeat.remove(self._pulse)  # type: ignore[arg-type]
             self._pulse = None
 
     def _over(self, pulse: Pulse) -> None:
@@ -348,14 +348,14 @@ class Thread:
             try:
                 if self._pulse is pulse and self._ledger is not None:
                     self._stop_beating()
-                    self._ledger.rest(StatusChange(status="terminated", reason="left"))
+                    self._ledger.release(StatusChange(status="terminated", reason="left"))
             finally:
                 self.lock.release()
 
     def leave(self, how: StatusChange) -> None:
         """Give the lease back, whatever the run behind it does."""
         if self._ledger is not None and self._ledger.owns:
-            self._ledger.rest(how)
+            self._ledger.release(how)
         self._stop_beating()
         self.run = None
 
@@ -370,7 +370,7 @@ class Thread:
 
     def delete(self) -> None:
         """Remove it with every byte, whoever works on it."""
-        found = {one.identity.id: one.identity for one in ledgers.keyed(self._context, agent=AGENT, key=self.id)}
+        found = {one.identity.id: one.identity for one in ledgers.list_logs(self._context, agent=AGENT, key=self.id)}
         going = [identity for identity in found.values() if identity.parent is None]
         here = naming.locate(self._context, self.id)
         if here is not None and here.identity.id not in found:
@@ -385,7 +385,7 @@ class Thread:
         record = naming.locate(self._context, self.id)
         if record is None:
             raise ThreadGone(self.id)
-        ledgers.go_back(self._context, record.identity)
+        ledgers.rewind_to_whole(self._context, record.identity)
         while True:
             self._begin_anew()
             try:
@@ -393,7 +393,7 @@ class Thread:
                 read()
                 return
             except Corrupt as error:
-                if error.seq is None or not ledgers.go_back(self._context, record.identity, before=error.seq):
+                if error.seq is None or not ledgers.rewind_to_whole(self._context, record.identity, before=error.seq):
                     raise
 
     def _begin_anew(self) -> None:

@@ -22,13 +22,13 @@ async def in_thread(function: Callable[[], _T]) -> _T:
 
 async def look(joint: SharedSession, reader: Callable[[Fold, Head], _T]) -> _T | None:
     """What the reader makes of the newest state; None where there is no such session."""
-    return await in_thread(partial(joint.look, reader))
+    return await in_thread(partial(joint.read, reader))
 
 
 async def write(joint: SharedSession, decide: Decide) -> Checkpoint | None:
     """One durable step; its place in the row is taken before anything is awaited, so it is that of the call."""
-    asked = joint.ask(decide)
-    return await in_thread(asked.settle)
+    asked = joint.enqueue(decide)
+    return await in_thread(asked.wait)
 
 
 async def write_if_there(joint: SharedSession, decide: Decide) -> None:

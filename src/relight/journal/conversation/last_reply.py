@@ -11,7 +11,7 @@ from relight.values.view import Text
 LENGTH: Final = 120
 
 
-def last_said(format: Format, messages: Sequence[dict[str, Any]]) -> str | None:
+def last_reply_line(format: Format, messages: Sequence[dict[str, Any]]) -> str | None:
     """The first line of the newest text the model produced in these messages; None where it said nothing.
 
     On the path of every save, so it looks at the one place where all formats keep their text and builds no view.
@@ -34,7 +34,7 @@ def _inside(message: dict[str, Any]) -> dict[str, Any]:
     return inner if isinstance(inner, dict) else {}
 
 
-def spoken_text(format: Format, messages: Sequence[dict[str, Any]]) -> str:
+def reply_text(format: Format, messages: Sequence[dict[str, Any]]) -> str:
     """All text of one reply."""
     texts = [
         block.text

@@ -39,7 +39,7 @@ def branch_points(bases: Mapping[int, int], path: Iterable[int]) -> dict[int, in
     return points
 
 
-class Ledger:
+class EffectLedger:
     """What the steps outside the visible conversation tell about the effects that matter in it."""
 
     def __init__(self, fold: Fold) -> None:
