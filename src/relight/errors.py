@@ -33,7 +33,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import ClassVar
 
-from relight.text.safe import shown_address
+from relight.text.safe import safe_address
 
 
 class RelightError(Exception):
@@ -137,7 +137,7 @@ class UnknownStore(UsageError):
 
     def __init__(self, url: str, *, known: Sequence[str]) -> None:
         super().__init__(
-            f"unknown kind of store: {shown_address(url)!a}",
+            f"unknown kind of store: {safe_address(url)!a}",
             evidence=["known: " + ", ".join(known)],
             hints=["set RELIGHT_STORE=sqlite:///path/to/relight.db"],
         )

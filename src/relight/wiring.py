@@ -33,7 +33,7 @@ from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import recorded_store
 from relight.system import private_directories, program_files
 from relight.system.machine import SystemClock, SystemEntropy, SystemHost, redactor, write_private
-from relight.text.safe import shown_address
+from relight.text.safe import safe_address
 
 if TYPE_CHECKING:
     from relight.fleet.worker import Log, WorkerOptions, WorkLoop
@@ -161,7 +161,10 @@ def _check_durability(store: Store, demanded: str) -> None:
     if demanded not in LEVELS:
         raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(LEVELS)])
     if not reaches(store.durability, demanded):
-        why, where = getattr(store, "durability_reason", ""), getattr(store, "place", shown_address(store.url))
+        why, where = (
+            getattr(store, "durability_reason", ""),
+            getattr(store, "place", safe_address(store.url)),
+        )
         raise StoreUnavailable(
             f"{where.rstrip(':')}: durability {demanded} was asked for, and this store "
             f"gives {store.durability}{f': {why}' if why else ''}; no session was touched",

@@ -136,7 +136,7 @@ def test_the_doctor_compares_the_clocks(
         def now_us(self) -> int:
             return super().now_us() - 90_000_000
 
-    monkeypatch.setattr("relight.cli.care.doctor.doctor.SystemClock", Late)
+    monkeypatch.setattr("relight.cli.maintenance.doctor.doctor.SystemClock", Late)
     skew = findings(url)["skew"]
     assert not skew["fine"]
     assert "90.0 s behind the server's" in skew["text"]

@@ -13,7 +13,7 @@ from relight import errors
 from relight.cli.render.cells import cells
 from relight.cli.render.console import rendered
 from relight.cli.render.errors import lines_of
-from relight.cli.render.style import Look
+from relight.cli.render.style import Style
 from relight.errors import RelightError
 from tests.cli.shell import Shell, eventually
 
@@ -76,7 +76,7 @@ def every_class(root: type[RelightError] = RelightError) -> Iterator[type[Religh
 def test_an_error_is_told_whole_and_within_the_width(kind: type[RelightError], width: int) -> None:
     error = EXAMPLES[kind.__name__]
     assert type(error) is kind
-    lines = [rendered(line, Look(width=width, terminal=True)) for line in lines_of(error, Look(width=width))]
+    lines = [rendered(line, Style(width=width, terminal=True)) for line in lines_of(error, Style(width=width))]
     assert [line for line in lines if cells(line) > width] == []
     text = "\n".join(lines)
     assert lines[0].startswith("error:")

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.cli.care.doctor.workspaces import watching
+from relight.cli.maintenance.doctor.workspaces import watching
 from relight.cli.render.steps import Narrator
 from relight.history.events import Event
 from tests.calls import call, send_mail

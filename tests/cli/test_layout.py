@@ -14,16 +14,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from relight.cli.care.doctor.doctor import lines_of as doctor_lines
-from relight.cli.care.doctor.finding import Finding
-from relight.cli.care.doctor.workspaces import watching
 from relight.cli.going_back.rewind import FilesPreview, Preview
 from relight.cli.going_back.rewind import lines_of as rewind_lines
-from relight.cli.looking.diff import stat_lines
-from relight.cli.looking.list import Listing
-from relight.cli.looking.list import lines_of as list_lines
-from relight.cli.looking.show import Shown
-from relight.cli.looking.show import lines_of as show_lines
+from relight.cli.inspect.diff import stat_lines
+from relight.cli.inspect.list import Listing
+from relight.cli.inspect.list import lines_of as list_lines
+from relight.cli.inspect.show import SessionView
+from relight.cli.inspect.show import lines_of as show_lines
+from relight.cli.maintenance.doctor.doctor import lines_of as doctor_lines
+from relight.cli.maintenance.doctor.finding import Finding
+from relight.cli.maintenance.doctor.workspaces import watching
 from relight.cli.render import plan as plan_view
 from relight.cli.render.cells import cells
 from relight.cli.render.console import rendered
@@ -32,7 +32,7 @@ from relight.cli.render.file_facts import checkpoint_facts, left_out_lines
 from relight.cli.render.file_lines import FileRow
 from relight.cli.render.steps import Row
 from relight.cli.render.steps import lines_of as step_lines
-from relight.cli.render.style import Line, Look
+from relight.cli.render.style import Line, Style
 from relight.cli.render.table import facts
 from relight.errors import Ambiguous, Corrupt, LeaseHeld, ScopeRequired
 from relight.files.diff import FileDiff
@@ -164,7 +164,7 @@ def lately() -> list[Row]:
     ]
 
 
-def shown_session() -> Shown:
+def shown_session() -> SessionView:
     info = msgspec.structs.replace(
         sessions()[0], agent="claude", attempt=3, question="Run `git push origin main`?", cost_tree=2.1, cost_rate=0.31,
         usage=Usage(input_tokens=200_000, output_tokens=20_000, cache_read_tokens=1_100_000, cost=1.84),
@@ -172,13 +172,13 @@ def shown_session() -> Shown:
     )  # fmt: skip
     reason = Reason(code="waiting", text="it asks: Run `git push origin main`?", blocks=False)
     shown = plan(in_doubt=[], told=None, reasons=[reason])
-    return Shown(info, shown, lately(), ["queued: limit 04:00"], changed_files())
+    return SessionView(info, shown, lately(), ["queued: limit 04:00"], changed_files())
 
 
-def failed_session() -> Shown:
+def failed_session() -> SessionView:
     failure = Failure(kind="agent_exit", text="Traceback (most recent call last):\nKeyError: 'ANTHROPIC_API_KEY'")
     info = msgspec.structs.replace(sessions()[5], failure=failure, reason="exit code 1", command=["python", "docs.py"])
-    return Shown(info, plan(in_doubt=[], told=None), [], [])
+    return SessionView(info, plan(in_doubt=[], told=None), [], [])
 
 
 def blocked_plan() -> ResumePlan:
@@ -254,42 +254,42 @@ def file_diffs() -> list[FileDiff]:
     ]  # fmt: skip
 
 
-VIEWS: dict[str, Callable[[Look], list[Line]]] = {
-    "list": lambda look: list_lines(listing(), now=NOW, look=look, here=HERE),
-    "show": lambda look: show_lines(shown_session(), now=NOW, look=look),
-    "show-failed": lambda look: show_lines(failed_session(), now=NOW, look=look),
-    "tail": lambda look: [line for row in lately() for line in step_lines(row, look, seq_width=4)],
-    "plan": lambda look: plan_view.lines_of(plan(directory="/src/cli", orphans=[4713]), now=NOW, look=look),
-    "plan-refused": lambda look: plan_view.lines_of(blocked_plan(), now=NOW, look=look),
-    "plan-files": lambda look: plan_view.lines_of(
-        plan(files=files_state(differ=differing()), in_doubt=[], told=None, directory="/src/cli"), now=NOW, look=look
+VIEWS: dict[str, Callable[[Style], list[Line]]] = {
+    "list": lambda style: list_lines(listing(), now=NOW, style=style, here=HERE),
+    "show": lambda style: show_lines(shown_session(), now=NOW, style=style),
+    "show-failed": lambda style: show_lines(failed_session(), now=NOW, style=style),
+    "tail": lambda style: [line for row in lately() for line in step_lines(row, style, seq_width=4)],
+    "plan": lambda style: plan_view.lines_of(plan(directory="/src/cli", orphans=[4713]), now=NOW, style=style),
+    "plan-refused": lambda style: plan_view.lines_of(blocked_plan(), now=NOW, style=style),
+    "plan-files": lambda style: plan_view.lines_of(
+        plan(files=files_state(differ=differing()), in_doubt=[], told=None, directory="/src/cli"), now=NOW, style=style
     ),
-    "plan-missing": lambda look: plan_view.lines_of(missing_plan(), now=NOW, look=look),
-    "checkpoint-files": lambda look: facts(checkpoint_facts(files_state(differ=differing())), look),
-    "left-out": lambda look: left_out_lines(changed_files(), look),
-    "diff-stat": lambda look: stat_lines(file_diffs(), look),
-    "rewind": lambda look: rewind_lines(preview(), look),
-    "rewind-conversation": lambda look: rewind_lines(conversation_preview(), look),
-    "doctor": lambda look: doctor_lines(findings(), look),
-    "error-ambiguous": lambda look: error_lines(Ambiguous("fix", ["fix-login", "fix-logout"]), look),
-    "error-lease": lambda look: error_lines(
-        LeaseHeld("refactor-db", owner="pid 5120 on box", until="05:48:26 UTC (in 26 s)", epoch=2), look
+    "plan-missing": lambda style: plan_view.lines_of(missing_plan(), now=NOW, style=style),
+    "checkpoint-files": lambda style: facts(checkpoint_facts(files_state(differ=differing())), style),
+    "left-out": lambda style: left_out_lines(changed_files(), style),
+    "diff-stat": lambda style: stat_lines(file_diffs(), style),
+    "rewind": lambda style: rewind_lines(preview(), style),
+    "rewind-conversation": lambda style: rewind_lines(conversation_preview(), style),
+    "doctor": lambda style: doctor_lines(findings(), style),
+    "error-ambiguous": lambda style: error_lines(Ambiguous("fix", ["fix-login", "fix-logout"]), style),
+    "error-lease": lambda style: error_lines(
+        LeaseHeld("refactor-db", owner="pid 5120 on box", until="05:48:26 UTC (in 26 s)", epoch=2), style
     ),
-    "error-scope": lambda look: error_lines(ScopeRequired("fix-login@206"), look),
-    "error-corrupt": lambda look: error_lines(
-        Corrupt("the step's digest is wrong", session="fix-login", seq=215, offered="fix-login@214"), look
+    "error-scope": lambda style: error_lines(ScopeRequired("fix-login@206"), style),
+    "error-corrupt": lambda style: error_lines(
+        Corrupt("the step's digest is wrong", session="fix-login", seq=215, offered="fix-login@214"), style
     ),
 }
 
 
-def drawn(name: str, look: Look) -> list[str]:
-    return [rendered(line, look) for line in VIEWS[name](look)]
+def drawn(name: str, style: Style) -> list[str]:
+    return [rendered(line, style) for line in VIEWS[name](style)]
 
 
 def picture(name: str) -> str:
     parts = []
     for width in WIDTHS:
-        lines = drawn(name, Look(width=width, terminal=True))
+        lines = drawn(name, Style(width=width, terminal=True))
         parts += [f"{'=' * 8} {name} at {width}", *lines, ""]
     return "\n".join(parts) + "\n"
 
@@ -310,21 +310,21 @@ def test_it_looks_as_in_its_picture(name: str) -> None:
 @pytest.mark.parametrize("width", [30, 40, 60, 80, 100, 120])
 @pytest.mark.parametrize("name", VIEWS)
 def test_no_line_is_wider_than_the_terminal(name: str, width: int) -> None:
-    wide = [line for line in drawn(name, Look(width=width, terminal=True)) if cells(line) > width]
+    wide = [line for line in drawn(name, Style(width=width, terminal=True)) if cells(line) > width]
     assert wide == []
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_colour_adds_nothing_but_colour(name: str) -> None:
-    plain = drawn(name, Look(width=80, terminal=True))
-    colored = drawn(name, Look(width=80, terminal=True, color=True))
+    plain = drawn(name, Style(width=80, terminal=True))
+    colored = drawn(name, Style(width=80, terminal=True, color=True))
     assert [re.sub(r"\x1b\[[0-9]+m", "", line).rstrip() for line in colored] == plain
     assert set(re.findall(r"\x1b\[([0-9]+)m", "".join(colored))) <= {"0", "1", "2", "31", "32", "33", "35", "36"}
 
 
 @pytest.mark.parametrize("name", VIEWS)
 def test_without_utf8_our_own_words_are_ascii(name: str) -> None:
-    lines = drawn(name, Look(width=80, terminal=True, unicode=False))
+    lines = drawn(name, Style(width=80, terminal=True, unicode=False))
     assert "".join(lines).replace("世界-的-会话", "").replace("世界", "").isascii()
 
 
@@ -332,8 +332,8 @@ def test_a_row_keeps_its_place_whatever_its_status() -> None:
     order = [info.name for info in sessions()]
     for status in ("working", "waiting", "failed", "completed", "terminated"):
         shown = [msgspec.structs.replace(info, status=status) for info in sessions()]
-        lines = list_lines(listing()._replace(shown=shown), now=NOW, look=Look(width=120, terminal=True), here=HERE)
-        text = "\n".join(rendered(line, Look(width=120)) for line in lines[3:])
+        lines = list_lines(listing()._replace(shown=shown), now=NOW, style=Style(width=120, terminal=True), here=HERE)
+        text = "\n".join(rendered(line, Style(width=120)) for line in lines[3:])
         places = [text.index(name) for name in order if name]
         assert places == sorted(places)
 

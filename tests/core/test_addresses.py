@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relight.errors import UnknownStore
-from relight.text.safe import shown_address
+from relight.text.safe import safe_address
 
 PASSWORD = "hunter2-not-real"
 
@@ -27,11 +27,11 @@ PASSWORD = "hunter2-not-real"
 )
 def test_no_form_of_an_address_shows_its_password(url: str) -> None:
     """S-M4."""
-    shown = shown_address(url)
+    shown = safe_address(url)
     assert PASSWORD not in shown and "***" in shown
     assert PASSWORD not in str(UnknownStore(url, known=["sqlite:///x"]))
 
 
 @pytest.mark.parametrize("url", ["sqlite:///p.db", "postgresql://ada@db/agents?sslmode=require", "memory:"])
 def test_an_address_without_a_password_is_shown_as_it_is(url: str) -> None:
-    assert shown_address(url) == url
+    assert safe_address(url) == url

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.cli.care.export import _write_all
-from relight.cli.render.errors import _as_ours
+from relight.cli.maintenance.export import _write_all
+from relight.cli.render.errors import _wrapped
 from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from relight.library.facade import Relight
 from relight.server.state import ServerState
@@ -91,7 +91,10 @@ def test_on_a_full_disk_everything_can_be_looked_at(tmp_path: Path, program: Pro
 
 
 def test_what_the_machine_refuses_has_a_code_and_a_cure() -> None:
-    full, files = _as_ours(OSError(28, "No space left on device", "/x")), _as_ours(OSError(24, "Too many open files"))
+    full, files = (
+        _wrapped(OSError(28, "No space left on device", "/x")),
+        _wrapped(OSError(24, "Too many open files")),
+    )
     assert (full.code, files.code) == (StoreFull.code, StoreUnavailable.code)
     assert "ulimit" in str(files.hints) and "open" in files.message
 

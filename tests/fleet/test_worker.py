@@ -10,7 +10,7 @@ import apsw
 import pytest
 
 import relight
-from relight.cli.care.doctor.server import look_at_engine
+from relight.cli.maintenance.doctor.server import check_engine
 from relight.errors import Corrupt, Refused, UsageError
 from relight.fleet.engines.embedded import LOOK_SECONDS, EmbeddedEngine
 from relight.fleet.worker import WorkerOptions
@@ -414,12 +414,12 @@ def test_who_waits_for_a_label_that_no_worker_has_is_told(world: World) -> None:
     standing(world, rl, wants=("gpu",))
     worker = SimulatedWorker(world)
     worker.step()
-    (found,) = look_at_engine(rl, [])
+    (found,) = check_engine(rl, [])
     assert not found.fine
     assert found.text.endswith("nobody serves q with gpu")
     assert found.cure == "relight worker --queue q --labels gpu"
     SimulatedWorker(world, "able", labels=("eu", "gpu")).step()
-    (found,) = look_at_engine(rl, [])
+    (found,) = check_engine(rl, [])
     assert found.fine
 
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from relight.cli.looking.list import Listing, lines_of
-from relight.cli.render.style import Look
+from relight.cli.inspect.list import Listing, lines_of
+from relight.cli.render.style import Style
 from relight.server.pages.inert import finalize, inert, preview
 from relight.server.pages.sessions import line_of
 from relight.text import format as words
@@ -38,7 +38,7 @@ def test_every_status_has_a_glyph_and_a_role() -> None:
     ],
 )
 def test_times_read_as_people_write_them(seconds: float, column: str, sentence: str) -> None:
-    assert (words.age(seconds), words.lasting(seconds)) == (column, sentence)
+    assert (words.age(seconds), words.duration(seconds)) == (column, sentence)
 
 
 def test_numbers_read_as_people_write_them() -> None:
@@ -54,7 +54,7 @@ def test_what_a_session_does_now_is_said_in_the_same_words_at_both_doors(scene: 
     assert len({info.status for info in infos}) >= 6
     for info, hours in itertools.product(infos, (0, 3, 300)):
         now = info.updated_at + timedelta(hours=hours)
-        printed = lines_of(_alone(info), now=now, look=Look(width=2000), here="/nowhere")
+        printed = lines_of(_alone(info), now=now, style=Style(width=2000), here="/nowhere")
         terminal = "".join(part if isinstance(part, str) else part.text for line in printed for part in line)
         page = line_of(info, now).now.removesuffix("…").rstrip()
         assert page and page in terminal
@@ -66,10 +66,10 @@ def _alone(info: SessionInfo) -> Listing:
 
 def test_a_place_is_short_and_the_home_is_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/home/ann")
-    assert words.place("/home/ann/src/shop") == "~/src/shop"
-    assert words.short_place("/home/ann/src/shop") == "…/src/shop"
-    assert words.place("/home/anna") == "/home/anna"
-    assert words.short_place(None) == ""
+    assert words.display_path("/home/ann/src/shop") == "~/src/shop"
+    assert words.short_path("/home/ann/src/shop") == "…/src/shop"
+    assert words.display_path("/home/anna") == "/home/anna"
+    assert words.short_path(None) == ""
 
 
 @given(st.text())

@@ -201,7 +201,7 @@ def test_without_the_extra_the_command_that_installs_it_is_told(tmp_path: Path) 
 
 def test_the_number_of_streams_is_not_bounded_by_what_a_shell_lets_a_program_open() -> None:
     code = (
-        "import resource as r; from relight.cli.care.serve import raise_open_files as up;"
+        "import resource as r; from relight.cli.maintenance.serve import raise_open_files as up;"
         "hard = r.getrlimit(r.RLIMIT_NOFILE)[1]; r.setrlimit(r.RLIMIT_NOFILE, (64, hard));"
         "assert up(32) == 64; assert up(128) == 128; r.setrlimit(r.RLIMIT_NOFILE, (64, 100)); assert up(128) == 100"
     )

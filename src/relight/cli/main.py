@@ -10,7 +10,7 @@ from importlib import import_module
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit code."""
-    _start_lightly()
+    _import_msgspec_fast()
     if "_RELIGHT_COMPLETE" in os.environ:
         from relight.cli.app.complete import answered
 
@@ -27,7 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return run(words)
 
 
-def _start_lightly() -> None:
+def _import_msgspec_fast() -> None:
     """Load msgspec without typing_extensions, which it would take where it is installed and does not need.
 
     A sixth of the time until the first line; this process is ours, and whoever wants the module later still gets it.

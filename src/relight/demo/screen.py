@@ -1,6 +1,6 @@
 """The demo's screen: lines that are never drawn over, in 80 columns, clear without colour, and pauses a key skips.
 
-How a stream may look is decided where the command line decides it (cli/render/style.py); this knows the demo's own
+How a stream may style is decided where the command line decides it (cli/render/style.py); this knows the demo's own
 lines. Plain mode and narrow terminals have no columns and say in words what the marks mean.
 """
 
@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from typing import Final
 
 from relight.cli.render.cells import cells, cut, pad
-from relight.cli.render.console import rendered, shown, wrapped
-from relight.cli.render.style import DEFAULT_WIDTH, Line, Look, Role, Span
+from relight.cli.render.console import printable, rendered, wrapped
+from relight.cli.render.style import DEFAULT_WIDTH, Line, Role, Span, Style
 
 NOTE: Final = 52
 """the column of a step's mark"""
@@ -29,19 +29,19 @@ _WORDS: Final = {"✓": "ok", "✗": "bad", "†": "killed", "…": "open"}
 class Screen:
     """Prints the demo; a silent one prints nothing and never pauses."""
 
-    def __init__(self, look: Look, *, fast: bool, silent: bool = False) -> None:
-        self._look = look._replace(width=min(look.width, DEFAULT_WIDTH))
-        self._columns = not look.plain and look.width >= DEFAULT_WIDTH
+    def __init__(self, style: Style, *, fast: bool, silent: bool = False) -> None:
+        self._style = style._replace(width=min(style.width, DEFAULT_WIDTH))
+        self._columns = not style.plain and style.width >= DEFAULT_WIDTH
         self._silent = silent
         self._part = 0
-        self.paced = look.terminal and not fast and not silent
+        self.paced = style.terminal and not fast and not silent
 
     # -- lines ------------------------------------------------------------------------------------------------
 
     def opening(self, *lines: Line) -> None:
         """The first lines."""
-        if self._look.plain:
-            self.put(f"plain mode (from {self._look.plain})")
+        if self._style.plain:
+            self.put(f"plain mode (from {self._style.plain})")
         for line in lines:
             self.put(*line)
         if self.paced and keyboard_is_ours():
@@ -64,7 +64,7 @@ class Screen:
             self.line(f"step {seq}, {kind}: {text}{': ' + words if words else ''}")
             return
         room = (NOTE if mark else DEFAULT_WIDTH) - 16
-        what = cut(shown(text, self._look), room, ellipsis=self._look.ellipsis)
+        what = cut(printable(text, self._style), room, ellipsis=self._style.ellipsis)
         tail: Line = [pad(what, room), " ", Span(mark, _ROLES[mark]), f" {note}"] if mark else [what]
         self.line(Span(f"@{seq:<3}", "ref"), f" {kind:<6} ", *tail)
 
@@ -73,22 +73,22 @@ class Screen:
         if not self._columns:
             self.line(f"{text}: {_WORDS[mark]}")
             return
-        self.line(pad(shown(text, self._look), VERDICT - 4), " ", Span(mark, _ROLES[mark]))
+        self.line(pad(printable(text, self._style), VERDICT - 4), " ", Span(mark, _ROLES[mark]))
 
     def right(self, left: str, right: str) -> None:
         """Two texts at the two ends of a line."""
-        room = max(VERDICT - 2 - cells(shown(left, self._look)), cells(right) + 2)
+        room = max(VERDICT - 2 - cells(printable(left, self._style)), cells(right) + 2)
         self.line(left, pad(right, room, right=True) if self._columns else f"  {right}")
 
     def put(self, *parts: Span | str) -> None:
         """One line; in a narrow terminal several."""
-        for line in wrapped(list(parts), self._look):
+        for line in wrapped(list(parts), self._style):
             self.put_whole(*line)
 
     def put_whole(self, *parts: Span | str) -> None:
         """One line that is to be copied, however long it is."""
         if not self._silent:
-            print(rendered(list(parts), self._look), flush=True)
+            print(rendered(list(parts), self._style), flush=True)
 
     # -- pauses -----------------------------------------------------------------------------------------------
 

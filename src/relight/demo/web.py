@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Final
 
-from relight.cli.care.serve import PACKAGES
+from relight.cli.maintenance.serve import PACKAGES
 from relight.cli.render.style import Span
 from relight.demo.screen import Screen, keyboard_is_ours
 from relight.demo.stage import Stage

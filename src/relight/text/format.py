@@ -69,7 +69,7 @@ def age(seconds: float | None) -> str:
     return f"{seconds / 86_400:.0f}d"
 
 
-def lasting(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """In a sentence: 9 s, 4 min, 2 h 51 min, 3 days."""
     if seconds < 10:
         return f"{seconds:.1f} s"
@@ -110,7 +110,7 @@ def tokens(number: int) -> str:
     return f"{number / 1000:.0f} k" if number >= 1000 else str(number)
 
 
-def place(directory: str | None) -> str:
+def display_path(directory: str | None) -> str:
     """A directory with the home shortened to ~."""
     if not directory:
         return ""
@@ -118,14 +118,14 @@ def place(directory: str | None) -> str:
     return "~" + directory[len(home) :] if home and (directory + "/").startswith(home + "/") else directory
 
 
-def short_place(directory: str | None) -> str:
+def short_path(directory: str | None) -> str:
     """Its last two parts, which tell most directories apart."""
-    whole = place(directory)
+    whole = display_path(directory)
     parts = [part for part in whole.split("/") if part]
     return whole if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
 
 
-def where(info: SessionInfo) -> str | None:
+def working_directory(info: SessionInfo) -> str | None:
     """The directory a session works in, as far as it is known."""
     return info.directory or next(iter(info.workspace.values()), None)
 
@@ -168,7 +168,7 @@ def now_text(info: SessionInfo, now: datetime) -> str:
         return one_line(info.attention.text if info.attention is not None else info.reason or "")
     if info.status in LIVE:
         since = seconds_between(info.doing.since, now) if info.doing is not None else None
-        doing = f"{info.doing.tool} ({lasting(since or 0)})" if info.doing is not None else said
+        doing = f"{info.doing.tool} ({duration(since or 0)})" if info.doing is not None else said
         quiet = info.attention is not None and info.attention.kind == "quiet"
         return one_line(f"quiet; {doing}" if quiet else doing)
     if info.status == "queued" and info.wake_at is not None:
@@ -199,7 +199,7 @@ def first_reply(plan: ResumePlan, now: datetime) -> str:
         return ""
     parts = [f"about {tokens(reply.tokens)} tokens" + ("" if reply.counted else ", by length")]
     if reply.cold is not None:
-        idle = lasting(seconds_between(reply.replied_at, now) or 0.0)
+        idle = duration(seconds_between(reply.replied_at, now) or 0.0)
         parts.append(f"cache {'cold' if reply.cold else 'warm'} (idle {idle})")
     if reply.cost is not None:
         parts.append(f"about {money(reply.cost)}")
@@ -222,7 +222,7 @@ def policy_text(policy: Policy) -> str:
     return f"finished sessions go {days} after their end, once a day (set by {policy.set_by}); unfinished ones never"
 
 
-def no_words(info: SessionInfo) -> str:
+def send_refusal(info: SessionInfo) -> str:
     """Why nothing can be said to a session, and who has to answer; empty where it can."""
     found = no_words_for(
         info.agent, info.status, info.question, has_command=info.command is not None, open_calls=info.in_doubt
@@ -242,7 +242,7 @@ def started_with(plan: ResumePlan) -> str:
     if plan.command is None:
         return ""
     return shlex.join(plan.command) + (
-        f"  in {place(plan.directory)}" if plan.directory and not (plan.forks and plan.files) else ""
+        f"  in {display_path(plan.directory)}" if plan.directory and not (plan.forks and plan.files) else ""
     )
 
 

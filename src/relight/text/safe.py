@@ -51,7 +51,7 @@ _USER: Final = re.compile(r"(?<=://)[^/?#]*@")
 _SECRET: Final = re.compile(r"([?&;][^=&;#]*(?:pass|secret|token|key|auth)[^=&;#]*=)[^&;#]*", re.IGNORECASE)
 
 
-def shown_address(url: str) -> str:
+def safe_address(url: str) -> str:
     """An address of a store as it may be shown, logged or told: without a password, in front of the host or in the
     query. What stands where a password may stand goes whole."""
     found = _USER.search(url)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.render.outcome import goes_on, tell_checkpoint
+from relight.cli.render.outcome import next_command, print_checkpoint
 
 
 @verb(
@@ -15,9 +15,9 @@ from relight.cli.render.outcome import goes_on, tell_checkpoint
 @ref_argument()
 @json_flag
 @pass_context
-def approve(door: CliContext, ref: str, as_json: bool) -> int:
+def approve(cli: CliContext, ref: str, as_json: bool) -> int:
     """Allow the tool call that session REF waits with. The decision is kept and used once."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         made = rl.decide(ref, allow=True)
         info = rl.get(ref)
-    return tell_checkpoint(door, made, info.title, "allowed", ("go on", goes_on(info)), as_json=as_json)
+    return print_checkpoint(cli, made, info.title, "allowed", ("go on", next_command(info)), as_json=as_json)

@@ -6,7 +6,7 @@ import click
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.render.outcome import goes_on, tell_checkpoint
+from relight.cli.render.outcome import next_command, print_checkpoint
 
 
 @verb(
@@ -19,9 +19,9 @@ from relight.cli.render.outcome import goes_on, tell_checkpoint
 @click.option("--why", metavar="TEXT", help="Told to the model.")
 @json_flag
 @pass_context
-def deny(door: CliContext, ref: str, why: str | None, as_json: bool) -> int:
+def deny(cli: CliContext, ref: str, why: str | None, as_json: bool) -> int:
     """Deny the tool call that session REF waits with. The decision is kept and used once."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         made = rl.decide(ref, allow=False, reason=why)
         info = rl.get(ref)
-    return tell_checkpoint(door, made, info.title, "denied", ("go on", goes_on(info)), as_json=as_json)
+    return print_checkpoint(cli, made, info.title, "denied", ("go on", next_command(info)), as_json=as_json)

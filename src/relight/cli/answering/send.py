@@ -6,7 +6,7 @@ import click
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.render.outcome import goes_on, tell_checkpoint
+from relight.cli.render.outcome import next_command, print_checkpoint
 from relight.cli.render.style import Span
 from relight.values.info import SessionInfo
 
@@ -20,26 +20,26 @@ from relight.values.info import SessionInfo
 @click.argument("text")
 @json_flag
 @pass_context
-def send(door: CliContext, ref: str, text: str, as_json: bool) -> int:
+def send(cli: CliContext, ref: str, text: str, as_json: bool) -> int:
     """Give TEXT to session REF: the answer it waits for, its next prompt, or typed to a live agent."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         before = rl.get(ref)
         made = rl.send(ref, text)
         info = rl.get(ref)
     if made is None:
-        return _delivered(door, info, as_json=as_json)
+        return _delivered(cli, info, as_json=as_json)
     done = "answered" if before.question else "prompt added"
     told = f"{done}; it is {info.status}"
-    return tell_checkpoint(door, made, info.title, told, ("go on", goes_on(info)), as_json=as_json)
+    return print_checkpoint(cli, made, info.title, told, ("go on", next_command(info)), as_json=as_json)
 
 
-def _delivered(door: CliContext, info: SessionInfo, *, as_json: bool) -> int:
+def _delivered(cli: CliContext, info: SessionInfo, *, as_json: bool) -> int:
     """It was typed into the agent's own terminal; its transcript tells the rest."""
     if as_json:
-        door.console.document({"session": info.id, "delivered": True})
-    elif door.console.out.terminal:
-        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), "  typed to the live agent"]])
+        cli.console.document({"session": info.id, "delivered": True})
+    elif cli.console.out.terminal:
+        cli.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), "  typed to the live agent"]])
     else:
-        door.console.row((info.id, "delivered"))
-    door.console.next(("watch", f"relight tail {info.title} -f"))
+        cli.console.row((info.id, "delivered"))
+    cli.console.next(("watch", f"relight tail {info.title} -f"))
     return 0

@@ -10,7 +10,7 @@ import click
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.render.outcome import tell_checkpoint
+from relight.cli.render.outcome import print_checkpoint
 from relight.errors import NotFound, UsageError
 from relight.history.documents import call_document
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
 @click.option("--retry", is_flag=True, help="It may run again, under the next generation of its key (KEY/2).")
 @json_flag
 @pass_context
-def settle(door: CliContext, ref: str, call: str, result: str | None, retry: bool, as_json: bool) -> int:
+def settle(cli: CliContext, ref: str, call: str, result: str | None, retry: bool, as_json: bool) -> int:
     """Decide CALL of session REF, which started and is not known to have ended. Without an option: show the call."""
     if retry and result is not None:
         raise UsageError("say either --result TEXT or --retry", hints=[f"see the calls: relight can-resume {ref}"])
-    with door.opened() as rl:
+    with cli.opened() as rl:
         if not retry and result is None:
-            return _show(door, rl, ref, call, as_json=as_json)
+            return _show(cli, rl, ref, call, as_json=as_json)
         made = rl.settle(ref, call, result=result, retry=retry)
         name = rl.get(ref).title
     done = f"{call} may run again" if retry else f"{call} has its result"
-    return tell_checkpoint(door, made, name, done, ("go on", f"relight resume {name}"), as_json=as_json)
+    return print_checkpoint(cli, made, name, done, ("go on", f"relight resume {name}"), as_json=as_json)
 
 
-def _show(door: CliContext, rl: Relight, ref: str, wanted: str, *, as_json: bool) -> int:
+def _show(cli: CliContext, rl: Relight, ref: str, wanted: str, *, as_json: bool) -> int:
     """What is known of the call, and how it is decided. Changes nothing."""
     calls = rl.load(ref).calls
     call = next((one for one in calls if one.id == wanted and one.in_doubt), None)
@@ -52,14 +52,14 @@ def _show(door: CliContext, rl: Relight, ref: str, wanted: str, *, as_json: bool
         hints = [f"in doubt are: {doubts}"] if doubts else ["no call of it is in doubt"]
         raise NotFound(wanted, what="call in doubt", hints=hints)
     if as_json:
-        door.console.document(call_document(call))
+        cli.console.document(call_document(call))
         return 0
     arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
     started = f"{call.started_at.astimezone():%Y-%m-%d %H:%M:%S}" if call.started_at is not None else "?"
     lines = [f"{call.name}  {arguments}", f"began at @{call.intent_seq}, {started}; not known to have ended"]
-    door.console.write([[line] for line in lines]) if door.console.out.terminal else door.console.row(tuple(lines))
+    cli.console.write([[line] for line in lines]) if cli.console.out.terminal else cli.console.row(tuple(lines))
     name = rl.get(ref).title
-    door.console.next(
+    cli.console.next(
         ("it took effect", shlex.join(["relight", "settle", name, wanted, "--result", "TEXT"])),
         ("it did not", shlex.join(["relight", "settle", name, wanted, "--retry"])),
     )

@@ -10,14 +10,14 @@ from relight.cli.render.status_word import status_word
 from relight.cli.render.style import Part
 from relight.cli.render.table import Column, table
 from relight.errors import Ambiguous, NotFound, RelightError
-from relight.text.format import age, place, seconds_between, short_id, where
+from relight.text.format import age, display_path, seconds_between, short_id, working_directory
 from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
 _MAX: Final = 5
-_LOOKED_AT: Final = 200
+_MAX_SCANNED: Final = 200
 _COLUMNS: Final = [
     Column("id"),
     Column("name", least=12),
@@ -27,17 +27,17 @@ _COLUMNS: Final = [
 ]
 
 
-def with_candidates(error: RelightError, door: CliContext) -> RelightError:
+def with_candidates(error: RelightError, cli: CliContext) -> RelightError:
     """The same error with sessions as its evidence. Never another error: a store that fails now adds nothing."""
     if not isinstance(error, Ambiguous) and not (isinstance(error, NotFound) and error.what == "session"):
         return error
     try:
-        with door.opened() as rl:
+        with cli.opened() as rl:
             found = _meant(rl, error)
     except RelightError:
         return error
     if found:
-        error.evidence = tuple(_lines(found, door))
+        error.evidence = tuple(_lines(found, cli))
         if isinstance(error, NotFound):
             error.hints = ("use the full name, or at least 4 letters of the id", *error.hints)
     return error
@@ -54,22 +54,22 @@ def _meant(rl: Relight, error: Ambiguous | NotFound) -> list[SessionInfo]:
         return holding
     from difflib import get_close_matches
 
-    by_name = {info.name: info for info in rl.sessions(limit=_LOOKED_AT) if info.name}
+    by_name = {info.name: info for info in rl.sessions(limit=_MAX_SCANNED) if info.name}
     return [by_name[name] for name in get_close_matches(word, by_name, n=_MAX)]
 
 
-def _lines(found: list[SessionInfo], door: CliContext) -> list[str]:
-    now, look = door.now(), door.console.err
+def _lines(found: list[SessionInfo], cli: CliContext) -> list[str]:
+    now, style = cli.now(), cli.console.err
     ids = [info.id for info in found]
     rows: list[list[Part]] = [
         [
             short_id(info.id, ids),
             info.name or "-",
-            status_word(info.status, unicode=look.unicode),
+            status_word(info.status, unicode=style.unicode),
             age(seconds_between(info.last_step_at, now)),
-            place(where(info)),
+            display_path(working_directory(info)),
         ]
         for info in found
     ]
-    narrow = look._replace(width=look.width - 2, color=False)
+    narrow = style._replace(width=style.width - 2, color=False)
     return [rendered(line, narrow) for line in table(_COLUMNS, rows, narrow, header=False)]

@@ -8,11 +8,11 @@ from relight.cli.app.context import CliContext
 from relight.errors import UsageError
 
 
-def confirm(door: CliContext, question: str, *, evidence: Sequence[str] = (), yes: bool) -> bool:
+def confirm(cli: CliContext, question: str, *, evidence: Sequence[str] = (), yes: bool) -> bool:
     """May it be done? Without a terminal and without --yes the call is refused."""
     if yes:
         return True
-    console = door.console
+    console = cli.console
     if not console.can_ask:
         raise UsageError(f"not without being asked: {question}", evidence=evidence, hints=["say it beforehand: --yes"])
     for line in evidence:

@@ -45,13 +45,13 @@ pass_context = click.make_pass_decorator(CliContext)
 
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
-    door = context.find_object(CliContext)
-    if door is not None and value not in (None, False, ()) and parameter.name is not None:
-        setattr(door, parameter.name, value)
+    cli = context.find_object(CliContext)
+    if cli is not None and value not in (None, False, ()) and parameter.name is not None:
+        setattr(cli, parameter.name, value)
     return value
 
 
-def everywhere(*, hidden: bool) -> list[click.Option]:
+def common_options(*, hidden: bool) -> list[click.Option]:
     """The flags that hold before the verb and after it."""
     common: dict[str, Any] = {"expose_value": False, "callback": _remember, "hidden": hidden, "is_eager": True}
     return [

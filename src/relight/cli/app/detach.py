@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from relight.cli.app.context import CliContext
-from relight.cli.render.started import tell_in_line
+from relight.cli.render.started import print_waiting_start
 from relight.cli.render.style import Span
 from relight.history.documents import outcome_document
 from relight.processes.background import start_in_background
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def start_detached(
-    door: CliContext,
+    cli: CliContext,
     rl: Relight,
     session: str | Pending,
     wanted: Wanted | None = None,
@@ -29,14 +29,14 @@ def start_detached(
     """Leave when its program runs, or it stands in line."""
     info, pid, child, outcome = start_in_background(rl, session, wanted, retries=retries, now=now)
     child.returncode = child.returncode or 0  # it lives on without us
-    console = door.console
+    console = cli.console
     if as_json:
         console.document({**outcome_document(outcome), "supervisor": pid})
         return 0
     if not console.out.terminal:
         console.row((info.id, info.name, pid))
     elif outcome.wake_at is not None:
-        tell_in_line(door, outcome)
+        print_waiting_start(cli, outcome)
     else:
         console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), f"  runs in the background, pid {pid}"]])
     if outcome.put_back is not None:

@@ -11,7 +11,7 @@ from typing import Final
 
 from relight.cli.app.context import CliContext
 from relight.cli.app.limit_options import exit_code
-from relight.cli.render.ending import tell_end
+from relight.cli.render.ending import print_end
 from relight.history.documents import outcome_document, session_document
 from relight.supervision.program import Supervision
 
@@ -20,27 +20,27 @@ _STDERR: Final = 2
 _ASKS_TO_STOP: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
-def run_in_front(door: CliContext, supervision: Supervision, *, as_json: bool = False) -> int:
+def run_in_foreground(cli: CliContext, supervision: Supervision, *, as_json: bool = False) -> int:
     """Run to the end. The exit code is the program's, as a shell would report it; 6 where a limit halted it.
 
     `as_json`: what came of the start and how it ended is one document on stdout; what the program prints is on stderr.
     """
-    began = door.now()
-    with _forwarding(door, supervision), _stdout_kept() if as_json else nullcontext():
+    began = cli.now()
+    with _forwarding(cli, supervision), _stdout_reserved() if as_json else nullcontext():
         try:
             ended = supervision.run()
         finally:
-            door.console.status("")
-    tell_end(door.console, ended, seconds=(door.now() - began).total_seconds())
+            cli.console.status("")
+    print_end(cli.console, ended, seconds=(cli.now() - began).total_seconds())
     if as_json:
         started = outcome_document(supervision.outcome) if supervision.outcome is not None else {}
         how = {"session": session_document(ended.session), "exit_code": ended.exit.shell_code}
-        door.console.document({**started, "ended": how})
+        cli.console.document({**started, "ended": how})
     return exit_code(ended.session, ended.exit.shell_code)
 
 
 @contextmanager
-def _stdout_kept() -> Iterator[None]:
+def _stdout_reserved() -> Iterator[None]:
     """Whatever is started meanwhile prints to stderr: stdout is for the document."""
     kept = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)
@@ -52,7 +52,7 @@ def _stdout_kept() -> Iterator[None]:
 
 
 @contextmanager
-def _forwarding(door: CliContext, supervision: Supervision) -> Iterator[None]:
+def _forwarding(cli: CliContext, supervision: Supervision) -> Iterator[None]:
     """Ctrl-C and its like go to the program: asked first, killed second."""
 
     def ask(number: int, frame: FrameType | None) -> None:

@@ -14,21 +14,21 @@ from typing import Final
 import click
 
 from relight import configuration
-from relight.cli.app.context import CliContext, everywhere
+from relight.cli.app.context import CliContext, common_options
 
 VERBS: Final[dict[str, str]] = {
     "run": "running.run",
-    "list": "looking.list:list_sessions",
-    "show": "looking.show",
-    "tail": "looking.tail",
-    "checkpoints": "looking.checkpoints",
+    "list": "inspect.list:list_sessions",
+    "show": "inspect.show",
+    "tail": "inspect.tail",
+    "checkpoints": "inspect.checkpoints",
     "can-resume": "running.can_resume",
     "resume": "running.resume",
     "fork": "going_back.fork",
     "rewind": "going_back.rewind",
     "restore": "going_back.restore",
     "undo": "going_back.undo",
-    "diff": "looking.diff",
+    "diff": "inspect.diff",
     "settle": "answering.settle",
     "send": "answering.send",
     "attach": "running.attach",
@@ -36,23 +36,23 @@ VERBS: Final[dict[str, str]] = {
     "deny": "answering.deny",
     "stop": "running.stop",
     "adopt": "running.adopt",
-    "label": "looking.label",
-    "archive": "care.archive",
-    "clear": "care.clear",
-    "rm": "care.rm",
-    "sweep": "care.sweep",
+    "label": "inspect.label",
+    "archive": "maintenance.archive",
+    "clear": "maintenance.clear",
+    "rm": "maintenance.rm",
+    "sweep": "maintenance.sweep",
     "worker": "fleet.worker",
     "queue": "fleet.queue",
-    "verify": "care.verify",
-    "doctor": "care.doctor.doctor:doctor",
-    "migrate": "care.migrate",
-    "serve": "care.serve",
-    "token": "care.token",
-    "export": "care.export",
-    "import": "care.import_:import_bundle",
-    "import-langgraph": "care.import_langgraph",
-    "completion": "care.completion",
-    "demo": "care.demo",
+    "verify": "maintenance.verify",
+    "doctor": "maintenance.doctor.doctor:doctor",
+    "migrate": "maintenance.migrate",
+    "serve": "maintenance.serve",
+    "token": "maintenance.token",
+    "export": "maintenance.export",
+    "import": "maintenance.import_:import_bundle",
+    "import-langgraph": "maintenance.import_langgraph",
+    "completion": "maintenance.completion",
+    "demo": "maintenance.demo",
     "help": "app.help:explain",
 }
 """verb to module; the function in it is called as the module where no other name is given"""
@@ -132,7 +132,7 @@ def _unknown(word: str, ctx: click.Context) -> click.UsageError:
     "relight",
     cls=Verbs,
     invoke_without_command=True,
-    params=everywhere(hidden=False),
+    params=common_options(hidden=False),
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
 )
 @click.version_option(package_name="relight", message="relight %(version)s")
@@ -146,18 +146,18 @@ def relight(context: click.Context) -> int:
     return home(context.ensure_object(CliContext))
 
 
-def run(words: Sequence[str], door: CliContext | None = None) -> int:
-    """Run the command; the exit code. `door`: another way to the store, for who runs it inside a program."""
-    door = door or CliContext()
+def run(words: Sequence[str], cli: CliContext | None = None) -> int:
+    """Run the command; the exit code. `cli`: another way to the store, for who runs it inside a program."""
+    cli = cli or CliContext()
     sys.set_int_max_str_digits(0)  # a message may hold a number that long, and is shown as it is
     try:
         configuration.apply(os.environ)
         if "_RELIGHT_COMPLETE" in os.environ:
-            from relight.cli.care.completion import complete
+            from relight.cli.maintenance.completion import complete
 
-            return complete(relight, door)
+            return complete(relight, cli)
         # Not `relight.main`: it would end a Ctrl-C with a line of its own.
-        with relight.make_context("relight", list(words), obj=door) as context:
+        with relight.make_context("relight", list(words), obj=cli) as context:
             result = relight.invoke(context)
         sys.stdout.flush()
         return result if isinstance(result, int) else 0
@@ -174,5 +174,5 @@ def run(words: Sequence[str], door: CliContext | None = None) -> int:
         from relight.cli.render.errors import tell
         from relight.errors import RelightError
 
-        told = with_candidates(error, door) if isinstance(error, RelightError) else error
-        return tell(told, door.console, debug=door.debug)
+        told = with_candidates(error, cli) if isinstance(error, RelightError) else error
+        return tell(told, cli.console, debug=cli.debug)

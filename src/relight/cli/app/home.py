@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Final
 
 from relight.cli.app.context import CliContext
-from relight.cli.looking.list import STRIP, strip_lines
+from relight.cli.inspect.list import STRIP, strip_lines
 from relight.cli.render.style import Line, Span
 from relight.cli.render.table import Fact, facts
 from relight.text.format import age, seconds_between
@@ -23,19 +23,19 @@ _COMMANDS: Final = [
 _CURES: Final = 3
 
 
-def home(door: CliContext) -> int:
+def home(cli: CliContext) -> int:
     """Print the strip with the cure of each, then the commands."""
-    console, look, now = door.console, door.console.out, door.now()
-    with door.opened() as rl:
+    console, style, now = cli.console, cli.console.out, cli.now()
+    with cli.opened() as rl:
         found, counts = rl.needing(most=STRIP), rl.counts()
     needing = found.sessions
     lines: list[Line] = []
     if needing:
-        lines += strip_lines(needing, found.total, now=now, look=look)
-        lines += [*facts([_cure(info, now) for info in needing[:_CURES]], look), []]
+        lines += strip_lines(needing, found.total, now=now, style=style)
+        lines += [*facts([_cure(info, now) for info in needing[:_CURES]], style), []]
     elif sum(counts.values()):
         lines += [[Span("nothing needs you", "ok")], []]
-    console.write([*lines, *facts(_COMMANDS, look, indent=0)])
+    console.write([*lines, *facts(_COMMANDS, style, indent=0)])
     return 0
 
 

@@ -23,5 +23,5 @@ class RefType(click.ParamType[str]):
 
         from relight.cli.app.complete import completions
 
-        door = ctx.find_object(CliContext) or CliContext()
-        return [CompletionItem(value, help=meaning) for value, meaning in completions(door.store, incomplete)]
+        cli = ctx.find_object(CliContext) or CliContext()
+        return [CompletionItem(value, help=meaning) for value, meaning in completions(cli.store, incomplete)]

@@ -7,7 +7,7 @@ from typing import Any, Final, TypeVar
 
 import click
 
-from relight.cli.app.context import everywhere
+from relight.cli.app.context import common_options
 from relight.cli.app.refs import RefType
 
 _F = TypeVar("_F", bound=Callable[..., Any])
@@ -23,7 +23,7 @@ class Verb(click.Command):
     def __init__(self, *args: Any, examples: Sequence[Example] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.examples = tuple(examples)
-        self.params += everywhere(hidden=True)
+        self.params += common_options(hidden=True)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Examples, usage, what it does, options."""

@@ -27,7 +27,7 @@ from relight.text.format import age
 @json_flag
 @pass_context
 def queue(
-    door: CliContext,
+    cli: CliContext,
     what: str,
     name: str | None,
     concurrency: int | None,
@@ -40,13 +40,13 @@ def queue(
     if what == "list":
         if given or name is not None:
             raise UsageError("list takes no further words", hints=["relight queue set NAME --concurrency 4"])
-        return _list(door, as_json=as_json)
+        return _list(cli, as_json=as_json)
     if name is None:
         raise UsageError(f"which queue? relight queue {what} NAME")
-    with door.opened(create=True) as rl:
+    with cli.opened(create=True) as rl:
         if what == "forget":
             rl.forget_queue(name)
-            door.console.say(Span("✓ ", "ok"), Span(name, "bold"), " allows everything again")
+            cli.console.say(Span("✓ ", "ok"), Span(name, "bold"), " allows everything again")
             return 0
         if not given:
             raise UsageError("nothing to set", hints=["--concurrency N, --rate 10/min, --retries N"])
@@ -54,33 +54,33 @@ def queue(
     from relight.journal.queues.slots import shown_rate
 
     if as_json:
-        door.console.document(msgspec.to_builtins(msgspec.structs.asdict(made)))
+        cli.console.document(msgspec.to_builtins(msgspec.structs.asdict(made)))
         return 0
     allowed = f"{made.concurrency or 'any number'} at once, rate {shown_rate(made.rate)}"
-    door.console.say(Span("✓ ", "ok"), Span(name, "bold"), f" allows {allowed}, retries {_or_dash(made.retries)}")
+    cli.console.say(Span("✓ ", "ok"), Span(name, "bold"), f" allows {allowed}, retries {_or_dash(made.retries)}")
     return 0
 
 
-def _list(door: CliContext, *, as_json: bool) -> int:
+def _list(cli: CliContext, *, as_json: bool) -> int:
     from relight.journal.queues.slots import shown_rate
 
-    with door.opened() as rl:
+    with cli.opened() as rl:
         found = rl.queues()
     if as_json:
-        door.console.document([msgspec.to_builtins(one) for one in found])
+        cli.console.document([msgspec.to_builtins(one) for one in found])
         return 0
     if not found:
-        door.console.say("no queue yet; put something in line: relight run --queue default -- COMMAND")
+        cli.console.say("no queue yet; put something in line: relight run --queue default -- COMMAND")
         return 0
     columns = [Column("queue", least=12), Column("queued", right=True), Column("running", right=True)]
     columns += [Column("oldest", right=True, drop=0), Column("at once", right=True), Column("rate", right=True)]
     columns += [Column("retries", right=True, drop=1)]
     rows: list[list[Part]] = []
     for one in found:
-        oldest = age((door.now() - one.oldest).total_seconds()) if one.oldest is not None else "-"
+        oldest = age((cli.now() - one.oldest).total_seconds()) if one.oldest is not None else "-"
         limits = [_or_dash(one.concurrency), shown_rate(one.rate), _or_dash(one.retries)]
         rows.append([Span(one.name, "bold"), str(one.queued), str(one.running), oldest, *limits])
-    door.console.write(table(columns, rows, door.console.out), tabs=True)
+    cli.console.write(table(columns, rows, cli.console.out), tabs=True)
     return 0
 
 

@@ -44,7 +44,7 @@ _CONCURRENCY: Final = 4
 @json_flag
 @pass_context
 def worker(
-    door: CliContext,
+    cli: CliContext,
     concurrency: int,
     queues: tuple[str, ...],
     labels: str,
@@ -62,8 +62,8 @@ def worker(
     A second SIGTERM does so at once. Killed, its sessions are taken over by other workers after lease and sweep.
     """
     if listing:
-        with door.opened() as rl:
-            return _list(door, rl, as_json=as_json)
+        with cli.opened() as rl:
+            return _list(cli, rl, as_json=as_json)
     if lease is not None:
         os.environ["RELIGHT_LEASE_SECONDS"] = f"{lease:g}"  # for the processes it starts, too
     from relight import wiring
@@ -80,9 +80,9 @@ def worker(
         sweep_seconds=sweep or _sweep_seconds(SWEEP_SECONDS),
         retention=not no_retention,
     )
-    with door.opened(create=True) as rl:
-        loop = wiring.work_loop(rl, options, _Lines(door, as_json=as_json), engine=engine)
-        _tell_start(door, options)
+    with cli.opened(create=True) as rl:
+        loop = wiring.work_loop(rl, options, _Lines(cli, as_json=as_json), engine=engine)
+        _print_start(cli, options)
         return _work(loop, until_empty=until_empty)
 
 
@@ -118,31 +118,31 @@ def _sweep_seconds(default: float) -> float:
 class _Lines:
     """What happens, a line each: for people, or JSON for programs."""
 
-    def __init__(self, door: CliContext, *, as_json: bool) -> None:
-        self._door = door
+    def __init__(self, cli: CliContext, *, as_json: bool) -> None:
+        self._cli = cli
         self._as_json = as_json
 
     def __call__(self, what: str, fields: dict[str, Any]) -> None:
         now = datetime.now(UTC)
         if self._as_json:
-            self._door.console.document({"at": now.isoformat(), "what": what, **fields}, indent=None)
+            self._cli.console.document({"at": now.isoformat(), "what": what, **fields}, indent=None)
         else:
             text = " ".join(f"{key}={value}" for key, value in fields.items() if value != "")
-            self._door.console.say(f"{now:%H:%M:%S} ", Span(what, "bold"), f" {text}")
-        self._door.console.flush()
+            self._cli.console.say(f"{now:%H:%M:%S} ", Span(what, "bold"), f" {text}")
+        self._cli.console.flush()
 
 
-def _tell_start(door: CliContext, options: WorkerOptions) -> None:
+def _print_start(cli: CliContext, options: WorkerOptions) -> None:
     have = f", labels {','.join(options.labels)}" if options.labels else ""
-    door.console.say(
+    cli.console.say(
         "relight: worker ",
         Span(options.name, "bold"),
         f" serves {', '.join(options.queues)}{have}; {options.concurrency} at once, lease {options.lease_seconds:g} s",
     )
-    door.console.flush()
+    cli.console.flush()
 
 
-def _list(door: CliContext, rl: Relight, *, as_json: bool) -> int:
+def _list(cli: CliContext, rl: Relight, *, as_json: bool) -> int:
     found = rl.workers()
     if as_json:
         documents = [
@@ -153,10 +153,10 @@ def _list(door: CliContext, rl: Relight, *, as_json: bool) -> int:
             }
             for one in found
         ]
-        door.console.document(documents)
+        cli.console.document(documents)
         return 0
     if not found:
-        door.console.say("no worker; begin one: relight worker --queue default")
+        cli.console.say("no worker; begin one: relight worker --queue default")
         return 0
     columns = [Column("worker", least=12), Column("state"), Column("queues", least=8), Column("labels", drop=1)]
     columns += [Column("running", right=True), Column("seen", right=True), Column("sessions", least=8, drop=0)]
@@ -169,5 +169,5 @@ def _list(door: CliContext, rl: Relight, *, as_json: bool) -> int:
         rows.append(
             [w.name, state, ",".join(w.queues), ",".join(w.labels), f"{len(w.running)}/{w.concurrency}", seen, ids]
         )
-    door.console.write(table(columns, rows, door.console.out), tabs=True)
+    cli.console.write(table(columns, rows, cli.console.out), tabs=True)
     return 0

@@ -11,7 +11,7 @@ from relight.cli.render.plan import call_facts
 from relight.cli.render.style import Line, Span
 from relight.cli.render.table import Fact, facts
 from relight.history.documents import session_document
-from relight.text.format import place
+from relight.text.format import display_path
 
 
 @verb(
@@ -31,7 +31,7 @@ from relight.text.format import place
 @json_flag
 @pass_context
 def fork(
-    door: CliContext,
+    cli: CliContext,
     checkpoint: str,
     prompt: str | None,
     name: str | None,
@@ -44,16 +44,16 @@ def fork(
     It never runs a call that was asked for before: such a call gets the result it has by now, or is told to belong to
     the session it comes from.
     """
-    console = door.console
+    console = cli.console
     if dry_run:
-        return _tell(door, checkpoint, as_json=as_json)
-    with door.opened() as rl:
+        return _tell(cli, checkpoint, as_json=as_json)
+    with cli.opened() as rl:
         calls = rl.planned_calls(checkpoint, after="fork")
         made = rl.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
     if as_json:
         console.document(session_document(made))
         return 0
-    where = ", ".join(place(path) for path in made.workspace.values())
+    where = ", ".join(display_path(path) for path in made.workspace.values())
     if not console.out.terminal:
         console.row((made.id, made.name, made.parent))
     else:
@@ -69,9 +69,9 @@ def fork(
     return 0
 
 
-def _tell(door: CliContext, checkpoint: str, *, as_json: bool) -> int:
-    console = door.console
-    with door.opened() as rl:
+def _tell(cli: CliContext, checkpoint: str, *, as_json: bool) -> int:
+    console = cli.console
+    with cli.opened() as rl:
         calls, parent = rl.planned_calls(checkpoint, after="fork"), rl.checkpoint(checkpoint).id
     if as_json:
         console.document({"parent": parent, "calls": msgspec.to_builtins(calls)})

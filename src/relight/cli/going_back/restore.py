@@ -46,7 +46,7 @@ def choice_options(function: _F) -> _F:
 @json_flag
 @pass_context
 def restore(
-    door: CliContext,
+    cli: CliContext,
     checkpoint: str,
     paths: tuple[str, ...],
     dry_run: bool,
@@ -55,8 +55,8 @@ def restore(
     as_json: bool,
 ) -> int:
     """Put files back to CHECKPOINT (a session means its head). What no snapshot holds is never destroyed."""
-    console = door.console
-    with door.opened() as rl:
+    console = cli.console
+    with cli.opened() as rl:
         info = rl.get(checkpoint)
         differences = differences_of(rl, checkpoint) if dry_run and not as_json else None
         report = rl.restore(checkpoint, paths=paths, choice=choice or "stop", exact=exact, dry_run=dry_run)

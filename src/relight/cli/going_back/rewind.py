@@ -12,11 +12,11 @@ from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.going_back.restore import choice_options, differences_of
 from relight.cli.render.cells import cells, cut, pad
-from relight.cli.render.console import shown
+from relight.cli.render.console import printable
 from relight.cli.render.file_lines import FileRow, file_rows, touched
 from relight.cli.render.lasting_effects import not_undone
 from relight.cli.render.plan import call_facts
-from relight.cli.render.style import Line, Look, Part, Span
+from relight.cli.render.style import Line, Part, Span, Style
 from relight.cli.render.table import Fact, facts
 from relight.errors import Corrupt, Refused, RelightError, ScopeRequired, UsageError
 from relight.history.documents import call_document, checkpoint_document
@@ -78,7 +78,7 @@ class Preview(NamedTuple):
 @json_flag
 @pass_context
 def rewind(
-    door: CliContext,
+    cli: CliContext,
     checkpoint: str,
     scope: Scope | None,
     again: tuple[str, ...],
@@ -90,20 +90,20 @@ def rewind(
 
     A call that is open there and ran since does not run again: its result is carried over, unless --again names it.
     """
-    console = door.console
+    console = cli.console
     if dry_run:
-        return _tell(door, checkpoint, scope, choice or "stop", again, as_json=as_json)
+        return _tell(cli, checkpoint, scope, choice or "stop", again, as_json=as_json)
     if scope is None and not console.can_ask:
         raise ScopeRequired(checkpoint)
     if scope == "files" and again:
         raise UsageError("--again is about calls, and --files leaves the conversation alone")
     if scope == "conversation" and choice is not None:
         raise UsageError(f"--{choice} is about files, and --conversation leaves them alone")
-    with door.opened() as rl:
+    with cli.opened() as rl:
         preview = _preview(rl, checkpoint, scope, choice or "stop", again)
         if console.err.terminal:
             console.lines(lines_of(preview, console.err))
-        scope = scope or _ask(door)
+        scope = scope or _ask(cli)
         if scope is None:
             console.say("nothing was changed")
             return 0
@@ -133,15 +133,15 @@ def _record(preview: Preview, scope: Scope, made: Checkpoint) -> tuple[str, int,
 
 
 def _tell(
-    door: CliContext, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...], *, as_json: bool
+    cli: CliContext, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...], *, as_json: bool
 ) -> int:
-    with door.opened() as rl:
+    with cli.opened() as rl:
         preview = _preview(rl, checkpoint, scope, choice, again)
     if not as_json:
-        door.console.write(lines_of(preview, door.console.out))
+        cli.console.write(lines_of(preview, cli.console.out))
         return 0
     effects = preview.effects
-    door.console.document(
+    cli.console.document(
         {
             "session": preview.info.id,
             "head": preview.info.head,
@@ -202,7 +202,7 @@ def _refuse_without_files(preview: Preview, checkpoint: str) -> None:
         raise Refused(f"the files cannot be put back: {preview.files.trouble}", hints=hints)
 
 
-def lines_of(preview: Preview, look: Look) -> list[Line]:
+def lines_of(preview: Preview, style: Style) -> list[Line]:
     """From where to where, and what cannot be taken back."""
     info, target = preview.info, preview.target
     gone = max(0, info.head - target)
@@ -212,18 +212,18 @@ def lines_of(preview: Preview, look: Look) -> list[Line]:
         else "as it is"
     )
     label = f' "{preview.label}"' if preview.label else ""
-    entries = [Fact("conversation", kept), *_file_facts(preview.files, look), not_undone(preview.effects)]
+    entries = [Fact("conversation", kept), *_file_facts(preview.files, style), not_undone(preview.effects)]
     entries += call_facts(preview.calls or (), "calls")
     if preview.calls is None:
         entries.append(Fact("calls", "unknown: a newer step is damaged", "warn"))
-    title = shown(f"{info.title}  @{info.head} -> @{target}{label}", look)
-    title = cut(title, look.width, ellipsis=look.ellipsis)
-    name = shown(info.title, look)
+    title = printable(f"{info.title}  @{info.head} -> @{target}{label}", style)
+    title = cut(title, style.width, ellipsis=style.ellipsis)
+    name = printable(info.title, style)
     head: Line = [Span(title[: len(name)], "bold"), title[len(name) :]]
-    return [head, *facts([one for one in entries if one.text], look)]
+    return [head, *facts([one for one in entries if one.text], style)]
 
 
-def _file_facts(files: FilesPreview | None, look: Look) -> list[Fact]:
+def _file_facts(files: FilesPreview | None, style: Style) -> list[Fact]:
     if files is None:
         return []
     if files.stay:
@@ -232,10 +232,10 @@ def _file_facts(files: FilesPreview | None, look: Look) -> list[Fact]:
         return [Fact("files", files.trouble, "warn")]
     moving = [row for row in files.rows if row.letter != "="]
     kept = len(files.rows) - len(moving)
-    room = min(_PATH_CELLS, look.width - _BESIDE)
-    paths = [shown(row.path, look) for row in moving[:_ROWS]]
+    room = min(_PATH_CELLS, style.width - _BESIDE)
+    paths = [printable(row.path, style) for row in moving[:_ROWS]]
     if room >= _LEAST_CELLS:  # else there is no room for columns, and names are wrapped like words
-        paths = [cut(path, room, ellipsis=look.ellipsis) for path in paths]
+        paths = [cut(path, room, ellipsis=style.ellipsis) for path in paths]
     width = max(map(cells, paths), default=0) if room >= _LEAST_CELLS else 0
     lines = [
         (f"{row.letter} {pad(path, width)}  {row.text}".rstrip(), row.role)
@@ -260,7 +260,7 @@ def _done(preview: Preview, scope: Scope, seconds: float) -> Line:
     return parts
 
 
-def _ask(door: CliContext) -> Scope | None:
-    answer = door.console.ask("what goes back?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
+def _ask(cli: CliContext) -> Scope | None:
+    answer = cli.console.ask("what goes back?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
     scopes: dict[str, Scope] = {"c": "conversation", "f": "files", "b": "both"}
     return scopes.get(answer[:1])

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 @choice_options
 @json_flag
 @pass_context
-def undo(door: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | None, as_json: bool) -> int:
+def undo(cli: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | None, as_json: bool) -> int:
     """Undo the last rewind or restore of session REF; once more undoes the one before it."""
-    console = door.console
+    console = cli.console
     if listed:
         if redo or choice:
             raise UsageError("--list only shows the log")
-        return _show_log(door, ref, as_json=as_json)
-    with door.opened() as rl:
+        return _show_log(cli, ref, as_json=as_json)
+    with cli.opened() as rl:
         report = rl.undo(ref, redo=redo, choice=choice or "stop")
         info = rl.get(ref)
     step = report.checkpoint.id if report.checkpoint is not None else None
@@ -53,9 +53,9 @@ def undo(door: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | 
     return 0
 
 
-def _show_log(door: CliContext, ref: str, *, as_json: bool) -> int:
-    console = door.console
-    with door.opened() as rl:
+def _show_log(cli: CliContext, ref: str, *, as_json: bool) -> int:
+    console = cli.console
+    with cli.opened() as rl:
         log, name = rl.operations(ref), rl.get(ref).title
     if as_json:
         console.document([msgspec.to_builtins(one) for one in log])

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from typing import Any, Final, TextIO
 
 from relight.cli.render.cells import cells, cut, wrap
-from relight.cli.render.style import ASCII, SGR, Line, Look, Part, Span, When, look_of
+from relight.cli.render.style import ASCII, SGR, Line, Part, Span, Style, When, style_of
 from relight.text.safe import inert
 
 UNCUT: Final = 10_000
@@ -27,10 +27,10 @@ class Console:
             reconfigure = getattr(stream, "reconfigure", None)
             if reconfigure is not None:
                 reconfigure(errors="backslashreplace")
-        self.out = look_of(sys.stdout, color=color, plain=plain)
+        self.out = style_of(sys.stdout, color=color, plain=plain)
         if not self.out.terminal:
             self.out = self.out._replace(width=UNCUT)
-        self.err = look_of(sys.stderr, color=color, plain=plain)
+        self.err = style_of(sys.stderr, color=color, plain=plain)
         if not self.err.terminal:  # a remark is one line there, so that it can be searched for and copied
             self.err = self.err._replace(width=UNCUT)
         self.hints = os.environ.get("RELIGHT_HINTS") != "0"
@@ -75,7 +75,7 @@ class Console:
         if not self.err.table or (not text and not self._has_status):
             return
         self._has_status = bool(text)
-        line = cut(shown(text, self.err), self.err.width - 1, ellipsis=self.err.ellipsis)
+        line = cut(printable(text, self.err), self.err.width - 1, ellipsis=self.err.ellipsis)
         _talk(f"\r{rendered([Span(line, 'dim')], self.err)}\x1b[K\r")
 
     def bell(self) -> None:
@@ -101,14 +101,14 @@ class Console:
         """Is there a person at both ends?"""
         return self.err.terminal and sys.stdin is not None and sys.stdin.isatty()
 
-    def _put(self, stream: TextIO, look: Look, line: Line, *, tabs: bool = False) -> None:
-        text = rendered(line, look, tabs=tabs) + "\n"
+    def _put(self, stream: TextIO, style: Style, line: Line, *, tabs: bool = False) -> None:
+        text = rendered(line, style, tabs=tabs) + "\n"
         if stream is sys.stderr:
             _talk(f"\r\x1b[K{text}" if self._has_status else text)
             self._has_status = False
             return
         stream.write(text)
-        if look.terminal:
+        if style.terminal:
             stream.flush()
 
 
@@ -121,35 +121,35 @@ def _talk(text: str) -> None:
         return
 
 
-def rendered(line: Line, look: Look, *, tabs: bool = False) -> str:
+def rendered(line: Line, style: Style, *, tabs: bool = False) -> str:
     """A line as the stream gets it; without spaces at its end, unless they are part of what a program reads."""
-    text = "".join(_painted(part, look, tabs) for part in line)
+    text = "".join(_painted(part, style, tabs) for part in line)
     return text if tabs else text.rstrip(" ")
 
 
-def shown(text: str, look: Look) -> str:
+def printable(text: str, style: Style) -> str:
     """Text as this look shows it, so that it can be measured."""
     text = inert(text)
-    return text if look.unicode else text.translate(ASCII)
+    return text if style.unicode else text.translate(ASCII)
 
 
-def _painted(part: Part, look: Look, tabs: bool) -> str:
+def _painted(part: Part, style: Style, tabs: bool) -> str:
     text, role = part if isinstance(part, Span) else Span(part)
-    safe = "\t".join(shown(one, look) for one in text.split("\t")) if tabs else shown(text, look)
-    if not look.color or not role or not safe.strip():
+    safe = "\t".join(printable(one, style) for one in text.split("\t")) if tabs else printable(text, style)
+    if not style.color or not role or not safe.strip():
         return safe
     return f"\x1b[{SGR[role]}m{safe}\x1b[0m"
 
 
-def wrapped(parts: Line, look: Look, *, indent: int = 0) -> list[Line]:
+def wrapped(parts: Line, style: Style, *, indent: int = 0) -> list[Line]:
     """A remark in lines of the width; colours survive only where it fits on one line, words always."""
     spans = [Span(one) if isinstance(one, str) else one for one in parts]
-    spans = [Span(shown(one.text, look), one.role) for one in spans]
+    spans = [Span(printable(one.text, style), one.role) for one in spans]
     whole = "".join(one.text for one in spans)
-    if cells(whole) + indent <= look.width:
+    if cells(whole) + indent <= style.width:
         return [[" " * indent, *spans]]
-    first, *rest = wrap(whole, look.width - indent)
-    rest = wrap(" ".join(rest), look.width - indent - 2) if rest else []
+    first, *rest = wrap(whole, style.width - indent)
+    rest = wrap(" ".join(rest), style.width - indent - 2) if rest else []
     lines: list[Line] = [[" " * indent + first]]
     return lines + [[" " * (indent + 2) + line] for line in rest]
 

@@ -9,20 +9,20 @@ from relight.cli.render.table import Fact, facts
 from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.limits import is_limit
 from relight.supervision.program import Ended
-from relight.text.format import GLYPHS, count, lasting, money, tokens
+from relight.text.format import GLYPHS, count, duration, money, tokens
 from relight.text.safe import one_line
 from relight.values.info import FilesState, SessionInfo
 from relight.values.status import headline
 
 
-def tell_end(console: Console, ended: Ended, *, seconds: float) -> None:
+def print_end(console: Console, ended: Ended, *, seconds: float) -> None:
     """Verdict, facts, cure."""
     info = ended.session
     glyph, role = GLYPHS[info.status]
     survived = ""
     if ended.restarts:
-        survived = f", {count(ended.restarts, 'restart')} survived ({lasting(ended.lost_seconds)} lost)"
-    length = f"{lasting(seconds)}, {count(info.seq, 'step')}{survived}"
+        survived = f", {count(ended.restarts, 'restart')} survived ({duration(ended.lost_seconds)} lost)"
+    length = f"{duration(seconds)}, {count(info.seq, 'step')}{survived}"
     why = f"  {one_line(headline(info.reason))}" if info.reason and info.status != "completed" else ""
     console.say(Span(f"{glyph} ", role), Span(info.title, "bold"), f" {info.status}{why}  {length}")
     console.lines(facts(_facts(info, ended.files), console.err))
@@ -52,7 +52,7 @@ def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
 
 
 def _more(info: SessionInfo) -> str:
-    """What one does about a halt: allow more, or look."""
+    """What one does about a halt: allow more, or style."""
     if info.failure is None or not is_limit(info.failure):
         return f"relight show {info.title}"
     flag = str(info.failure.fields.get("limit", "budget")).replace("_", "-")

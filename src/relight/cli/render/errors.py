@@ -11,45 +11,45 @@ from typing import Final
 import click
 
 from relight.cli.render.console import Console, wrapped
-from relight.cli.render.style import Line, Look, Span
+from relight.cli.render.style import Line, Span, Style
 from relight.errors import RelightError, StoreFull, StoreUnavailable, UsageError
 
 _MAX_EVIDENCE: Final = 20
 
 
-def lines_of(error: RelightError, look: Look) -> list[Line]:
+def lines_of(error: RelightError, style: Style) -> list[Line]:
     """The error as it is printed."""
-    lines = wrapped([Span("error:", "bad"), f" {_first_line(error.message)} ({error.code})"], look)
+    lines = wrapped([Span("error:", "bad"), f" {_first_line(error.message)} ({error.code})"], style)
     for evidence in error.evidence[:_MAX_EVIDENCE]:
-        lines += wrapped([evidence], look, indent=2)
+        lines += wrapped([evidence], style, indent=2)
     if error.hints:
         lines.append([])
     for hint in error.hints:
-        lines += wrapped([Span("hint:", "ref"), f" {hint}"], look)
+        lines += wrapped([Span("hint:", "ref"), f" {hint}"], style)
     return lines
 
 
 def tell(error: BaseException, console: Console, *, debug: bool) -> int:
     """Print it to stderr; the exit code."""
-    known = error if isinstance(error, RelightError) else _as_ours(error)
+    known = error if isinstance(error, RelightError) else _wrapped(error)
     if debug:
         console.lines([[line] for line in "".join(traceback.format_exception(error)).splitlines()])
     console.lines(lines_of(known, console.err))
     return known.exit_code
 
 
-def _as_ours(error: BaseException) -> RelightError:
+def _wrapped(error: BaseException) -> RelightError:
     if isinstance(error, click.UsageError):
         return _as_usage(error)
     if isinstance(error, click.ClickException):
-        return UsageError(_spoken(error.format_message()))
+        return UsageError(_normalized(error.format_message()))
     if isinstance(error, OSError) and (error.strerror or error.errno):
-        return _of_the_system(error)
+        return _from_os_error(error)
     hints = ["see where it came from: add --debug", "it is a bug of relight; the store is as it was before"]
     return RelightError(f"unexpected {type(error).__name__}: {error}", hints=hints)
 
 
-def _of_the_system(error: OSError) -> RelightError:
+def _from_os_error(error: OSError) -> RelightError:
     """What the machine refused, in our words where somebody can do something about it."""
     where = f"{error.filename}: " if error.filename else ""
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -66,10 +66,10 @@ def _of_the_system(error: OSError) -> RelightError:
 def _as_usage(error: click.UsageError) -> UsageError:
     hints = list(getattr(error, "cures", ()))
     path = error.ctx.command_path if error.ctx is not None else "relight"
-    return UsageError(_spoken(error.format_message()), hints=hints or [f"{path} --help"])
+    return UsageError(_normalized(error.format_message()), hints=hints or [f"{path} --help"])
 
 
-def _spoken(text: str) -> str:
+def _normalized(text: str) -> str:
     """Lower case, no full stop: as all our errors."""
     text = text.strip().rstrip(".")
     return text[:1].lower() + text[1:]

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Final
 
 from relight.cli.render.cells import cut
-from relight.cli.render.console import shown
-from relight.cli.render.style import Line, Look, Span
+from relight.cli.render.console import printable
+from relight.cli.render.style import Line, Span, Style
 from relight.cli.render.table import Fact
-from relight.text.format import count, place, size
+from relight.text.format import count, display_path, size
 from relight.text.safe import one_line
 from relight.values.info import Differing, FilesState
 
@@ -22,7 +22,7 @@ def changed_fact(state: FilesState | None) -> Fact:
     """What the session changed since its first capture; without text where it has no workspace."""
     if state is None:
         return Fact("files", "")
-    parts = [f"workspace missing: {place(one)}" for one in state.missing]
+    parts = [f"workspace missing: {display_path(one)}" for one in state.missing]
     if state.captured_at is None:
         parts.append("nothing captured yet")
     elif state.changed is not None:
@@ -55,7 +55,9 @@ def checkpoint_facts(state: FilesState | None) -> list[Fact]:
     if state is None:
         return []
     if state.captured_at is None or state.differ is None:
-        why = "; ".join(f"workspace missing: {place(one)}" for one in state.missing) or one_line(state.trouble or "")
+        why = "; ".join(f"workspace missing: {display_path(one)}" for one in state.missing) or one_line(
+            state.trouble or ""
+        )
         first = f"as at @{state.captured_at}" if state.captured_at is not None else "nothing captured up to here"
         return [Fact("files", "; ".join(filter(None, (first, why))), "warn" if why else "")]
     if not state.differ:
@@ -101,12 +103,12 @@ def left_out_fact(state: FilesState | None) -> Fact:
     return Fact("left out", f"{names}{more}")
 
 
-def left_out_lines(state: FilesState | None, look: Look) -> list[Line]:
+def left_out_lines(state: FilesState | None, style: Style) -> list[Line]:
     """Every path that is not captured, with its reason; ignored ones are counted."""
     if state is None or not state.left_out:
         return []
     told = not_ignored(state)
     lines: list[Line] = [[], [Span("files left out", "dim")]]
-    lines += [["  ", cut(shown(f"{path}  ({reason})", look), look.width - 2)] for path, reason in told]
+    lines += [["  ", cut(printable(f"{path}  ({reason})", style), style.width - 2)] for path, reason in told]
     ignored = len(state.left_out) - len(told)
     return [*lines, [f"  {count(ignored, 'path')} ignored"]] if ignored else lines

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from relight.cli.render.cells import cells, cut
-from relight.cli.render.console import shown
-from relight.cli.render.style import Line, Look, Role, Span
+from relight.cli.render.console import printable
+from relight.cli.render.style import Line, Role, Span, Style
 from relight.history.documents import path_text
 from relight.text.format import count
 from relight.values.snapshot import RestoreOutcome, RestorePlan, Skipped
@@ -74,37 +74,37 @@ def _counts(known: FileDiff | None) -> str:
 
 
 def plan_lines(
-    plans: Mapping[str, RestorePlan], look: Look, differences: Differences | None = None, *, conflict: str = ""
+    plans: Mapping[str, RestorePlan], style: Style, differences: Differences | None = None, *, conflict: str = ""
 ) -> list[Line]:
     """Exactly what a restore would do, what it would leave alone, and what it cannot decide by itself."""
     rows = file_rows(plans, differences, conflict=conflict)
-    most = MAX_PATHS if look.terminal else len(rows)
-    lines = [_line(row, look) for row in rows[:most]]
+    most = MAX_PATHS if style.terminal else len(rows)
+    lines = [_line(row, style) for row in rows[:most]]
     if len(rows) > most:
         lines.append([f"  and {count(len(rows) - most, 'more path')}; all of them: --json"])
     if not rows:
         lines.append(["  nothing to do: the files are as they were then"])
-    return lines + [line for plan in plans.values() for line in _left_out(plan.left_out, look)]
+    return lines + [line for plan in plans.values() for line in _left_out(plan.left_out, style)]
 
 
-def _line(row: FileRow, look: Look) -> Line:
+def _line(row: FileRow, style: Style) -> Line:
     text = f"  {row.text}" if row.text else ""
-    room = look.width - 4
-    path, text = shown(row.path, look), shown(text, look)
+    room = style.width - 4
+    path, text = printable(row.path, style), printable(text, style)
     if cells(path) + cells(text) > room:
-        text = cut(text, max(room - cells(path), room // 2), ellipsis=look.ellipsis)
-        path = cut(path, room - cells(text), ellipsis=look.ellipsis)
+        text = cut(text, max(room - cells(path), room // 2), ellipsis=style.ellipsis)
+        path = cut(path, room - cells(text), ellipsis=style.ellipsis)
     return ["  ", Span(row.letter, row.role), " ", path, Span(text, row.role or "dim")]
 
 
-def _left_out(left_out: tuple[Skipped, ...], look: Look) -> list[Line]:
+def _left_out(left_out: tuple[Skipped, ...], style: Style) -> list[Line]:
     told = [one for one in left_out if one.reason != "ignored"]
     if not told:
         return []
     names = ", ".join(f"{path_text(one.path)} ({one.reason})" for one in told[:_LEFT_OUT_SHOWN])
     more = f" and {len(told) - _LEFT_OUT_SHOWN} more" if len(told) > _LEFT_OUT_SHOWN else ""
-    text = shown(f"  left out then, left alone now: {names}{more}", look)
-    return [[Span(cut(text, look.width, ellipsis=look.ellipsis), "dim")]]
+    text = printable(f"  left out then, left alone now: {names}{more}", style)
+    return [[Span(cut(text, style.width, ellipsis=style.ellipsis), "dim")]]
 
 
 def touched(plans: Mapping[str, RestorePlan]) -> int:

@@ -17,7 +17,7 @@ from relight.cli.render.status_line import StatusLine
 from relight.cli.render.steps import Narrator, Row
 from relight.cli.render.style import Span
 from relight.ports.runtime import Child, Exit
-from relight.text.format import count, lasting
+from relight.text.format import count, duration
 from relight.text.safe import one_line
 from relight.values.info import SessionInfo
 
@@ -33,8 +33,8 @@ _STAMP: Final = 12
 class Milestones:
     """Keeps `engine.watching.Watcher`; prints to stderr."""
 
-    def __init__(self, door: CliContext, info: SessionInfo, *, level: Level, resumed: bool) -> None:
-        self._door, self._level = door, level
+    def __init__(self, cli: CliContext, info: SessionInfo, *, level: Level, resumed: bool) -> None:
+        self._cli, self._level = cli, level
         self._agent = info.agent or "the program"
         self._narrator = Narrator(info.provider)
         self._resumed = resumed
@@ -43,26 +43,26 @@ class Milestones:
         self._began: datetime | None = None
         self._died: datetime | None = None
         self._replied = not resumed
-        self._told_at = door.now()
+        self._told_at = cli.now()
         self._turns = self._calls = 0
         self._last = ""
-        self._line_below = StatusLine(door.now(), info.head)
-        self._drawn_at = door.now()
+        self._line_below = StatusLine(cli.now(), info.head)
+        self._drawn_at = cli.now()
 
     @property
     def _console(self) -> Console:
-        return self._door.console
+        return self._cli.console
 
     def started(self, pid: int, orphans: Sequence[int]) -> None:
         """A process runs."""
-        self._began = self._door.now()
+        self._began = self._cli.now()
         self._attempt += 1
         if orphans:
             ended = ", ".join(map(str, orphans))
             self._line("", f"ended {count(len(orphans), 'process', 'processes')} of the dead attempt (pid {ended})")
         if self._died is not None:
             self._line_below.restarts += 1
-            lost = lasting((self._began - self._died).total_seconds())
+            lost = duration((self._began - self._died).total_seconds())
             self._line("", f"{self._agent} runs again from @{self._head}, {lost} lost, nothing repeated", always=True)
         elif self._resumed:
             self._console.say(Span("✓", "ok"), f" attempt {self._attempt} runs   pid {pid}")
@@ -79,7 +79,7 @@ class Milestones:
     def _tell(self, row: Row) -> None:
         if row.word == "model" and not self._replied:
             self._replied = True
-            took = lasting((row.at - self._began).total_seconds()) if self._began is not None else "?"
+            took = duration((row.at - self._began).total_seconds()) if self._began is not None else "?"
             self._console.say(Span("✓", "ok"), f" first reply after {took}: progressed (@{row.seq})")
         if row.word in ("resume", "start"):
             return
@@ -92,17 +92,17 @@ class Milestones:
 
     def died(self, exit: Exit, again_in_seconds: float | None) -> None:
         """It ended without a verdict."""
-        self._died = self._door.now()
+        self._died = self._cli.now()
         if again_in_seconds is not None:
             self._silent = False
-            self._line("", f"{self._agent} died ({exit}); again in {lasting(again_in_seconds)}", always=True)
+            self._line("", f"{self._agent} died ({exit}); again in {duration(again_in_seconds)}", always=True)
 
     def tick(self, child: Child) -> None:
         """Many times a second: see who has the terminal, say where we are now and then."""
         self._silent = child.holds_terminal
         if self._level == "quiet":
             return
-        now = self._door.now()
+        now = self._cli.now()
         if self._console.err.terminal:
             self._draw(now)
             return
@@ -128,7 +128,7 @@ class Milestones:
         if self._silent or (self._level == "quiet" and not always) or text == self._last:
             return
         self._last = text
-        look = self._console.err
-        stamp = f"{self._door.now().astimezone():%H:%M}  {seq:<6}"
-        room = look.width - _STAMP - 1
-        self._console.lines([[Span(stamp, "dim"), cut(one_line(text), room, ellipsis=look.ellipsis)]])
+        style = self._console.err
+        stamp = f"{self._cli.now().astimezone():%H:%M}  {seq:<6}"
+        room = style.width - _STAMP - 1
+        self._console.lines([[Span(stamp, "dim"), cut(one_line(text), room, ellipsis=style.ellipsis)]])

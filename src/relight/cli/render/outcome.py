@@ -9,11 +9,11 @@ from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
 
 
-def tell_checkpoint(
-    door: CliContext, made: Checkpoint, name: str, done: str, then: tuple[str, str] | None = None, *, as_json: bool
+def print_checkpoint(
+    cli: CliContext, made: Checkpoint, name: str, done: str, then: tuple[str, str] | None = None, *, as_json: bool
 ) -> int:
     """As a document, a record or a sentence."""
-    console = door.console
+    console = cli.console
     if as_json:
         console.document(checkpoint_document(made))
     elif console.out.terminal:
@@ -25,6 +25,6 @@ def tell_checkpoint(
     return 0
 
 
-def goes_on(info: SessionInfo) -> str:
+def next_command(info: SessionInfo) -> str:
     """How a session goes on that was answered: by relight where it can start it, else by its own program."""
     return f"relight resume {info.title}" if info.command else "run your program again"

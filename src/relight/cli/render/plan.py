@@ -7,15 +7,15 @@ from datetime import datetime
 
 from relight.cli.render.console import wrapped
 from relight.cli.render.file_facts import plan_fact
-from relight.cli.render.style import Line, Look, Span
+from relight.cli.render.style import Line, Span, Style
 from relight.cli.render.table import Fact, facts
 from relight.text.format import (
     conversation,
+    duration,
     ended_first,
     environment,
     files_of_a_fork,
     first_reply,
-    lasting,
     moment,
     planned_calls,
     seconds_between,
@@ -27,7 +27,7 @@ from relight.values.info import ResumePlan
 from relight.values.status import headline
 
 
-def lines_of(plan: ResumePlan, *, now: datetime, look: Look) -> list[Line]:
+def lines_of(plan: ResumePlan, *, now: datetime, style: Style) -> list[Line]:
     """What would happen, and what stands against it."""
     entries = [
         Fact("conversation", conversation(plan)),
@@ -45,7 +45,7 @@ def lines_of(plan: ResumePlan, *, now: datetime, look: Look) -> list[Line]:
         mark = "✗" if reason.blocks else "!"
         cure = f" ({reason.cure})" if reason.cure else ""
         entries.append(Fact("", f"{mark} {one_line(reason.text)}{cure}", "bad" if reason.blocks else "warn"))
-    return [*wrapped(_title(plan, now), look), *facts(entries, look)]
+    return [*wrapped(_title(plan, now), style), *facts(entries, style)]
 
 
 def _title(plan: ResumePlan, now: datetime) -> Line:
@@ -53,7 +53,7 @@ def _title(plan: ResumePlan, now: datetime) -> Line:
     name = plan.name or plan.session[:8]
     if plan.stopped_at is None:
         return [Span(f"{name} @{seq}", "bold"), f"  {plan.status}"]
-    ago = lasting(seconds_between(plan.stopped_at, now) or 0)
+    ago = duration(seconds_between(plan.stopped_at, now) or 0)
     why = f": {one_line(headline(plan.why_stopped))}" if plan.why_stopped else ""
     return [Span(f"{name} @{seq}", "bold"), f"  {plan.status} {moment(plan.stopped_at, now)}, {ago} ago{why}"]
 

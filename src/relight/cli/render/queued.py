@@ -42,15 +42,15 @@ def labels_of(text: str) -> list[str]:
     return [one for one in text.split(",") if one]
 
 
-def tell_queued(door: CliContext, info: SessionInfo) -> int:
+def print_queued(cli: CliContext, info: SessionInfo) -> int:
     """Its name and where it stands."""
-    when = f", not before {moment(info.wake_at, door.now())}" if info.wake_at is not None else ""
-    if door.console.out.terminal:
+    when = f", not before {moment(info.wake_at, cli.now())}" if info.wake_at is not None else ""
+    if cli.console.out.terminal:
         text = f"  {short_id(info.id)} stands in line {info.queue}{when}"
-        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
+        cli.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
     else:
-        door.console.row((info.id, info.name, info.queue))
-    door.console.next(
+        cli.console.row((info.id, info.name, info.queue))
+    cli.console.next(
         ("watch", f"relight tail {info.title} -f"),
         ("who works", "relight worker --list"),
         ("take it out", f"relight stop {info.title}"),

@@ -17,9 +17,9 @@ def bytes_text(removed: Removed) -> str:
     return f"{journal} of journal, {size(removed.file_bytes)} of files" if removed.file_bytes else journal
 
 
-def tell_removed(door: CliContext, removed: Removed, *, as_json: bool) -> int:
+def print_removed(cli: CliContext, removed: Removed, *, as_json: bool) -> int:
     """Names first, then the sum."""
-    console = door.console
+    console = cli.console
     if as_json:
         console.document(msgspec.to_builtins(removed))
         return 0

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from relight.text.format import count, lasting, money, tokens
+from relight.text.format import count, duration, money, tokens
 
 if TYPE_CHECKING:
     from relight.history.events import Event
@@ -52,8 +52,10 @@ class StatusLine:
 
     def text(self, now: datetime) -> str:
         """As it stands."""
-        parts = [f"● @{self._seq} {self._what(now)}".rstrip(), lasting((now - self._began).total_seconds())]
-        parts.append(f"saved {lasting(max(0.0, (now - self._saved).total_seconds()))} ago" if self._saved else "starts")
+        parts = [f"● @{self._seq} {self._what(now)}".rstrip(), duration((now - self._began).total_seconds())]
+        parts.append(
+            f"saved {duration(max(0.0, (now - self._saved).total_seconds()))} ago" if self._saved else "starts"
+        )
         if (spent := self._spent(now)) is not None:
             parts.append(spent)
         if self.restarts:
@@ -65,7 +67,7 @@ class StatusLine:
             return ""
         tool, since = next(iter(self._doing.values()))
         more = f" +{len(self._doing) - 1}" if len(self._doing) > 1 else ""
-        return f"{tool}{more} {lasting(max(0.0, (now - since).total_seconds()))}"
+        return f"{tool}{more} {duration(max(0.0, (now - since).total_seconds()))}"
 
     def _spent(self, now: datetime) -> str | None:
         if self._cost is None:

@@ -12,12 +12,12 @@ from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from relight.cli.render.cells import cells, cut, pad
-from relight.cli.render.console import shown
-from relight.cli.render.style import Line, Look, Role, Span
+from relight.cli.render.console import printable
+from relight.cli.render.style import Line, Role, Span, Style
 from relight.history.events import Event
 from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
-from relight.text.format import clock, lasting, money
+from relight.text.format import clock, duration, money
 from relight.text.safe import one_line
 from relight.values.status import headline
 from relight.values.view import Call, Message, Reason, Result, Text
@@ -274,34 +274,36 @@ def _short(value: Any) -> str:
     return one_line(text[:_KEPT_CHARACTERS])
 
 
-def lines_of(row: Row, look: Look, *, seq_width: int, seconds: bool = True) -> list[Line]:
+def lines_of(row: Row, style: Style, *, seq_width: int, seconds: bool = True) -> list[Line]:
     """A row on a terminal, with its details under it."""
     if row.rule:
-        text = cut(shown(f"-- {row.text} --", look), look.width, ellipsis=look.ellipsis)
+        text = cut(printable(f"-- {row.text} --", style), style.width, ellipsis=style.ellipsis)
         return [[Span(text, "warn")]]
     moment = clock(row.at) if seconds else clock(row.at)[:5]
     left = f"{pad('@' + str(row.seq), seq_width)}  {moment}  {pad(row.word, _WORD)} "
-    mark = shown(row.mark, look)
+    mark = printable(row.mark, style)
     right = "".join(
         (
             pad(mark, 2),
-            pad(lasting(row.seconds) if row.seconds is not None else "", 8, right=True),
+            pad(duration(row.seconds) if row.seconds is not None else "", 8, right=True),
             pad(money(row.cost) if row.cost is not None else "", 7, right=True),
         )
     )
-    right = right.rstrip() if look.width >= 60 else mark
-    room = look.width - len(left) - cells(right) - 1
-    text = cut(shown(row.text, look), room, ellipsis=look.ellipsis)
-    space = " " * (look.width - len(left) - cells(text) - cells(right)) if look.terminal else "  "
+    right = right.rstrip() if style.width >= 60 else mark
+    room = style.width - len(left) - cells(right) - 1
+    text = cut(printable(row.text, style), room, ellipsis=style.ellipsis)
+    space = " " * (style.width - len(left) - cells(text) - cells(right)) if style.terminal else "  "
     role = _ROLES.get(row.mark, "")
     head: Line = [Span(left, "dim"), text, space if right else "", Span(right, role)]
-    return [head, *_detail_lines(row, look, len(left))]
+    return [head, *_detail_lines(row, style, len(left))]
 
 
-def _detail_lines(row: Row, look: Look, indent: int) -> list[Line]:
-    indent = indent if look.width >= 60 else 4
-    room = look.width - indent
-    return [[" " * indent, Span(cut(shown(line, look), room, ellipsis=look.ellipsis), "dim")] for line in row.detail]
+def _detail_lines(row: Row, style: Style, indent: int) -> list[Line]:
+    indent = indent if style.width >= 60 else 4
+    room = style.width - indent
+    return [
+        [" " * indent, Span(cut(printable(line, style), room, ellipsis=style.ellipsis), "dim")] for line in row.detail
+    ]
 
 
 def fields_of(row: Row) -> Sequence[Any]:

@@ -51,7 +51,7 @@ Part = Span | str
 Line = list[Part]
 
 
-class Look(NamedTuple):
+class Style(NamedTuple):
     """What the stream can show."""
 
     width: int = DEFAULT_WIDTH
@@ -72,11 +72,11 @@ class Look(NamedTuple):
         return self.terminal and not self.plain
 
 
-def look_of(stream: TextIO, *, color: When, plain: bool, environment: Mapping[str, str] = os.environ) -> Look:
+def style_of(stream: TextIO, *, color: When, plain: bool, environment: Mapping[str, str] = os.environ) -> Style:
     """What this stream can show, here and now."""
     terminal = _is_terminal(stream)
     why_plain = "--plain" if plain else "ACCESSIBLE" if environment.get("ACCESSIBLE", "0") not in ("", "0") else ""
-    return Look(
+    return Style(
         width=_width(stream, terminal, environment),
         color=_color(color, terminal and not why_plain, environment),
         unicode="utf" in (stream.encoding or "").lower(),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from relight.cli.render.cells import cells, cut, pad, wrap
-from relight.cli.render.console import shown
-from relight.cli.render.style import Line, Look, Part, Role, Span
+from relight.cli.render.console import printable
+from relight.cli.render.style import Line, Part, Role, Span, Style
 
 GAP: Final = 2
 NARROW: Final = 16
@@ -21,14 +21,14 @@ class Column(NamedTuple):
     drop: int | None = None
 
 
-def table(columns: list[Column], rows: list[list[Part]], look: Look, *, header: bool = True) -> list[Line]:
+def table(columns: list[Column], rows: list[list[Part]], style: Style, *, header: bool = True) -> list[Line]:
     """The rows laid out; a row of one part is a heading over the rows that follow."""
-    spans = [[_span(part, look) for part in row] for row in rows]
+    spans = [[_span(part, style) for part in row] for row in rows]
     full = [row for row in spans if len(row) == len(columns)]
     kept = list(range(len(columns)))
     widths = _widths(columns, full, header)
-    while sum(widths[i] for i in kept) + GAP * (len(kept) - 1) > look.width:
-        excess = sum(widths[i] for i in kept) + GAP * (len(kept) - 1) - look.width
+    while sum(widths[i] for i in kept) + GAP * (len(kept) - 1) > style.width:
+        excess = sum(widths[i] for i in kept) + GAP * (len(kept) - 1) - style.width
         excess = _shrink(columns, widths, kept, excess)
         if excess <= 0:
             break
@@ -41,18 +41,18 @@ def table(columns: list[Column], rows: list[list[Part]], look: Look, *, header: 
     lines: list[Line] = []
     if header:
         titles = [Span(column.title, "dim") for column in columns]
-        lines.append(_line(titles, columns, widths, kept, look))
+        lines.append(_line(titles, columns, widths, kept, style))
     for row in spans:
-        lines.append(_line(row, columns, widths, kept, look) if len(row) == len(columns) else _heading(row[0], look))
+        lines.append(_line(row, columns, widths, kept, style) if len(row) == len(columns) else _heading(row[0], style))
     return lines
 
 
-def _span(part: Part, look: Look) -> Span:
-    return Span(shown(part, look)) if isinstance(part, str) else Span(shown(part.text, look), part.role)
+def _span(part: Part, style: Style) -> Span:
+    return Span(printable(part, style)) if isinstance(part, str) else Span(printable(part.text, style), part.role)
 
 
-def _heading(span: Span, look: Look) -> Line:
-    return [Span(cut(span.text, look.width, ellipsis=look.ellipsis), span.role)]
+def _heading(span: Span, style: Style) -> Line:
+    return [Span(cut(span.text, style.width, ellipsis=style.ellipsis), span.role)]
 
 
 def _widths(columns: list[Column], rows: list[list[Span]], header: bool) -> list[int]:
@@ -72,10 +72,10 @@ def _shrink(columns: list[Column], widths: list[int], kept: list[int], excess: i
     return 0
 
 
-def _line(row: list[Span], columns: list[Column], widths: list[int], kept: list[int], look: Look) -> Line:
+def _line(row: list[Span], columns: list[Column], widths: list[int], kept: list[int], style: Style) -> Line:
     line: Line = []
     for position, i in enumerate(kept):
-        text = cut(row[i].text, widths[i], ellipsis=look.ellipsis)
+        text = cut(row[i].text, widths[i], ellipsis=style.ellipsis)
         last = position == len(kept) - 1
         filled = text if last and not columns[i].right else pad(text, widths[i], right=columns[i].right)
         line += [" " * GAP if position else "", Span(filled, row[i].role)]
@@ -90,19 +90,19 @@ class Fact(NamedTuple):
     role: Role = ""
 
 
-def facts(entries: list[Fact], look: Look, *, indent: int = 2) -> list[Line]:
+def facts(entries: list[Fact], style: Style, *, indent: int = 2) -> list[Line]:
     """Names in one column, texts in the other; in plain mode `name: text`."""
     lines: list[Line] = []
-    widest = max((cells(shown(one.name, look)) for one in entries), default=0)
+    widest = max((cells(printable(one.name, style)) for one in entries), default=0)
     for one in entries:
-        name, text = shown(one.name, look), shown(one.text, look)
-        if look.plain:
+        name, text = printable(one.name, style), printable(one.text, style)
+        if style.plain:
             lines.append([f"{name}: {text}" if name else text])
             continue
-        room = look.width - indent - widest - GAP
+        room = style.width - indent - widest - GAP
         if room < NARROW:  # no room beside the names: under them
-            lines += [[" " * indent, Span(line, "dim")] for line in wrap(name, look.width - indent) if line]
-            lines += [[" " * (indent + 4), Span(line, one.role)] for line in wrap(text, look.width - indent - 4)]
+            lines += [[" " * indent, Span(line, "dim")] for line in wrap(name, style.width - indent) if line]
+            lines += [[" " * (indent + 4), Span(line, one.role)] for line in wrap(text, style.width - indent - 4)]
             continue
         for number, piece in enumerate(wrap(text, room)):
             label = pad(name if number == 0 else "", widest)

@@ -28,23 +28,23 @@ _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 @json_flag
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NATIVE] [-- COMMAND...]")
 @pass_context
-def adopt(door: CliContext, name: str | None, as_json: bool, words: tuple[str, ...]) -> int:
+def adopt(cli: CliContext, name: str | None, as_json: bool, words: tuple[str, ...]) -> int:
     """Read a native session of Claude Code or Codex into relight; its own file is not touched.
 
     End the agent that has it open first. `relight resume` then goes on with it.
     """
     native, command = _split(words)
-    with door.opened(create=True) as rl:
+    with cli.opened(create=True) as rl:
         info = rl.adopt(native, directory=os.getcwd(), command=command, name=name)
         messages = len(rl.load(info.id).messages)
     if as_json:
-        door.console.document(session_document(info))
-    elif door.console.out.terminal:
+        cli.console.document(session_document(info))
+    elif cli.console.out.terminal:
         text = f"  {count(messages, 'line')} of {info.agent} taken over (@{info.head})"
-        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
+        cli.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
     else:
-        door.console.row((info.id, info.name, info.agent))
-    door.console.next(("go on", f"relight resume {info.title}"))
+        cli.console.row((info.id, info.name, info.agent))
+    cli.console.next(("go on", f"relight resume {info.title}"))
     return 0
 
 

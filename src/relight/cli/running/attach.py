@@ -13,13 +13,13 @@ from relight.errors import UsageError
 @ref_argument()
 @json_flag
 @pass_context
-def attach(door: CliContext, ref: str, as_json: bool) -> int:
+def attach(cli: CliContext, ref: str, as_json: bool) -> int:
     """Show the place where session REF runs (runtime tmux). Leaving it leaves the agent running."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         command = rl.attach(ref)
     if as_json:
-        door.console.document({"command": command})
+        cli.console.document({"command": command})
         return 0
-    if not door.console.out.terminal:
+    if not cli.console.out.terminal:
         raise UsageError("attach needs a terminal", hints=[f"the command that joins it: {' '.join(command)}"])
     os.execvp(command[0], command)

@@ -17,15 +17,15 @@ from relight.history.documents import plan_document
 @ref_argument()
 @json_flag
 @pass_context
-def can_resume(door: CliContext, ref: str, as_json: bool) -> int:
+def can_resume(cli: CliContext, ref: str, as_json: bool) -> int:
     """Say whether and how a session can go on. The exit code is 0 where it can, 4 where it cannot."""
-    console = door.console
-    with door.opened() as rl:
+    console = cli.console
+    with cli.opened() as rl:
         plan = rl.can_resume(ref)
     if as_json:
         console.document(plan_document(plan))
     else:
-        console.write(lines_of(plan, now=door.now(), look=console.out))
+        console.write(lines_of(plan, now=cli.now(), style=console.out))
         console.write([[Span("✓ can resume", "ok") if plan.ok else Span("✗ cannot resume", "bad")]])
     if plan.ok and plan.command is not None:
         console.next(("go on", f"relight resume {ref}"))

@@ -14,13 +14,13 @@ import msgspec
 from relight.cli.app.confirm import confirm
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.detach import start_detached
-from relight.cli.app.foreground import run_in_front
+from relight.cli.app.foreground import run_in_foreground
 from relight.cli.app.limit_options import for_one, limit_options
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.milestones import Level, Milestones
 from relight.cli.render.plan import lines_of
-from relight.cli.render.queued import moment_of, tell_queued
-from relight.cli.render.started import tell_files, tell_in_line
+from relight.cli.render.queued import moment_of, print_queued
+from relight.cli.render.started import print_restored_files, print_waiting_start
 from relight.cli.render.style import Span
 from relight.errors import NotResumable, UsageError
 from relight.files.repositories import BACK
@@ -81,7 +81,7 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 @json_flag
 @pass_context
 def resume(
-    door: CliContext,
+    cli: CliContext,
     /,
     ref: str | None,
     prompt: str | None,
@@ -110,7 +110,7 @@ def resume(
     """Continue session REF at its head, in front, like `run`. REF@SEQ below the head forks, with the checkpoint's files
     in a directory of its own."""
     if request is not None:
-        return _supervise_request(door, request)
+        return _supervise_request(cli, request)
     if everything == (ref is not None):
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
     here = {"--restore": restore, "--from-last-good": from_last_good, "--without-secrets": without_secrets}
@@ -122,64 +122,64 @@ def resume(
         "--json": as_json and not dry_run,
     }
     in_line = {"--priority": bool(priority), "--not-before": not_before is not None}
-    _check_together({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
+    _check_options({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
     for_one(limits, everything=everything)
-    with door.opened() as opened:
+    with cli.opened() as opened:
         if ref is None:
-            return _resume_all(door, opened, dry_run=dry_run, yes=yes)
+            return _resume_all(cli, opened, dry_run=dry_run, yes=yes)
         rl = opened if shown is None else _as_shown(opened, ref, shown, now=now)
         plan = rl.can_resume(ref, disk=dry_run or level != "quiet", limits=limits)
         if dry_run:
-            return _show_plan(door, plan, as_json=as_json)
+            return _show_plan(cli, plan, as_json=as_json)
         if queue is not None:
-            when = moment_of(not_before, door.now())
+            when = moment_of(not_before, cli.now())
             info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
-            return tell_queued(door, info)
+            return print_queued(cli, info)
         how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
         where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
         wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
-        if not _is_agreed(door, rl, ref, plan, wanted, accept=accept, yes=yes, quiet=level == "quiet"):
+        if not _is_agreed(cli, rl, ref, plan, wanted, accept=accept, yes=yes, quiet=level == "quiet"):
             return 0
         if detach:
-            return start_detached(door, rl, ref, wanted, retries=retries, now=now, as_json=as_json)
+            return start_detached(cli, rl, ref, wanted, retries=retries, now=now, as_json=as_json)
         supervision = rl.supervise(ref, retries=retries, now=now, **msgspec.structs.asdict(wanted))
-        supervision.watcher = Milestones(door, supervision.info(), level=level or "normal", resumed=level != "quiet")
+        supervision.watcher = Milestones(cli, supervision.info(), level=level or "normal", resumed=level != "quiet")
         if level != "quiet":
-            supervision.on_begun = partial(_tell_begun, door)
-        return run_in_front(door, supervision, as_json=as_json)
+            supervision.on_begun = partial(_print_start, cli)
+        return run_in_foreground(cli, supervision, as_json=as_json)
 
 
-def _tell_begun(door: CliContext, outcome: Outcome) -> None:
-    tell_files(door, outcome)
-    tell_in_line(door, outcome)
+def _print_start(cli: CliContext, outcome: Outcome) -> None:
+    print_restored_files(cli, outcome)
+    print_waiting_start(cli, outcome)
 
 
-def _supervise_request(door: CliContext, descriptor: int) -> int:
+def _supervise_request(cli: CliContext, descriptor: int) -> int:
     """In the background: what was asked for on stdin, which the program does not get; the answer on a pipe."""
     os.set_inheritable(descriptor, False)
     request = decode_request(sys.stdin.buffer.read())
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, _STDIN)
     os.close(nothing)
-    with door.opened() as opened:
+    with cli.opened() as opened:
         rl = opened if request.shown is None else opened.as_shown(request.session, request.shown)
         asked = request.pending or request.session
         wanted = msgspec.structs.asdict(request.wanted)
         supervision = rl.supervise(asked, retries=request.retries, now=request.now, **wanted)
-        supervision.watcher = Milestones(door, supervision.info(), level="quiet", resumed=False)
+        supervision.watcher = Milestones(cli, supervision.info(), level="quiet", resumed=False)
         supervision.on_begun = partial(answered, descriptor)
-        return run_in_front(door, supervision)
+        return run_in_foreground(cli, supervision)
 
 
 def _is_agreed(
-    door: CliContext, rl: Relight, ref: str, plan: ResumePlan, wanted: Wanted, *, accept: bool, yes: bool, quiet: bool
+    cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, wanted: Wanted, *, accept: bool, yes: bool, quiet: bool
 ) -> bool:
     """The plan is told, and what a person has to say to it was said. False: it ends here, and nothing is started."""
     moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
     if moved and (accept or not wanted.restore):
-        plan = _with_repository(door, rl, ref, plan, moved, wanted.limits, accept=accept)
+        plan = _with_repository(cli, rl, ref, plan, moved, wanted.limits, accept=accept)
         if plan.command is None:
-            door.console.say("run your program again: relight did not start it")
+            cli.console.say("run your program again: relight did not start it")
             return False
     waived = {MOVED}  # accepted, or the workspace is put back
     waived |= {"workspace_missing"} if wanted.restore else set()
@@ -187,29 +187,29 @@ def _is_agreed(
     if not all(reason.code in waived for reason in plan.reasons if reason.blocks):
         return True  # the start refuses it, with its own evidence
     if not quiet and plan.command is not None:
-        _tell_plan(door, plan)
-    return not (plan.in_doubt and door.console.can_ask) or confirm(door, "go on?", yes=yes)
+        _print_plan(cli, plan)
+    return not (plan.in_doubt and cli.console.can_ask) or confirm(cli, "go on?", yes=yes)
 
 
 def _with_repository(
-    door: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], limits: Allowance, *, accept: bool
+    cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], limits: Allowance, *, accept: bool
 ) -> ResumePlan:
     """The plan once somebody said that a repository which is not where the session left it is right where it is.
 
     `--yes` does not say it: who gives it did not know that the files are others."""
     if not accept:
-        for text in moved if door.console.can_ask else ():
-            door.console.say(one_line(text))
-        if not (door.console.can_ask and confirm(door, "go on with it?", yes=False)):
+        for text in moved if cli.console.can_ask else ():
+            cli.console.say(one_line(text))
+        if not (cli.console.can_ask and confirm(cli, "go on with it?", yes=False)):
             hints = [f"if that is right: relight resume {ref} --accept-repository", BACK]
             raise NotResumable(plan.name or plan.session[:8], moved[0], hints=hints)
     made = rl.accept_repository(plan.session)
     for text in moved:
-        door.console.say(f"accepted (@{made.seq}): {one_line(text)}")
+        cli.console.say(f"accepted (@{made.seq}): {one_line(text)}")
     return rl.can_resume(ref, limits=limits)
 
 
-def _check_together(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:
+def _check_options(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:
     """What would be forgotten on the way is not taken. `here`: flags of a start on this machine."""
     wrong = [(flag, "is for one session; name it") for flag in here if all_]
     if queue is None:
@@ -229,29 +229,29 @@ def _as_shown(rl: Relight, ref: str, shown: str, *, now: bool) -> Relight:
     return rl if made.get(ref).wake_at is not None and not now else made
 
 
-def _show_plan(door: CliContext, plan: ResumePlan, *, as_json: bool) -> int:
+def _show_plan(cli: CliContext, plan: ResumePlan, *, as_json: bool) -> int:
     if as_json:
-        door.console.document(plan_document(plan))
+        cli.console.document(plan_document(plan))
     else:
-        door.console.write(lines_of(plan, now=door.now(), look=door.console.out))
+        cli.console.write(lines_of(plan, now=cli.now(), style=cli.console.out))
     return 0 if plan.ok else 4
 
 
-def _tell_plan(door: CliContext, plan: ResumePlan) -> None:
+def _print_plan(cli: CliContext, plan: ResumePlan) -> None:
     """Only where it will be done: a refusal is an error with its own evidence."""
-    door.console.lines([*lines_of(plan, now=door.now(), look=door.console.err), []])
+    cli.console.lines([*lines_of(plan, now=cli.now(), style=cli.console.err), []])
 
 
-def _resume_all(door: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> int:
+def _resume_all(cli: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     """What was running when it died, and what waits for its time."""
     stopped = [info for status in _DIED for info in rl.sessions(status=status) if comes_back(info)]
     for info in stopped:
-        door.console.say(Span(info.title, "bold"), f"  @{info.head}  {one_line(headline(info.reason))}", indent=2)
+        cli.console.say(Span(info.title, "bold"), f"  @{info.head}  {one_line(headline(info.reason))}", indent=2)
     if not stopped or dry_run:
-        door.console.say(f"{count(len(stopped), 'session')} to resume")
+        cli.console.say(f"{count(len(stopped), 'session')} to resume")
         return 0
-    if not confirm(door, f"resume {count(len(stopped), 'session')} in the background?", yes=yes):
+    if not confirm(cli, f"resume {count(len(stopped), 'session')} in the background?", yes=yes):
         return 0
     for info in stopped:
-        start_detached(door, rl, info.id)
+        start_detached(cli, rl, info.id)
     return 0

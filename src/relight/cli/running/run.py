@@ -11,15 +11,15 @@ import click
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.detach import start_detached
-from relight.cli.app.foreground import run_in_front
+from relight.cli.app.foreground import run_in_foreground
 from relight.cli.app.limit_options import limit_options
 from relight.cli.app.verb import json_flag, verb
 from relight.cli.render.milestones import Level, Milestones
-from relight.cli.render.queued import labels_of, moment_of, tell_queued
+from relight.cli.render.queued import labels_of, moment_of, print_queued
 from relight.cli.render.style import Span
 from relight.errors import UsageError
 from relight.files.capture import DEFAULT_ROOT
-from relight.text.format import place, short_id
+from relight.text.format import display_path, short_id
 from relight.values.execution import agent_of
 from relight.values.info import SessionInfo
 from relight.values.policy import Allowance, RunPolicy
@@ -77,7 +77,7 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 @pass_context
 def run(
-    door: CliContext,
+    cli: CliContext,
     name: str | None,
     retries: int | None,
     workspaces: tuple[str, ...],
@@ -102,7 +102,7 @@ def run(
     The exit code is the program's own; 6 where a limit halted it. Ctrl-C asks it to stop, a second one kills it; both
     can be resumed.
     """
-    with door.opened(create=True) as rl:
+    with cli.opened(create=True) as rl:
         if no_network and runtime != "sandbox":
             raise UsageError("only a sandbox can be without network", hints=["add --runtime sandbox"])
         policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
@@ -113,20 +113,20 @@ def run(
             if detach or as_json:
                 flag = "--detach" if detach else "--json"
                 raise UsageError(f"a worker runs it, so that {flag} tells nothing", hints=[f"leave out {flag}"])
-            when = moment_of(not_before, door.now())
+            when = moment_of(not_before, cli.now())
             shape |= {"queue": queue, "priority": priority, "not_before": when, "wants": labels_of(wants)}
-            return tell_queued(door, rl.submit(command, **shape))
+            return print_queued(cli, rl.submit(command, **shape))
         if priority or not_before or wants:
             raise UsageError("--priority, --not-before and --wants belong to a queue", hints=["add --queue default"])
         pending = rl.plan_launch(command, **shape)
         if detach:
-            return start_detached(door, rl, pending, retries=retries, as_json=as_json)
+            return start_detached(cli, rl, pending, retries=retries, as_json=as_json)
         supervision = rl.supervise(pending, retries=retries)
         info = supervision.info()
         if level != "quiet":
-            _announce(door, info, supervision.joining())
-        supervision.watcher = Milestones(door, info, level=level or "normal", resumed=False)
-        return run_in_front(door, supervision, as_json=as_json)
+            _announce(cli, info, supervision.joining())
+        supervision.watcher = Milestones(cli, info, level=level or "normal", resumed=False)
+        return run_in_foreground(cli, supervision, as_json=as_json)
 
 
 def variables_of(given: tuple[str, ...]) -> dict[str, str | None]:
@@ -148,13 +148,13 @@ def roots_of(given: tuple[str, ...]) -> dict[str, str]:
     return roots
 
 
-def _announce(door: CliContext, info: SessionInfo, joining: list[str] | None) -> None:
+def _announce(cli: CliContext, info: SessionInfo, joining: list[str] | None) -> None:
     """One line before, and how to join its terminal where it has one of its own; nothing is drawn over the program."""
-    if door.console.err.plain:
-        door.console.say(f"plain mode (from {door.console.err.plain})")
-    where = place(info.directory)
-    door.console.say(
+    if cli.console.err.plain:
+        cli.console.say(f"plain mode (from {cli.console.err.plain})")
+    where = display_path(info.directory)
+    cli.console.say(
         "relight: session ", Span(info.title, "bold"), f" {short_id(info.id)} in {where}; every step is saved"
     )
     if joining is not None:
-        door.console.say("join its terminal: ", Span(shlex.join(joining), "bold"))
+        cli.console.say("join its terminal: ", Span(shlex.join(joining), "bold"))

@@ -13,22 +13,22 @@ from relight.cli.render.style import Span
 @ref_argument()
 @json_flag
 @pass_context
-def stop(door: CliContext, ref: str, as_json: bool) -> int:
+def stop(cli: CliContext, ref: str, as_json: bool) -> int:
     """Stop a running session: SIGTERM to its supervisor, else to its process. Where it runs for a worker, or on another
     machine, whoever runs it is asked; one that stands in line leaves it."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         stopped = rl.stop(ref)
         info = rl.get(stopped.session)
     if as_json:
-        door.console.document(msgspec.to_builtins(stopped))
-    elif door.console.out.terminal:
+        cli.console.document(msgspec.to_builtins(stopped))
+    elif cli.console.out.terminal:
         how = "had to be killed" if stopped.killed else "ended"
         who = (
             f"pid {stopped.pid} {how}" if stopped.pid else "ended elsewhere" if stopped.supervised else "left its line"
         )
         text = f"  {who}; saved up to @{info.head}"
-        door.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
+        cli.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
     else:
-        door.console.row((stopped.session, stopped.pid, "killed" if stopped.killed else "ended"))
-    door.console.next(("go on", f"relight resume {info.title}"))
+        cli.console.row((stopped.session, stopped.pid, "killed" if stopped.killed else "ended"))
+    cli.console.next(("go on", f"relight resume {info.title}"))
     return 0

@@ -16,7 +16,7 @@ from relight.server.http.routes import answer, get
 from relight.server.http.schemas import FindingDocument, HealthDocument
 from relight.server.metrics import MEDIA
 from relight.server.service import Served
-from relight.text.safe import shown_address
+from relight.text.safe import safe_address
 
 router = APIRouter()
 DURABILITY: Final = {
@@ -62,7 +62,7 @@ def store(request: Request, served: Served) -> Response:
     rl = served.rl
     seen = _store(rl)
     document = {
-        "url": getattr(rl.store, "place", None) or shown_address(rl.store.url),
+        "url": getattr(rl.store, "place", None) or safe_address(rl.store.url),
         **{key: seen[key] for key in ("durability", "durability_text", "schema_version")},
         "size_bytes": rl.store.size_bytes(),
         "file_bytes": rl.file_bytes(),

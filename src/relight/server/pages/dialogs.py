@@ -335,7 +335,7 @@ def _send(asked: Asked) -> Dialog:
         path=f"/api/sessions/{asked.info.id}/send",
         exact=asked.info.question or "" if waiting else "",
         fields=[_answer(asked, waiting=waiting)],
-        why_not="it is archived" if asked.info.status == "archived" else words.no_words(asked.info),
+        why_not="it is archived" if asked.info.status == "archived" else words.send_refusal(asked.info),
         done=f"{'answered' if waiting else 'sent to'} {asked.name}",
     )
 

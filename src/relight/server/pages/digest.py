@@ -53,7 +53,7 @@ def digest(rl: Relight, since: datetime, now: datetime) -> Digest:
             continue
         _status(tally, info)
         _steps(rl, tally, info, since)
-    return Digest(lasted=words.lasting((now - since).total_seconds()), parts=parts_of(tally))
+    return Digest(lasted=words.duration((now - since).total_seconds()), parts=parts_of(tally))
 
 
 def _status(tally: Tally, info: SessionInfo) -> None:

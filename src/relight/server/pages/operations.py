@@ -130,7 +130,7 @@ def _lease_row(one: Held, now: datetime) -> LeaseRow:
         epoch=one.epoch,
         attempt=one.attempt,
         expires="ended" if over else f"in {one.remaining_seconds:.0f} s",
-        evidence=f"{seen}, step {words.lasting(silent)} ago",
+        evidence=f"{seen}, step {words.duration(silent)} ago",
         role="bad" if gone or over else "warn" if quiet else "",
         abnormal=gone or over or quiet,
     )
@@ -156,7 +156,7 @@ def worker_rows(workers: list[WorkerInfo]) -> list[WorkerRow]:
 def _seen(one: WorkerInfo) -> str:
     if one.silent_seconds == float("inf"):
         return "before the last restart of its machine, gone"
-    return f"{words.lasting(one.silent_seconds)} ago" + ("" if one.alive else ", gone")
+    return f"{words.duration(one.silent_seconds)} ago" + ("" if one.alive else ", gone")
 
 
 def queue_rows(queues: list[QueueInfo], now: datetime) -> list[QueueRow]:
@@ -166,7 +166,7 @@ def queue_rows(queues: list[QueueInfo], now: datetime) -> list[QueueRow]:
             name=one.name,
             queued=one.queued,
             running=f"{one.running} of {one.concurrency}" if one.concurrency is not None else str(one.running),
-            rate=f"{one.rate.starts} in {words.lasting(one.rate.seconds)}" if one.rate is not None else "-",
+            rate=f"{one.rate.starts} in {words.duration(one.rate.seconds)}" if one.rate is not None else "-",
             oldest=words.age(words.seconds_between(one.oldest, now)),
         )
         for one in queues
@@ -228,7 +228,7 @@ def summary(counts: dict[Any, int], needs: dict[str, Needs], workers: int, oldes
     parts = [words.count(workers, "worker")] if workers else []
     parts.append(f"{counts.get('working', 0) + counts.get('spawning', 0)} working")
     queued = counts.get("queued", 0)
-    parts.append(f"{queued} queued" + (f", oldest {words.lasting(oldest)}" if queued and oldest is not None else ""))
+    parts.append(f"{queued} queued" + (f", oldest {words.duration(oldest)}" if queued and oldest is not None else ""))
     parts.append(f"{number.get('In doubt', 0)} in doubt")
     return f"{told} {' · '.join(parts)}", well
 
@@ -261,7 +261,7 @@ def upkeep_facts(upkeep: Upkeep, now: datetime) -> list[tuple[str, str, str]]:
         facts = [("verified", text, "bad" if verified.broken else "")]
     if drilled is not None:
         text = f"{words.moment(at(drilled.at_us), now)}: {drilled.restored} of {drilled.tried} restored"
-        text += f", {words.count(drilled.files, 'file')}, {words.lasting(drilled.seconds)}"
+        text += f", {words.count(drilled.files, 'file')}, {words.duration(drilled.seconds)}"
         text += f"; {drilled.trouble}" if drilled.trouble else ""
         none = "no session has captured files"
         facts.append(("restore drill", text if drilled.tried else none, "bad" if drilled.trouble else ""))
@@ -286,7 +286,7 @@ def save_fact(saves: Any) -> tuple[str, str, str] | None:
 
     def quantile(share: float) -> str:
         bound = next(bound for bound, count in bounds if count >= share * total)
-        return f"over {words.lasting(bounds[-2][0])}" if bound == float("inf") else f"under {bound * 1000:.3g} ms"
+        return f"over {words.duration(bounds[-2][0])}" if bound == float("inf") else f"under {bound * 1000:.3g} ms"
 
     return "saves", f"p50 {quantile(0.5)}, p99 {quantile(0.99)} ({int(total):,} by this server since it started)", ""
 
@@ -347,6 +347,6 @@ def outcomes_of(stories: list[Resumed], *, tokens: int, minutes: float) -> Outco
     good = sum(one.verdict == "progressed" for one in stories)
     caption = "No resume in this time."
     if whole:
-        saved = f"; saved {words.tokens(tokens)} tokens and {words.lasting(minutes * 60)}" if tokens or minutes else ""
+        saved = f"; saved {words.tokens(tokens)} tokens and {words.duration(minutes * 60)}" if tokens or minutes else ""
         caption = f"{good} of {words.count(whole, 'resume')} progressed{saved}."
     return Outcomes(bars=bars, rows=rows, caption=caption)

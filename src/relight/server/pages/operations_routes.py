@@ -78,7 +78,7 @@ def _now(site: Site) -> dict[str, Any]:
 def _clock(needing: list[Any], now: Any) -> str:
     """A step saved in the future: a clock jumped."""
     ahead = max(((info.updated_at - now).total_seconds() for info in needing), default=0.0)
-    return f"a step was saved {words.lasting(ahead)} in the future: set the clock of the machine" if ahead > 60 else ""
+    return f"a step was saved {words.duration(ahead)} in the future: set the clock of the machine" if ahead > 60 else ""
 
 
 def _sweep(site: Site) -> tuple[str, bool]:

@@ -87,19 +87,19 @@ def lanes_of(spans: Sequence[Span], attempts: Sequence[tuple[float, int]]) -> La
             x=round((span.begins - begins) * scale, 1),
             y=order[span.lane] * _ROW + 12,
             width=round(max(1.0, (span.ends - span.begins) * scale), 1),
-            title=f"@{span.seq} {span.lane}, {words.lasting(span.ends - span.begins)}",
+            title=f"@{span.seq} {span.lane}, {words.duration(span.ends - span.begins)}",
         )
         for span in _merged(spans, 1 / scale)
     ]
     sums = {lane: sum(span.ends - span.begins for span in spans if span.lane == lane) for lane, _ in LANES}
     whole = max(sum(sums.values()), 0.001)
-    rows = [(name, words.lasting(sums[lane]), f"{100 * sums[lane] / whole:.0f} %") for lane, name in LANES]
+    rows = [(name, words.duration(sums[lane]), f"{100 * sums[lane] / whole:.0f} %") for lane, name in LANES]
     working = sums["model"] + sums["tools"]
-    caption = f"Of {words.lasting(whole)}, {words.lasting(working)} were work"
+    caption = f"Of {words.duration(whole)}, {words.duration(working)} were work"
     if sums["dead"] >= 1:
-        caption += f", {words.lasting(sums['dead'])} nobody worked"
+        caption += f", {words.duration(sums['dead'])} nobody worked"
     if sums["person"] + sums["limit"] >= 1:
-        caption += f", {words.lasting(sums['person'] + sums['limit'])} it waited"
+        caption += f", {words.duration(sums['person'] + sums['limit'])} it waited"
     rules = [(round((at - begins) * scale, 1), str(number)) for at, number in attempts]
     return Lanes(shapes=shapes, rules=rules, rows=rows, caption=caption + ".")
 

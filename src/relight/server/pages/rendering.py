@@ -94,9 +94,9 @@ def environment() -> jinja2.Environment:
     )
     filters: dict[str, Callable[..., Any]] = {
         "money": words.money,
-        "lasting": words.lasting,
+        "lasting": words.duration,
         "count": words.count,
-        "place": words.place,
+        "place": words.display_path,
         "size": words.size,
         "local_clock": _local_clock,
         "local_long": _local_long,

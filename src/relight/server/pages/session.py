@@ -148,10 +148,10 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
         cure=attention.cure if attention is not None else "",
         agent=info.agent or "",
         model=info.model or "",
-        where=words.short_place(words.where(info)),
-        where_full=words.place(words.where(info)),
+        where=words.short_path(words.working_directory(info)),
+        where_full=words.display_path(words.working_directory(info)),
         started_at=info.created_at,
-        lasted=words.lasting(words.seconds_between(info.created_at, ends) or 0.0),
+        lasted=words.duration(words.seconds_between(info.created_at, ends) or 0.0),
         head=info.head,
         seq=info.seq,
         saved_at=info.saved_at,
@@ -221,7 +221,7 @@ def _answering(info: SessionInfo, at: str, over: str) -> list[Action]:
     if waiting and how == "settling":
         return [Action(verb="settle", label="Settle…", href=f"{at}/settle", primary=True)]
     label = "Answer…" if waiting else "Send…"
-    nobody = words.no_words(info)
+    nobody = words.send_refusal(info)
     return [Action(verb="send", label=label, href=f"{at}/send", why_not=over or nobody, primary=waiting and not nobody)]
 
 
@@ -241,7 +241,7 @@ def _call_row(call: Call) -> CallRow:
         state = "not started"
     seconds = ""
     if call.started_at is not None and call.ended_at is not None:
-        seconds = words.lasting(max(0.0, (call.ended_at - call.started_at).total_seconds()))
+        seconds = words.duration(max(0.0, (call.ended_at - call.started_at).total_seconds()))
     arguments, one = preview(as_text(call.arguments))
     result, two = preview(as_text(call.result)) if call.result is not None else ("", False)
     return CallRow(

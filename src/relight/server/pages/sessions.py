@@ -152,7 +152,11 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
     else:
         looked = list(islice(found, SCANNED + 1))
         scanned = min(len(looked), SCANNED) if len(looked) > SCANNED else None
-        infos = [info for info in looked[:SCANNED] if not filters.directory or words.where(info) == filters.directory]
+        infos = [
+            info
+            for info in looked[:SCANNED]
+            if not filters.directory or words.working_directory(info) == filters.directory
+        ]
         infos, rest = _sorted(infos, filters.sort)[:size], []
     shown = infos[:size]
     older = filters.query(before=_cursor(shown[-1])) if rest and shown else None
@@ -165,7 +169,7 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
         newer=filters.query() if filters.before else None,
         scanned=scanned,
         agents=sorted({info.agent for info in shown if info.agent} | ({filters.agent} - {""})),
-        directories=sorted(filter(None, {words.where(info) for info in shown} | {filters.directory})),
+        directories=sorted(filter(None, {words.working_directory(info) for info in shown} | {filters.directory})),
         counts={status: number for status, number in counts.items() if number},
     )
 
@@ -230,8 +234,8 @@ def line_of(info: SessionInfo, now: datetime) -> Line:
         quiet=attention is not None and attention.kind == "quiet",
         attempt=info.attempt,
         agent=info.agent or "",
-        where=words.short_place(words.where(info)),
-        where_full=words.place(words.where(info)),
+        where=words.short_path(words.working_directory(info)),
+        where_full=words.display_path(words.working_directory(info)),
         now=shortened(words.now_text(info, now), _NOW),
         cure=cure,
         step_at=info.last_step_at,

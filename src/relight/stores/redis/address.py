@@ -16,7 +16,7 @@ import msgspec
 
 from relight.errors import UsageError
 from relight.stores.redis.durability import Level
-from relight.text.safe import shown_address
+from relight.text.safe import safe_address
 
 SCHEMES: Final = ("redis", "rediss", "unix")
 DEFAULT_PREFIX: Final = "relight"
@@ -60,7 +60,7 @@ def parse(url: str) -> Address:
 
 def without_password(url: str) -> str:
     """The address as it may be shown."""
-    return shown_address(_PASSWORD.sub(r"\1***@", url))
+    return safe_address(_PASSWORD.sub(r"\1***@", url))
 
 
 _EXAMPLE: Final = "redis://localhost:6379/0?prefix=relight&durability=power-loss"

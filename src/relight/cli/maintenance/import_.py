@@ -25,13 +25,13 @@ from relight.text.format import count
 @json_flag
 @pass_context
 def import_bundle(
-    door: CliContext, file: Path, name: str | None, workspace: str | None, key: Path | None, as_json: bool
+    cli: CliContext, file: Path, name: str | None, workspace: str | None, key: Path | None, as_json: bool
 ) -> int:
     """Take in the session of FILE. Everything is checked first; nothing here is ever written over."""
     secret = read_key(key) if key is not None else None
-    with door.opened(create=True) as rl:
+    with cli.opened(create=True) as rl:
         made = rl.import_bundle(file, name=name, workspace=workspace, key=secret)
-    console = door.console
+    console = cli.console
     title = made.name or made.session[:12]
     if as_json:
         console.document(msgspec.to_builtins(made))

@@ -11,12 +11,12 @@ from relight.cli.app.context import CliContext
 from relight.journal.prices import DATED, SOURCES, TABLE, Price
 
 
-def tell_prices(door: CliContext, *, as_json: bool) -> int:
+def print_prices(cli: CliContext, *, as_json: bool) -> int:
     """One row a model; those of one's own first."""
     own = wiring.own_prices()
     rows = [(name, price, "RELIGHT_PRICES") for name, price in own.items()]
     rows += [(name, price, DATED) for name, price in TABLE.items() if name not in own]
-    console = door.console
+    console = cli.console
     if as_json:
         models = {name: {"source": source, **_fields(price)} for name, price, source in rows}
         console.document({"dated": DATED, "sources": list(SOURCES), "unit": "US dollars a million", "models": models})

@@ -10,8 +10,8 @@ import msgspec
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.cells import broken
-from relight.cli.render.console import shown
-from relight.cli.render.style import Line, Look, Part, Role, Span
+from relight.cli.render.console import printable
+from relight.cli.render.style import Line, Part, Role, Span, Style
 from relight.cli.render.table import Column, table
 from relight.text.format import count, size
 
@@ -36,14 +36,14 @@ _COLUMNS: Final = [Column(""), Column("", least=12), Column("", least=10), Colum
 @click.option("--stat", is_flag=True, help="Only the files and their counts.")
 @json_flag
 @pass_context
-def diff(door: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> int:
+def diff(cli: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> int:
     """Show what changed in the files from checkpoint A to B, or to the disk now.
 
     A session means its head; a checkpoint before the first capture means the first.
     """
-    with door.opened() as rl:
+    with cli.opened() as rl:
         found = rl.diff(a, b)
-    console = door.console
+    console = cli.console
     if as_json:
         console.document([msgspec.to_builtins(one) for one in found])
         return 0
@@ -59,7 +59,7 @@ def diff(door: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> 
     return 0
 
 
-def stat_lines(found: list[FileDiff], look: Look) -> list[Line]:
+def stat_lines(found: list[FileDiff], style: Style) -> list[Line]:
     """A line a file: what may run later first, what was left out last."""
     roots = len({one.root for one in found}) > 1
     rows: list[list[Part]] = []
@@ -67,7 +67,7 @@ def stat_lines(found: list[FileDiff], look: Look) -> list[Line]:
         name = f"{one.root}:{one.path}" if roots else one.path
         later = Span("may run later" if one.may_run_later else "", "warn")
         rows.append([LETTERS[one.what], name, Span(_counts(one), "dim"), later])
-    return table(_COLUMNS, rows, look, header=False)
+    return table(_COLUMNS, rows, style, header=False)
 
 
 def _counts(one: FileDiff) -> str:
@@ -82,15 +82,15 @@ def _counts(one: FileDiff) -> str:
     return f"+{one.lines_added} -{one.lines_removed}"
 
 
-def _text_lines(one: FileDiff, look: Look) -> list[Line]:
+def _text_lines(one: FileDiff, style: Style) -> list[Line]:
     """The unified diff. On a terminal long lines are broken and a long text is cut; a pipe gets it whole."""
     lines = one.text.removesuffix("\n").split("\n") if one.text else []
-    if not look.terminal:
+    if not style.terminal:
         return [[line] for line in lines]
     out: list[Line] = [[]] if lines else []
     for line in lines[:_TEXT_LINES]:
         role = _ROLES.get(line[:1], "")
-        out += [[Span(piece, role)] for piece in broken(shown(line.expandtabs(_TAB), look), look.width)]
+        out += [[Span(piece, role)] for piece in broken(printable(line.expandtabs(_TAB), style), style.width)]
     if len(lines) > _TEXT_LINES:
         out.append(
             [Span(f"{count(len(lines) - _TEXT_LINES, 'more line')}; all of them: relight diff ... | less", "dim")]

@@ -7,8 +7,8 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from relight.cli.care.doctor.finding import Finding
-from relight.text.format import count, place
+from relight.cli.maintenance.doctor.finding import Finding
+from relight.text.format import count, display_path
 from relight.values.status import LIVE
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ _INSTANCES: Final = 16
 _SHOWN: Final = 5
 
 
-def look_at_workspaces(rl: Relight) -> list[Finding]:
+def check_workspaces(rl: Relight) -> list[Finding]:
     """The watcher's limits, then each live session's directories."""
     return [watching(_LIMITS), *_live(rl)]
 
@@ -52,9 +52,11 @@ def _live(rl: Relight) -> list[Finding]:
         lost = [path for path in info.workspace.values() if not os.path.isdir(path)]
         if lost:
             cure = f"relight stop {info.title}, then: relight resume {info.title} --restore"
-            findings.append(Finding("workspace", f"{info.title}: missing: {place(lost[0])}", False, cure))
+            findings.append(Finding("workspace", f"{info.title}: missing: {display_path(lost[0])}", False, cure))
         else:
-            findings.append(Finding("workspace", f"{info.title}: {', '.join(map(place, info.workspace.values()))}"))
+            findings.append(
+                Finding("workspace", f"{info.title}: {', '.join(map(display_path, info.workspace.values()))}")
+            )
     if len(live) > _SHOWN:
         findings.append(Finding("workspace", f"and those of {count(len(live) - _SHOWN, 'more session')}"))
     return findings

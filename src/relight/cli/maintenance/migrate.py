@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 @click.option("--dry-run", is_flag=True, help="Only say what would be done.")
 @json_flag
 @pass_context
-def migrate(door: CliContext, dry_run: bool, as_json: bool) -> int:
+def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
     """Make or update the schema of store and engine. Safe to run twice, and by several at once; nothing is lost."""
     from relight import wiring
 
-    before = wiring.schema_statuses(door.store)
+    before = wiring.schema_statuses(cli.store)
     after = before
     if not dry_run and not all(one.is_current for one in before):
-        wiring.migrate(door.store)
-        after = wiring.schema_statuses(door.store)
-    console = door.console
+        wiring.migrate(cli.store)
+        after = wiring.schema_statuses(cli.store)
+    console = cli.console
     if as_json:
         console.document(
             [

@@ -9,7 +9,7 @@ import click
 from relight.cli.app.confirm import confirm
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.render.outcome import tell_checkpoint
+from relight.cli.render.outcome import print_checkpoint
 
 
 @verb(
@@ -23,19 +23,19 @@ from relight.cli.render.outcome import tell_checkpoint
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @json_flag
 @pass_context
-def clear(door: CliContext, ref: str, why: str | None, forget_native: bool, yes: bool, as_json: bool) -> int:
+def clear(cli: CliContext, ref: str, why: str | None, forget_native: bool, yes: bool, as_json: bool) -> int:
     """Revoke the lease. If its owner is alive, its next write is refused and it stops."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         info = rl.get(ref)
         if info.status in ("working", "spawning"):
             evidence = [f"{line}" for line in info.evidence]
             question = f"{info.title} is running; take its lease away?"
-            if not confirm(door, question, evidence=evidence, yes=yes):
+            if not confirm(cli, question, evidence=evidence, yes=yes):
                 return 0
         made = rl.clear(ref, why=why, who=_who(), forget_native=forget_native)
         name = rl.get(ref).title
     done = "lease cleared" if info.evidence else "native session forgotten"
-    return tell_checkpoint(door, made, name, done, ("go on", f"relight resume {name}"), as_json=as_json)
+    return print_checkpoint(cli, made, name, done, ("go on", f"relight resume {name}"), as_json=as_json)
 
 
 def _who() -> str:

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 @click.option("--redact/--no-redact", default=True, help="Take secrets out of what is exported (default: yes).")
 @pass_context
 def export(
-    door: CliContext,
+    cli: CliContext,
     ref: str,
     target: Path,
     as_json: bool,
@@ -51,7 +51,7 @@ def export(
     if as_json:
         if sign_key is not None or attach:
             raise UsageError("--sign-key and --attach are for bundles", hints=["leave --json away"])
-        return _readable(door, ref, target, redact=redact)
+        return _readable(cli, ref, target, redact=redact)
     if target.is_dir():
         hints = [f"readable files: relight export {ref} {target} --json"]
         raise UsageError(f"{target}: a bundle is one file, and this is a directory", hints=hints)
@@ -61,15 +61,15 @@ def export(
         if not separator or name in attachments:
             raise UsageError(f"not NAME=PATH, or a name twice: {one}", hints=["--attach rollout=session.jsonl"])
         attachments[name] = path
-    with door.opened() as rl:
+    with cli.opened() as rl:
         key = read_key(sign_key) if sign_key is not None else None
         written = rl.export_bundle(ref, target, redact=redact, key=key, attachments=attachments)
-    _tell(door, target, written)
+    _tell(cli, target, written)
     return 0
 
 
-def _tell(door: CliContext, target: Path, written: Exported) -> None:
-    console = door.console
+def _tell(cli: CliContext, target: Path, written: Exported) -> None:
+    console = cli.console
     if console.out.terminal:
         size = f"{written.size_bytes:,} bytes"
         signed = f" · signed with {written.signed_by}" if written.signed_by else ""
@@ -103,15 +103,15 @@ def _write_all(directory: Path, documents: Iterable[tuple[str, object]]) -> int:
     return written
 
 
-def _readable(door: CliContext, ref: str, directory: Path, *, redact: bool) -> int:
+def _readable(cli: CliContext, ref: str, directory: Path, *, redact: bool) -> int:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Refused(f"{directory}: there is something already", hints=["choose another directory"])
-    with door.opened() as rl:
+    with cli.opened() as rl:
         documents = rl.export(ref, redact=redact)
         first = next(documents)  # an unknown ref is told before anything is made
         written = _write_all(directory, chain([first], documents))
-    if door.console.out.terminal:
-        door.console.write([[f"✓ {count(written, 'file')} in {directory}"]])
+    if cli.console.out.terminal:
+        cli.console.write([[f"✓ {count(written, 'file')} in {directory}"]])
     else:
-        door.console.row((directory, written))
+        cli.console.row((directory, written))
     return 0

@@ -33,8 +33,8 @@ def completion(context: click.Context, shell: str) -> int:
     return 0
 
 
-def complete(group: click.Command, door: CliContext) -> int:
+def complete(group: click.Command, cli: CliContext) -> int:
     """Answer a shell that asks what could come next: verbs, options, and what completing.py leaves to click."""
     from click.shell_completion import shell_complete
 
-    return int(shell_complete(group, {"obj": door}, "relight", VARIABLE, os.environ.get(VARIABLE, "")))
+    return int(shell_complete(group, {"obj": cli}, "relight", VARIABLE, os.environ.get(VARIABLE, "")))

@@ -16,17 +16,17 @@ import click
 from relight import wiring
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
-from relight.cli.care.doctor.blobs import look_at_blobs, unless_down
-from relight.cli.care.doctor.finding import Finding
-from relight.cli.care.doctor.prices import tell_prices
-from relight.cli.care.doctor.server import look_at_engine, look_at_schema, look_at_settings, look_at_skew, not_current
-from relight.cli.care.doctor.workspaces import look_at_workspaces
-from relight.cli.render.style import Line, Look
+from relight.cli.maintenance.doctor.blobs import check_blobs, unless_down
+from relight.cli.maintenance.doctor.finding import Finding
+from relight.cli.maintenance.doctor.prices import print_prices
+from relight.cli.maintenance.doctor.server import check_engine, check_schema, check_settings, check_skew, not_current
+from relight.cli.maintenance.doctor.workspaces import check_workspaces
+from relight.cli.render.style import Line, Style
 from relight.cli.render.table import Fact, facts
 from relight.errors import StoreError
 from relight.system.machine import SystemClock
-from relight.text.format import DURABILITY, count, place, policy_text, size
-from relight.text.safe import shown_address
+from relight.text.format import DURABILITY, count, display_path, policy_text, size
+from relight.text.safe import safe_address
 from relight.values.policy import Retention
 
 if TYPE_CHECKING:
@@ -42,38 +42,38 @@ _AHEAD_SECONDS: Final = 60
 @click.option("--prices", is_flag=True, help="The prices that costs are counted with, and where they come from.")
 @json_flag
 @pass_context
-def doctor(door: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
-    """Look at the store, its durability and size, captured files, retention, watching, the clock and the system."""
-    console = door.console
+def doctor(cli: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
+    """Style at the store, its durability and size, captured files, retention, watching, the clock and the system."""
+    console = cli.console
     if systemd:
-        with door.opened() as rl:
+        with cli.opened() as rl:
             console.write([[line] for line in unit(rl.store.url)])
         return 0
     if prices:
-        return tell_prices(door, as_json=as_json)
-    findings = look_at_settings()
+        return print_prices(cli, as_json=as_json)
+    findings = check_settings()
     code = 0
     try:
-        statuses = wiring.schema_statuses(door.store)
+        statuses = wiring.schema_statuses(cli.store)
         behind = [one for one in statuses if one.found is not None and not one.is_current]
         if behind:  # opening would update it, and looking writes nothing
             findings += [not_current(one) for one in behind]
-            return _told(door, findings + _system(), as_json=as_json)
-        with door.opened() as rl:
-            findings += _store(rl, door)
-            findings += look_at_engine(rl, statuses)
-            findings += _clock(rl, door.now()) + look_at_skew(rl, SystemClock())
-            findings += look_at_blobs(rl) + look_at_workspaces(rl) + _adoptable(rl)
+            return _told(cli, findings + _system(), as_json=as_json)
+        with cli.opened() as rl:
+            findings += _store(rl, cli)
+            findings += check_engine(rl, statuses)
+            findings += _clock(rl, cli.now()) + check_skew(rl, SystemClock())
+            findings += check_blobs(rl) + check_workspaces(rl) + _adoptable(rl)
     except StoreError as error:
         cure = error.hints[0] if error.hints else ""
         said = "; ".join((error.message, *error.evidence[:1]))
         findings, code = [*findings, Finding("store", said, False, cure)], error.exit_code
-    _told(door, findings + _system(), as_json=as_json)
+    _told(cli, findings + _system(), as_json=as_json)
     return code
 
 
-def _told(door: CliContext, findings: list[Finding], *, as_json: bool) -> int:
-    console = door.console
+def _told(cli: CliContext, findings: list[Finding], *, as_json: bool) -> int:
+    console = cli.console
     if as_json:
         console.document([finding._asdict() for finding in findings])
     elif console.out.terminal:
@@ -106,36 +106,39 @@ def unit(store: str) -> list[str]:
 
 def _store_line(store: str) -> str:
     """A password does not belong into a unit: a file of mode 0600 holds the line RELIGHT_STORE=ADDRESS."""
-    if shown_address(store) != store or "@" in store.partition("://")[2]:
+    if safe_address(store) != store or "@" in store.partition("://")[2]:
         return "EnvironmentFile=%h/.config/relight.env"
     return f"Environment=RELIGHT_STORE={store}"
 
 
-def lines_of(findings: list[Finding], look: Look) -> list[Line]:
+def lines_of(findings: list[Finding], style: Style) -> list[Line]:
     """A mark, what it is, what was found; the cure under it."""
     entries = []
     for one in findings:
         entries.append(Fact(f"{'✓' if one.fine else '!'} {one.what}", one.text, "" if one.fine else "warn"))
         if one.cure:
             entries.append(Fact("", f"cure: {one.cure}"))
-    return facts(entries, look, indent=0)
+    return facts(entries, style, indent=0)
 
 
-def _store(rl: Relight, door: CliContext) -> list[Finding]:
+def _store(rl: Relight, cli: CliContext) -> list[Finding]:
     store = rl.store
-    path = _path_of(door)
-    if store.url == "memory:" and (address := _address(door)) != "memory:":
-        shown = place(str(path)) if path is not None else wiring.schema_statuses(address)[0].place
+    path = _path_of(cli)
+    if store.url == "memory:" and (address := _address(cli)) != "memory:":
+        shown = display_path(str(path)) if path is not None else wiring.schema_statuses(address)[0].place
         return [Finding("store", f"{shown}: not there yet; it is made by the first session, or: relight migrate")]
     counts = rl.counts()
     findings = [
-        Finding("store", place(str(path)) if path is not None else getattr(store, "place", shown_address(store.url))),
+        Finding(
+            "store",
+            display_path(str(path)) if path is not None else getattr(store, "place", safe_address(store.url)),
+        ),
         _durable(store),
         Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
         unless_down("files", lambda: _captured(rl)),
         unless_down("retention", lambda: _retention(rl)),
     ]
-    findings[2:2] = look_at_schema(store)
+    findings[2:2] = check_schema(store)
     if getattr(store, "read_only", False):
         findings.append(Finding("writable", "no: it can only be read", False, "check the permissions of the directory"))
     if path is not None:
@@ -155,17 +158,17 @@ def _durable(store: Store) -> Finding:
 def _captured(rl: Relight) -> Finding:
     taken = rl.file_bytes()
     kept, is_remote = rl.file_place()
-    where = f" in {kept if is_remote else place(kept)}" if taken else ""
+    where = f" in {kept if is_remote else display_path(kept)}" if taken else ""
     return Finding("files", f"{size(taken)} of captured files{where}" if taken else "none captured")
 
 
-def _address(door: CliContext) -> str:
-    return door.store or os.environ.get("RELIGHT_STORE") or wiring.default_path()
+def _address(cli: CliContext) -> str:
+    return cli.store or os.environ.get("RELIGHT_STORE") or wiring.default_path()
 
 
-def _path_of(door: CliContext) -> Path | None:
+def _path_of(cli: CliContext) -> Path | None:
     """The file, where the store is one."""
-    address = _address(door)
+    address = _address(cli)
     is_file = "://" not in address or address.startswith("sqlite:")
     return wiring.sqlite_path(address).absolute() if is_file and address != "memory:" else None
 
@@ -212,7 +215,7 @@ def _adoptable(rl: Relight) -> list[Finding]:
 def _system() -> list[Finding]:
     evidence = Path("/proc/self/stat").exists()
     return [
-        Finding("python", f"{platform.python_version()} ({place(sys.executable)})"),
+        Finding("python", f"{platform.python_version()} ({display_path(sys.executable)})"),
         Finding(
             "processes",
             "a dead owner is seen at once" if evidence else "a dead owner is noticed when its lease ends",

@@ -22,7 +22,7 @@ _REFUSED = 4
 @click.option("--dry-run", is_flag=True, help="Read and translate everything, write nothing.")
 @json_flag
 @pass_context
-def import_langgraph(door: CliContext, url: str, threads: tuple[str, ...], dry_run: bool, as_json: bool) -> int:
+def import_langgraph(cli: CliContext, url: str, threads: tuple[str, ...], dry_run: bool, as_json: bool) -> int:
     """Copy the threads of SqliteSaver (a path) or PostgresSaver (a URL) into relight.
 
     Their bytes are read as data: no stored type is constructed, nothing is imported. A thread is copied whole or not
@@ -30,9 +30,9 @@ def import_langgraph(door: CliContext, url: str, threads: tuple[str, ...], dry_r
     """
     from relight.frameworks.langgraph.importing import Report, import_threads
 
-    console = door.console
+    console = cli.console
     report = None
-    with door.opened(create=True) as rl:
+    with cli.opened(create=True) as rl:
         for one in import_threads(rl, url, threads=threads, dry_run=dry_run):
             if isinstance(one, Report):
                 report = one

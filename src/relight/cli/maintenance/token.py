@@ -34,13 +34,13 @@ if TYPE_CHECKING:
 @json_flag
 @pass_context
 def token(
-    door: CliContext, action: Literal["add", "list", "revoke"], name: str | None, scope: Scope, as_json: bool
+    cli: CliContext, action: Literal["add", "list", "revoke"], name: str | None, scope: Scope, as_json: bool
 ) -> int:
     """Add, list and revoke API tokens of the server of this store."""
     if (action == "list") != (name is None):
         raise UsageError("name the token, or list them", hints=["relight token add NAME --scope operate"])
-    tokens = tokens_in(directory_of(door, create=True))
-    console = door.console
+    tokens = tokens_in(directory_of(cli, create=True))
+    console = cli.console
     if name is None:
         listed = tokens.listed()
         if as_json:
@@ -61,12 +61,12 @@ def token(
     return 0
 
 
-def directory_of(door: CliContext, *, create: bool) -> Path:
+def directory_of(cli: CliContext, *, create: bool) -> Path:
     """Where the server of this store keeps its own; `create`: the store is made where there is none."""
     from relight import wiring
     from relight.system.machine import SystemClock
 
-    store = wiring.open_store(door.store, SystemClock(), create=create)
+    store = wiring.open_store(cli.store, SystemClock(), create=create)
     try:
         return wiring.server_directory(store)
     finally:

@@ -38,7 +38,7 @@ INTERRUPTED: Final = 130
 @click.option("--web", is_flag=True, help="Serve the page of the run beside it, until a key is pressed.")
 @json_flag
 @pass_context
-def demo(door: CliContext, *, fast: bool, storm: bool, seed: int | None, keep: bool, web: bool, as_json: bool) -> int:
+def demo(cli: CliContext, *, fast: bool, storm: bool, seed: int | None, keep: bool, web: bool, as_json: bool) -> int:
     """Sixty seconds: no key, no network, nothing left behind.
 
     Every number is counted in that run, outside the agent; the exit code is 1 where a claim did not hold.
@@ -47,7 +47,7 @@ def demo(door: CliContext, *, fast: bool, storm: bool, seed: int | None, keep: b
         raise click.UsageError("--seed belongs to --storm")
     if web and not pages.can_serve():
         raise MissingExtra("server", needed_for="relight demo --web")
-    console = door.console
+    console = cli.console
     screen = Screen(console.out, fast=fast, silent=as_json)
     try:
         with ending_cleanly(), single_keys(), Stage(keep=keep) as stage, _served(stage, screen, web) as server:

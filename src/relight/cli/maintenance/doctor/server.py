@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
 from relight import configuration
-from relight.cli.care.doctor.finding import Finding
+from relight.cli.maintenance.doctor.finding import Finding
 from relight.journal.queues.order import fitting
-from relight.text.format import count, place
+from relight.text.format import count, display_path
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -23,13 +23,13 @@ _OFF_SECONDS: Final = 2.0
 _TRIES: Final = 3
 
 
-def look_at_settings() -> list[Finding]:
+def check_settings() -> list[Finding]:
     """Which file of settings holds, and who may read it."""
     path = configuration.place(os.environ)
     if path is None:
         return []
     given = configuration.read(path)
-    text = f"{place(str(path))}: {count(len(given), 'setting')}"
+    text = f"{display_path(str(path))}: {count(len(given), 'setting')}"
     over = sorted(name for name, value in given.items() if os.environ.get(name) != value)
     if over:
         text += f"; the environment says otherwise for {', '.join(over)}"
@@ -38,7 +38,7 @@ def look_at_settings() -> list[Finding]:
     return [Finding("settings", text)]
 
 
-def look_at_schema(store: Store) -> list[Finding]:
+def check_schema(store: Store) -> list[Finding]:
     """Its number, which every worker has to agree about."""
     schema = getattr(store, "schema_version", None)
     return [] if schema is None else [Finding("schema", f"version {schema}, up to date")]
@@ -50,7 +50,7 @@ def not_current(one: SchemaStatus) -> Finding:
     return Finding("schema", text, False, "update it, workers of the old version stopped: relight migrate")
 
 
-def look_at_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]:
+def check_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]:
     """What wakes workers, who they are, and whether somebody waits whom nobody serves. Empty where nobody is."""
     missing = [one for one in statuses if one.part == "engine" and one.found is None]
     workers, waiting = rl.workers(), [one for one in rl.queues() if one.queued]
@@ -83,7 +83,7 @@ def look_at_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Findin
     return [Finding("engine", text)]
 
 
-def look_at_skew(rl: Relight, clock: Clock) -> list[Finding]:
+def check_skew(rl: Relight, clock: Clock) -> list[Finding]:
     """How far this machine's clock and the server's are apart: the best of several looks. Nothing where it is one."""
     if not hasattr(rl.store, "place"):
         return []

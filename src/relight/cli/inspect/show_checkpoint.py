@@ -7,24 +7,24 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from relight.cli.app.context import CliContext
-from relight.cli.looking.show import can_resume_fact
+from relight.cli.inspect.show import can_resume_fact
 from relight.cli.render.cells import cut
-from relight.cli.render.console import shown
+from relight.cli.render.console import printable
 from relight.cli.render.file_facts import checkpoint_facts, left_out_fact
 from relight.cli.render.lasting_effects import not_undone
 from relight.cli.render.style import Line, Span
 from relight.cli.render.table import Fact, facts
 from relight.history.documents import call_document, checkpoint_document, plan_document
-from relight.text.format import count, lasting, moment, seconds_between
+from relight.text.format import count, duration, moment, seconds_between
 from relight.values.info import ResumePlan
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
 
-def show_checkpoint(door: CliContext, rl: Relight, ref: str, *, as_json: bool) -> int:
+def show_checkpoint(cli: CliContext, rl: Relight, ref: str, *, as_json: bool) -> int:
     """The checkpoint, and what returning to it would and would not take back."""
-    plan, now = rl.can_resume(ref), door.now()
+    plan, now = rl.can_resume(ref), cli.now()
     seq = int(plan.checkpoint.rpartition("@")[2])
     found = next(one for one in rl.checkpoints(plan.session) if one.seq == seq)
     info = rl.get(plan.session)
@@ -34,11 +34,11 @@ def show_checkpoint(door: CliContext, rl: Relight, ref: str, *, as_json: bool) -
         effects = [call_document(call) for call in since] if since is not None else None
         left_out = msgspec.to_builtins(held.left_out) if held is not None else None
         facts_of_it = {"can_resume": plan_document(plan), "effects_since": effects, "left_out": left_out}
-        door.console.document({**checkpoint_document(found), **facts_of_it})
+        cli.console.document({**checkpoint_document(found), **facts_of_it})
         return 0
     behind = f"{count(info.head - seq, 'step')} behind head" if info.head > seq else "the head"
     label = f'  "{found.label}"' if found.label else ""
-    ago = lasting(seconds_between(found.created_at, now) or 0)
+    ago = duration(seconds_between(found.created_at, now) or 0)
     title = f"{info.title}@{seq}{label}  {moment(found.created_at, now)}, {ago} ago"
     entries = [
         Fact("step", f"{found.kind}, {behind}"),
@@ -49,10 +49,10 @@ def show_checkpoint(door: CliContext, rl: Relight, ref: str, *, as_json: bool) -
         not_undone(since),
         can_resume_fact(plan),
     ]
-    look = door.console.out
-    header: list[Line] = [[Span(cut(shown(title, look), look.width), "bold")]]
-    door.console.write(header + facts([one for one in entries if one.text], look))
-    door.console.next(("fork here", f"relight fork {ref}"), ("go back here", f"relight rewind {ref}"))
+    style = cli.console.out
+    header: list[Line] = [[Span(cut(printable(title, style), style.width), "bold")]]
+    cli.console.write(header + facts([one for one in entries if one.text], style))
+    cli.console.next(("fork here", f"relight fork {ref}"), ("go back here", f"relight rewind {ref}"))
     return 0
 
 

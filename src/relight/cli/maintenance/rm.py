@@ -9,8 +9,8 @@ import click
 from relight.cli.app.confirm import confirm
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.looking.list import label_pairs
-from relight.cli.render.removal import bytes_text, tell_removed
+from relight.cli.inspect.list import label_pairs
+from relight.cli.render.removal import bytes_text, print_removed
 from relight.errors import UsageError
 from relight.operations.remove import Removed
 from relight.text.format import count
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 @json_flag
 @pass_context
 def rm(
-    door: CliContext,
+    cli: CliContext,
     ref: str | None,
     with_forks: bool,
     labels: tuple[str, ...],
@@ -43,15 +43,15 @@ def rm(
     """Remove sessions for good."""
     if (ref is None) == (not labels):
         raise UsageError("name one session, or say which: --label KEY=VALUE")
-    with door.opened() as rl:
+    with cli.opened() as rl:
         refs = [ref] if ref is not None else [info.id for info in rl.sessions(labels=label_pairs(labels))]
         planned = _together([rl.drop(one, with_forks=with_forks, dry_run=True) for one in refs], dry_run=True)
         if dry_run or not planned.sessions:
-            return tell_removed(door, planned, as_json=as_json)
-        if not confirm(door, _question(planned), yes=yes):
+            return print_removed(cli, planned, as_json=as_json)
+        if not confirm(cli, _question(planned), yes=yes):
             return 0
         removed = _together([_drop(rl, one, with_forks) for one in refs], dry_run=False)
-    return tell_removed(door, removed, as_json=as_json)
+    return print_removed(cli, removed, as_json=as_json)
 
 
 def _drop(rl: Relight, ref: str, with_forks: bool) -> Removed:

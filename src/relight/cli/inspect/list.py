@@ -16,13 +16,24 @@ import click
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
 from relight.cli.render.cells import cells, cut
-from relight.cli.render.console import Console, shown
+from relight.cli.render.console import Console, printable
 from relight.cli.render.status_word import status_word
-from relight.cli.render.style import Line, Look, Part, Role, Span
+from relight.cli.render.style import Line, Part, Role, Span, Style
 from relight.cli.render.table import Column, table
 from relight.errors import UsageError
 from relight.history.documents import session_document
-from relight.text.format import GLYPHS, age, count, money, now_text, place, seconds_between, short_id, size, where
+from relight.text.format import (
+    GLYPHS,
+    age,
+    count,
+    display_path,
+    money,
+    now_text,
+    seconds_between,
+    short_id,
+    size,
+    working_directory,
+)
 from relight.text.safe import one_line
 from relight.values.info import SessionInfo
 from relight.values.status import STATUSES, Status
@@ -31,7 +42,7 @@ if TYPE_CHECKING:
     from relight.library.facade import Relight
     from relight.operations.retention import Kept
 
-ON_A_SCREEN: Final = 20
+SCREEN_ROWS: Final = 20
 COUNTED: Final = 1000
 STRIP: Final = 5
 LONG_DAYS: Final = 7.0
@@ -95,34 +106,34 @@ class Filters(NamedTuple):
 @click.option("--watch", is_flag=True, help="Stay and redraw; q ends it.")
 @json_flag
 @pass_context
-def list_sessions(door: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, **asked: Any) -> int:
+def list_sessions(cli: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, **asked: Any) -> int:
     """List sessions, newest first, and say which need you."""
-    console = door.console
-    filters = _filters(door, **asked)
-    with door.opened() as rl:
+    console = cli.console
+    filters = _filters(cli, **asked)
+    with cli.opened() as rl:
         if watch:
             from relight.cli.render.watch import watch as redraw
 
-            return redraw(console, lambda: _screen(gather(rl, filters, sort, everything, ON_A_SCREEN), door))
-        most = ON_A_SCREEN if console.out.terminal and not as_json and not everything else None
+            return redraw(console, lambda: _screen(gather(rl, filters, sort, everything, SCREEN_ROWS), cli))
+        most = SCREEN_ROWS if console.out.terminal and not as_json and not everything else None
         listing = gather(rl, filters, sort, everything, most)
     if as_json:
         console.document([session_document(info) for info in listing.shown])
     elif console.out.table:
-        console.write(_screen(listing, door))
+        console.write(_screen(listing, cli))
     else:
-        _plainly(console, listing, door.now())
+        _print_plain(console, listing, cli.now())
     _foot(console, listing)
     return 0
 
 
 def _filters(
-    door: CliContext, *, labels: tuple[str, ...], since: str | None, here: bool, status: Any, **plain: Any
+    cli: CliContext, *, labels: tuple[str, ...], since: str | None, here: bool, status: Any, **plain: Any
 ) -> Filters:
     return Filters(
         status=status,
         labels=label_pairs(labels),
-        since_us=_since_us(since, door.now()),
+        since_us=_since_us(since, cli.now()),
         here=os.getcwd() if here else None,
         **plain,
     )
@@ -163,7 +174,7 @@ def gather(rl: Relight, filters: Filters, sort: str, everything: bool, most: int
     )
     kept, matching, more = [], 0, False
     for info in sessions:
-        if (info.status == "archived" and archived) or (filters.here and where(info) != filters.here):
+        if (info.status == "archived" and archived) or (filters.here and working_directory(info) != filters.here):
             continue
         matching += 1
         if most is None or matching <= most or sort != "created":
@@ -200,37 +211,37 @@ def _sorted(infos: list[SessionInfo], sort: str) -> list[SessionInfo]:
 # -- on a terminal --------------------------------------------------------------------------------------------
 
 
-def _screen(listing: Listing, door: CliContext) -> list[Line]:
-    return lines_of(listing, now=door.now(), look=door.console.out, here=os.getcwd())
+def _screen(listing: Listing, cli: CliContext) -> list[Line]:
+    return lines_of(listing, now=cli.now(), style=cli.console.out, here=os.getcwd())
 
 
-def lines_of(listing: Listing, *, now: datetime, look: Look, here: str) -> list[Line]:
+def lines_of(listing: Listing, *, now: datetime, style: Style, here: str) -> list[Line]:
     """The strip, then the table in two groups."""
-    strip = strip_lines(listing.needing, listing.needing_total, now=now, look=look)
+    strip = strip_lines(listing.needing, listing.needing_total, now=now, style=style)
     if not listing.shown:
         return strip
-    mine = [info for info in listing.shown if where(info) == here]
-    others = [info for info in listing.shown if where(info) != here]
+    mine = [info for info in listing.shown if working_directory(info) == here]
+    others = [info for info in listing.shown if working_directory(info) != here]
     rows: list[list[Part]] = []
     if mine:
-        rows += [[Span(f"here  {place(here)}", "dim")], *(_row(info, now, look, away=False) for info in mine)]
+        rows += [[Span(f"here  {display_path(here)}", "dim")], *(_row(info, now, style, away=False) for info in mine)]
         rows += [[Span("elsewhere", "dim")]] if others else []
-    rows += [_row(info, now, look, away=True) for info in others]
-    return [*strip, *([[]] if strip else []), *table(_COLUMNS, rows, look)]
+    rows += [_row(info, now, style, away=True) for info in others]
+    return [*strip, *([[]] if strip else []), *table(_COLUMNS, rows, style)]
 
 
-def strip_lines(needing: list[SessionInfo], total: int, *, now: datetime, look: Look) -> list[Line]:
+def strip_lines(needing: list[SessionInfo], total: int, *, now: datetime, style: Style) -> list[Line]:
     """What needs a person, at most five, on one line or as few as it takes."""
     if not needing:
         return []
-    items = [_strip_item(info, now, look) for info in needing[:STRIP]]
+    items = [_strip_item(info, now, style) for info in needing[:STRIP]]
     if (total := max(total, len(needing))) > STRIP:
         items.append([Span(f"and {total - STRIP:,} more", "dim")])
     lines: list[Line] = [[Span("needs you", "bold")]]
     used = len("needs you")
     for item in items:
         width = sum(cells(one.text) for one in item)
-        if used + 2 + width > look.width and used > len("needs you"):
+        if used + 2 + width > style.width and used > len("needs you"):
             lines.append([" " * len("needs you")])
             used = len("needs you")
         lines[-1] += ["  ", *item]
@@ -238,7 +249,7 @@ def strip_lines(needing: list[SessionInfo], total: int, *, now: datetime, look: 
     return lines
 
 
-def _strip_item(info: SessionInfo, now: datetime, look: Look) -> list[Span]:
+def _strip_item(info: SessionInfo, now: datetime, style: Style) -> list[Span]:
     attention = info.attention
     if attention is None:
         return []
@@ -253,17 +264,17 @@ def _strip_item(info: SessionInfo, now: datetime, look: Look) -> list[Span]:
         "quiet": f"quiet {age(seconds_between(info.last_step_at, now))}",
     }.get(attention.kind, attention.kind)
     name = one_line(info.name or short_id(info.id))
-    room = max(4, look.width - len("needs you") - len(what) - 5)
-    name = cut(shown(name, look), room, ellipsis=look.ellipsis)
+    room = max(4, style.width - len("needs you") - len(what) - 5)
+    name = cut(printable(name, style), room, ellipsis=style.ellipsis)
     return [Span(f"{glyph} ", role), Span(name, "bold"), Span(f" {what}")]
 
 
-def _row(info: SessionInfo, now: datetime, look: Look, *, away: bool) -> list[Part]:
+def _row(info: SessionInfo, now: datetime, style: Style, *, away: bool) -> list[Part]:
     mark = "!" if (info.attention is not None and info.attention.kind == "quiet") or info.in_doubt else ""
-    directory = place(where(info)) if away else ""
+    directory = display_path(working_directory(info)) if away else ""
     text = now_text(info, now)
     return [
-        status_word(info.status, mark=mark, unicode=look.unicode),
+        status_word(info.status, mark=mark, unicode=style.unicode),
         Span(info.name or short_id(info.id), "bold" if info.name else "dim"),
         f"{directory}  {text}" if directory and text else directory or text,
         Span(age(seconds_between(info.last_step_at, now)), "dim"),
@@ -275,7 +286,7 @@ def _row(info: SessionInfo, now: datetime, look: Look, *, away: bool) -> list[Pa
 # -- for programs and screen readers --------------------------------------------------------------------------
 
 
-def _plainly(console: Console, listing: Listing, now: datetime) -> None:
+def _print_plain(console: Console, listing: Listing, now: datetime) -> None:
     if not console.out.plain:
         for info in listing.shown:
             console.row(_fields(info, now))
@@ -285,7 +296,7 @@ def _plainly(console: Console, listing: Listing, now: datetime) -> None:
         lines.append([f"needs you: {info.title}: {one_line(info.attention.text if info.attention else '')}"])
     for info in listing.shown:
         lines += [[], [f"name: {info.title}"], [f"status: {info.status}"], [f"now: {now_text(info, now)}"]]
-        lines += [[f"directory: {place(where(info)) or '-'}"], [f"cost: {money(info.cost)}"]]
+        lines += [[f"directory: {display_path(working_directory(info)) or '-'}"], [f"cost: {money(info.cost)}"]]
         lines += [[f"last step: {age(seconds_between(info.last_step_at, now))} ago"]] if info.last_step_at else []
     console.write(lines)
 
@@ -293,7 +304,17 @@ def _plainly(console: Console, listing: Listing, now: datetime) -> None:
 def _fields(info: SessionInfo, now: datetime) -> tuple[Any, ...]:
     cost = None if info.cost is None else f"{info.cost:.6f}"
     text = now_text(info, now)
-    return (info.id, info.name, info.status, info.agent, where(info), text, info.last_step_at, info.saved_at, cost)
+    return (
+        info.id,
+        info.name,
+        info.status,
+        info.agent,
+        working_directory(info),
+        text,
+        info.last_step_at,
+        info.saved_at,
+        cost,
+    )
 
 
 def _foot(console: Console, listing: Listing) -> None:
@@ -318,10 +339,10 @@ def _foot(console: Console, listing: Listing) -> None:
         if console.out.terminal:
             console.lines([[]])
         console.say(Span(f"{'; '.join(parts)}. More: relight list --all", "dim"))
-    _tell_kept(console, listing.kept)
+    _print_removable(console, listing.kept)
 
 
-def _tell_kept(console: Console, kept: Kept | None) -> None:
+def _print_removable(console: Console, kept: Kept | None) -> None:
     """What a policy would free. Nothing goes unasked."""
     if kept is None or not kept.sessions:
         return

@@ -18,15 +18,15 @@ from relight.cli.render.style import Span
 @click.argument("name")
 @json_flag
 @pass_context
-def label(door: CliContext, checkpoint: str, name: str, as_json: bool) -> int:
+def label(cli: CliContext, checkpoint: str, name: str, as_json: bool) -> int:
     """Name CHECKPOINT. The newest use of a name wins."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         made = rl.label(checkpoint, name)
     seq = made.rpartition("@")[2]
     if as_json:
-        door.console.document({"checkpoint": made, "label": name})
-    elif door.console.out.terminal:
-        door.console.write([[Span("✓ ", "ok"), f'@{seq} is "{name}"']])
+        cli.console.document({"checkpoint": made, "label": name})
+    elif cli.console.out.terminal:
+        cli.console.write([[Span("✓ ", "ok"), f'@{seq} is "{name}"']])
     else:
-        door.console.row((made, name))
+        cli.console.row((made, name))
     return 0

@@ -30,10 +30,10 @@ _COLUMNS: Final = [
 @click.option("--labelled", is_flag=True, help="Only those with a label.")
 @json_flag
 @pass_context
-def checkpoints(door: CliContext, ref: str, labelled: bool, as_json: bool) -> int:
+def checkpoints(cli: CliContext, ref: str, labelled: bool, as_json: bool) -> int:
     """List the checkpoints of a session: each step is one. FILES marks those with a capture of their own."""
-    console, now = door.console, door.now()
-    with door.opened() as rl:
+    console, now = cli.console, cli.now()
+    with cli.opened() as rl:
         name = rl.get(ref).title
         found = [one for one in rl.checkpoints(ref) if one.label or not labelled]
     if as_json:

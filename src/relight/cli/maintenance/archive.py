@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.render.outcome import tell_checkpoint
+from relight.cli.render.outcome import print_checkpoint
 
 
 @verb("archive", ("archive fix-login", "hide it from the list, for good"), ("list --all", "archived ones too"))
 @ref_argument()
 @json_flag
 @pass_context
-def archive(door: CliContext, ref: str, as_json: bool) -> int:
+def archive(cli: CliContext, ref: str, as_json: bool) -> int:
     """Archive a session that has ended. It cannot be resumed any more, only forked."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         name = rl.get(ref).title
         made = rl.archive(ref)
         session = made.session[:12]
     then = ("a copy that goes on", f"relight fork {session}")
-    return tell_checkpoint(door, made, name, "archived; not restorable", then, as_json=as_json)
+    return print_checkpoint(cli, made, name, "archived; not restorable", then, as_json=as_json)

@@ -18,15 +18,15 @@ from relight.text.safe import one_line
 @ref_argument(required=False)
 @json_flag
 @pass_context
-def verify(door: CliContext, ref: str | None, as_json: bool) -> int:
+def verify(cli: CliContext, ref: str | None, as_json: bool) -> int:
     """Check one session, or all of them and the store itself. The exit code is 5 where something is broken."""
-    console = door.console
-    with door.opened() as rl:
+    console = cli.console
+    with cli.opened() as rl:
         report = rl.verify(ref)
     if as_json:
         console.document({"ok": report.ok, **msgspec.to_builtins(report)})
     elif console.out.terminal:
-        console.write(_lines(report, door))
+        console.write(_lines(report, cli))
     else:
         for one in report.problems:
             console.row((one.session, one.seq, one.what, "abandoned" if one.abandoned else "needed", one.offered))
@@ -38,9 +38,9 @@ def verify(door: CliContext, ref: str | None, as_json: bool) -> int:
     return 0 if report.ok else Corrupt.exit_code
 
 
-def _lines(report: Report, door: CliContext) -> list[Line]:
+def _lines(report: Report, cli: CliContext) -> list[Line]:
     lines: list[Line] = [[Span("✓ " if report.ok else "✗ ", "ok" if report.ok else "bad"), _summary(report)]]
-    return lines + facts([_fact(one) for one in report.problems], door.console.out)
+    return lines + facts([_fact(one) for one in report.problems], cli.console.out)
 
 
 def _summary(report: Report) -> str:

@@ -55,7 +55,7 @@ _OTHER_FILES: Final = 1000
 @click.option("--link", is_flag=True, help="Only print a new link to the server that runs on this store.")
 @pass_context
 def serve(
-    door: CliContext,
+    cli: CliContext,
     host: str,
     port: int,
     names: tuple[str, ...],
@@ -84,9 +84,9 @@ def serve(
         raise UsageError(f"{host}: everybody there could read along; it is not opened without TLS", hints=hints)
     _need_the_extra()
     if link:
-        return _print_link(door)
+        return _print_link(cli)
     return _serve(
-        door,
+        cli,
         {
             "host": host,
             "port": port,
@@ -110,7 +110,7 @@ def _need_the_extra() -> None:
         raise MissingExtra("server", needed_for="relight serve") from None
 
 
-def _serve(door: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tls: dict[str, Any], opens: bool) -> int:
+def _serve(cli: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tls: dict[str, Any], opens: bool) -> int:
     from relight import wiring
     from relight.server.app import create_app, make_guard
     from relight.server.http import logs
@@ -121,7 +121,7 @@ def _serve(door: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], t
 
     logs.set_up(asked["log"])
     metrics = Metrics()
-    store = measured(wiring.open_store(door.store, SystemClock()), metrics)
+    store = measured(wiring.open_store(cli.store, SystemClock()), metrics)
     if store.url == "memory:":
         hints = ["choose a file or a server: set RELIGHT_STORE, or --store"]
         raise UsageError("a store in memory belongs to one process; there is nothing to serve", hints=hints)
@@ -138,7 +138,7 @@ def _serve(door: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], t
         guard = make_guard(settings)
         app = create_app(rl, guard=guard, settings=settings, metrics=metrics)
         write_private(settings.directory / _ADDRESS, _address(settings).encode("ascii"))
-        _announce(door, settings, guard.tokens.new_code(settings.code_seconds), opens=opens)
+        _announce(cli, settings, guard.tokens.new_code(settings.code_seconds), opens=opens)
         Running(app, **tls).run(sockets=[listener])
         guard.tokens.state.close()
     return 0
@@ -189,28 +189,28 @@ def _address(settings: ServerSettings) -> str:
     return f"{'https' if settings.secure else 'http'}://{host}:{settings.port}"
 
 
-def _announce(door: CliContext, settings: ServerSettings, code: str, *, opens: bool) -> None:
+def _announce(cli: CliContext, settings: ServerSettings, code: str, *, opens: bool) -> None:
     """The link to stdout, so that a program can take it; the rest is talk."""
     link = f"{_address(settings)}/login?code={code}"
-    door.console.row((link,)) if not door.console.out.terminal else door.console.write([[Span(link, "bold")]])
+    cli.console.row((link,)) if not cli.console.out.terminal else cli.console.write([[Span(link, "bold")]])
     sys.stdout.flush()
-    door.console.say("good once, for a minute; a new one: relight serve --link")
-    door.console.say(f"token for programs: {settings.directory / 'token'}")
+    cli.console.say("good once, for a minute; a new one: relight serve --link")
+    cli.console.say(f"token for programs: {settings.directory / 'token'}")
     if os.environ.get("SSH_CONNECTION"):
-        door.console.say(
+        cli.console.say(
             f"from your own machine: ssh -L {settings.port}:127.0.0.1:{settings.port} {socket.gethostname()}"
         )
-    elif opens and door.console.out.terminal and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
+    elif opens and cli.console.out.terminal and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
         import webbrowser
 
         webbrowser.open(link)
 
 
-def _print_link(door: CliContext) -> int:
+def _print_link(cli: CliContext) -> int:
     """Only where somebody listens: one that was killed has left its address behind."""
-    from relight.cli.care.token import directory_of, tokens_in
+    from relight.cli.maintenance.token import directory_of, tokens_in
 
-    directory = directory_of(door, create=False)
+    directory = directory_of(cli, create=False)
     try:
         address = (directory / _ADDRESS).read_text(encoding="ascii")
         at = urlsplit(address)
@@ -218,5 +218,5 @@ def _print_link(door: CliContext) -> int:
     except OSError:
         raise NotFound("serve", what="server of this store", hints=["start one: relight serve"]) from None
     code = tokens_in(directory).new_code(ServerSettings(directory=directory).code_seconds)
-    door.console.row((f"{address}/login?code={code}",))
+    cli.console.row((f"{address}/login?code={code}",))
     return 0

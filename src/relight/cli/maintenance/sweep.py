@@ -12,7 +12,7 @@ import click
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
-from relight.cli.render.removal import tell_removed
+from relight.cli.render.removal import print_removed
 from relight.errors import UsageError
 from relight.history.documents import retention_document
 from relight.journal.retention import retention_days
@@ -36,7 +36,7 @@ from relight.text.format import policy_text
 @json_flag
 @pass_context
 def sweep(
-    door: CliContext, dry_run: bool, days: float | None, retention: str | None, due: bool, by: str, as_json: bool
+    cli: CliContext, dry_run: bool, days: float | None, retention: str | None, due: bool, by: str, as_json: bool
 ) -> int:
     """Remove what finished longer ago than it is kept; or set how long that is."""
     from relight.operations.remove import Removed
@@ -45,36 +45,36 @@ def sweep(
     if retention is not None and (dry_run or days is not None or due):
         raise UsageError("--set sets the policy and removes nothing; leave out the other options")
     if retention is not None:
-        return _set(door, retention, as_json=as_json)
-    with door.opened() as rl:
+        return _set(cli, retention, as_json=as_json)
+    with cli.opened() as rl:
         if due:
             nothing = Removed(sessions=[], names=[], steps=0, size_bytes=0)
-            return tell_removed(door, rl.sweep_if_due(by=by) or nothing, as_json=as_json)
+            return print_removed(cli, rl.sweep_if_due(by=by) or nothing, as_json=as_json)
         asked = Retention(finished_days=days) if days is not None else None
         removed = rl.sweep(asked, dry_run=dry_run, by=_who())
         policy = rl.retention
-    tell_removed(door, removed, as_json=as_json)
+    print_removed(cli, removed, as_json=as_json)
     if (removed.sessions or removed.file_bytes) and dry_run:
-        door.console.next(("do it", f"relight sweep{f' --days {days:g}' if days is not None else ''}"))
+        cli.console.next(("do it", f"relight sweep{f' --days {days:g}' if days is not None else ''}"))
     if not as_json and policy.finished_days is None:
-        door.console.next(("every day", "relight sweep --set 7d"))
+        cli.console.next(("every day", "relight sweep --set 7d"))
     return 0
 
 
-def _set(door: CliContext, text: str, *, as_json: bool) -> int:
+def _set(cli: CliContext, text: str, *, as_json: bool) -> int:
     try:
         days = retention_days(text)
     except ValueError as error:
         raise UsageError(str(error)) from None
-    with door.opened(create=True) as rl:
+    with cli.opened(create=True) as rl:
         rl.set_retention(days, by=_who())
         policy, document = rl.retention, retention_document(rl.retention, rl.last_sweep_us())
     if as_json:
-        door.console.document(document)
+        cli.console.document(document)
     else:
-        door.console.say(policy_text(policy))
+        cli.console.say(policy_text(policy))
         if policy.set_by == "RELIGHT_RETENTION" and policy.finished_days != days:
-            door.console.say(
+            cli.console.say(
                 f"RELIGHT_RETENTION={os.environ.get('RELIGHT_RETENTION')} is set here, and wins where it is"
             )
     return 0

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from relight.cli.care.doctor.finding import Finding
+from relight.cli.maintenance.doctor.finding import Finding
 from relight.errors import RelightError, StoreError, UsageError
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
 
-def unless_down(what: str, look: Callable[[], Finding]) -> Finding:
+def unless_down(what: str, style: Callable[[], Finding]) -> Finding:
     """What was found; where captured files cannot be reached, that, and the rest of the doctor's look goes on."""
     try:
-        return look()
+        return style()
     except RelightError as error:
         return Finding(what, f"cannot be said: {error.message}", False, error.hints[0] if error.hints else "")
 
 
-def look_at_blobs(rl: Relight) -> list[Finding]:
+def check_blobs(rl: Relight) -> list[Finding]:
     """Nothing to say where they lie on this machine; else where, and what a write, a read and a delete came to."""
     try:
         place, is_remote = rl.file_place()

@@ -34,20 +34,20 @@ _EXIT_CODES: Final = {"failed": 1, "halted": 1, "terminated": 1}
 @click.option("--after", type=click.IntRange(min=0), help="Begin right after this seq: every step, none twice.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON event a line.")
 @pass_context
-def tail(door: CliContext, ref: str, follow: bool, rows: int, after: int | None, as_json: bool) -> int:
+def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, as_json: bool) -> int:
     """Show the steps of a session, oldest first."""
-    with door.opened() as rl:
+    with cli.opened() as rl:
         info = rl.get(ref)
-        teller = _Teller(door.console, info, as_json=as_json)
-        seen = teller.begin(rl, rows=rows, after=after)
+        printer = _TailPrinter(cli.console, info, as_json=as_json)
+        seen = printer.begin(rl, rows=rows, after=after)
         if not follow:
             return 0
         for event in rl.tail(info.id, after=seen, follow=True):
-            teller.live(event)
-        return teller.end(rl.get(info.id))
+            printer.live(event)
+        return printer.end(rl.get(info.id))
 
 
-class _Teller:
+class _TailPrinter:
     """Prints rows or events; remembers what later rows need."""
 
     def __init__(self, console: Console, info: SessionInfo, *, as_json: bool) -> None:
@@ -105,10 +105,10 @@ class _Teller:
         self._console.document(msgspec.to_builtins(event), indent=None)
 
     def _row(self, row: Row) -> None:
-        look = self._console.out
-        if look.table:
-            self._console.write(lines_of(row, look, seq_width=self._width))
-        elif look.plain:
+        style = self._console.out
+        if style.table:
+            self._console.write(lines_of(row, style, seq_width=self._width))
+        elif style.plain:
             text = " ".join(filter(None, (f"@{row.seq}", row.word, row.text, row.mark, *row.detail)))
             self._console.write([[text]])
         else:

@@ -13,12 +13,12 @@ import msgspec
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.cells import block, cells, cut
-from relight.cli.render.console import shown
+from relight.cli.render.console import printable
 from relight.cli.render.file_facts import changed_fact, left_out_lines
 from relight.cli.render.status_word import status_word
 from relight.cli.render.steps import Narrator, Row
 from relight.cli.render.steps import lines_of as step_lines
-from relight.cli.render.style import Line, Look, Span
+from relight.cli.render.style import Line, Span, Style
 from relight.cli.render.table import Fact, facts
 from relight.history.documents import call_document, session_document
 from relight.journal.effects.approvals import as_asked
@@ -26,15 +26,15 @@ from relight.journal.formats.registry import detect
 from relight.text.format import (
     age,
     count,
-    lasting,
+    display_path,
+    duration,
     moment,
     money,
     now_text,
-    place,
     seconds_between,
     short_id,
     tokens,
-    where,
+    working_directory,
 )
 from relight.text.safe import one_line
 from relight.values.call import Call
@@ -47,12 +47,12 @@ if TYPE_CHECKING:
     from relight.library.facade import Loaded, Relight
 
 _LATELY: Final = 6
-_LOOK_BACK: Final = 120
+_RECENT_EVENTS: Final = 120
 _BLOCK_LINES: Final = 8
 _ATTEMPTS: Final = 3
 
 
-class Shown(NamedTuple):
+class SessionView(NamedTuple):
     """All that `show` knows about a session."""
 
     info: SessionInfo
@@ -74,30 +74,30 @@ class Shown(NamedTuple):
 @click.option("--watch", is_flag=True, help="Stay and redraw; q ends it.")
 @json_flag
 @pass_context
-def show(door: CliContext, ref: str, verbose: bool, short: bool, watch: bool, as_json: bool) -> int:
+def show(cli: CliContext, ref: str, verbose: bool, short: bool, watch: bool, as_json: bool) -> int:
     """Show a session, or with REF@SEQ what returning to that checkpoint would mean."""
-    console = door.console
-    with door.opened() as rl:
+    console = cli.console
+    with cli.opened() as rl:
         if "@" in ref:
-            from relight.cli.looking.show_checkpoint import show_checkpoint
+            from relight.cli.inspect.show_checkpoint import show_checkpoint
 
-            return show_checkpoint(door, rl, ref, as_json=as_json)
+            return show_checkpoint(cli, rl, ref, as_json=as_json)
         if watch:
             from relight.cli.render.watch import watch as redraw
 
-            return redraw(console, lambda: lines_of(gather(rl, ref, verbose=verbose), now=door.now(), look=console.out))
+            return redraw(console, lambda: lines_of(gather(rl, ref, verbose=verbose), now=cli.now(), style=console.out))
         found = gather(rl, ref, verbose=verbose)
     if as_json:
         console.document(_document(found, verbose=verbose))
     elif short:
-        console.write([short_line(found.info, door.now(), console.out)])
+        console.write([short_line(found.info, cli.now(), console.out)])
     else:
-        console.write(lines_of(found, now=door.now(), look=console.out))
+        console.write(lines_of(found, now=cli.now(), style=console.out))
         console.next(*_next_steps(found.info))
     return 0
 
 
-def gather(rl: Relight, ref: str, *, verbose: bool = False) -> Shown:
+def gather(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView:
     """Read what is shown; damage is part of it, not an obstacle to it."""
     from relight.errors import Corrupt
 
@@ -113,12 +113,12 @@ def gather(rl: Relight, ref: str, *, verbose: bool = False) -> Shown:
     except Corrupt as damage:
         rows.append(Row(damage.seq or info.seq, info.updated_at, "damage", damage.what, "✗", notable=True))
     notable = [row for row in rows if row.notable]
-    return Shown(info, plan, (notable or rows)[-_LATELY:], attempts, files, loaded)
+    return SessionView(info, plan, (notable or rows)[-_LATELY:], attempts, files, loaded)
 
 
 def _recent(rl: Relight, info: SessionInfo) -> list[Row]:
     narrator, rows = Narrator(info.provider), []
-    for event in rl.tail(info.id, after=max(0, info.seq - _LOOK_BACK)):
+    for event in rl.tail(info.id, after=max(0, info.seq - _RECENT_EVENTS)):
         rows += narrator.tell(event)
     return rows + narrator.open_rows(info.seq, doubtful=info.in_doubt > 0)
 
@@ -137,43 +137,43 @@ def _attempts(rl: Relight, info: SessionInfo) -> list[str]:
 # -- a session ------------------------------------------------------------------------------------------------
 
 
-def lines_of(found: Shown, *, now: datetime, look: Look) -> list[Line]:
+def lines_of(found: SessionView, *, now: datetime, style: Style) -> list[Line]:
     """The header, the facts, what happened lately."""
     info = found.info
-    lines = _header(info, now, look) + facts(_facts(found, now), look)
+    lines = _header(info, now, style) + facts(_facts(found, now), style)
     if found.lately:
         lines += [[], [Span("lately", "dim")]]
         width = len(str(found.lately[-1].seq)) + 1
         for row in found.lately:
-            inner = look._replace(width=look.width - 2)
+            inner = style._replace(width=style.width - 2)
             for line in step_lines(row._replace(rule=False), inner, seq_width=width, seconds=False):
                 lines.append(["  ", *line])
     if found.loaded is not None:
-        lines += _conversation(found.loaded, look) + left_out_lines(found.files, look)
+        lines += _conversation(found.loaded, style) + left_out_lines(found.files, style)
     return lines
 
 
-def _header(info: SessionInfo, now: datetime, look: Look) -> list[Line]:
+def _header(info: SessionInfo, now: datetime, style: Style) -> list[Line]:
     since = seconds_between(info.updated_at, now) or 0.0
-    status = status_word(info.status, unicode=look.unicode)
-    right = f"{status.text} for {lasting(since)}"
-    left = [info.title, short_id(info.id), info.agent or "", place(where(info))]
+    status = status_word(info.status, unicode=style.unicode)
+    right = f"{status.text} for {duration(since)}"
+    left = [info.title, short_id(info.id), info.agent or "", display_path(working_directory(info))]
     text = "  ".join(one_line(one) for one in left if one)
-    room = look.width - cells(shown(right, look)) - 2
+    room = style.width - cells(printable(right, style)) - 2
     if room < cells(info.title) + 10:
         return [
-            [Span(cut(shown(text, look), look.width, ellipsis=look.ellipsis), "bold")],
+            [Span(cut(printable(text, style), style.width, ellipsis=style.ellipsis), "bold")],
             ["  ", Span(right, status.role)],
         ]
-    text = cut(shown(text, look), room, ellipsis=look.ellipsis)
+    text = cut(printable(text, style), room, ellipsis=style.ellipsis)
     name = text[: len(info.title)]
-    space = " " * (look.width - cells(text) - cells(shown(right, look)))
-    return [[Span(name, "bold"), text[len(name) :], space if look.table else "  ", Span(right, status.role)]]
+    space = " " * (style.width - cells(text) - cells(printable(right, style)))
+    return [[Span(name, "bold"), text[len(name) :], space if style.table else "  ", Span(right, status.role)]]
 
 
-def _facts(found: Shown, now: datetime) -> list[Fact]:
+def _facts(found: SessionView, now: datetime) -> list[Fact]:
     info, plan = found.info, found.plan
-    saved = f"saved {lasting(seconds_between(info.saved_at, now) or 0)} ago" if info.saved_at else "no step yet"
+    saved = f"saved {duration(seconds_between(info.saved_at, now) or 0)} ago" if info.saved_at else "no step yet"
     entries = [
         Fact("asks", _asks(info, now), "waiting"),
         Fact("task", one_line(info.task or "")),
@@ -264,13 +264,13 @@ def can_resume_fact(plan: ResumePlan) -> Fact:
     return Fact("can resume", f"yes{f'; {notes}' if notes else ''}", "ok")
 
 
-def short_line(info: SessionInfo, now: datetime, look: Look) -> Line:
+def short_line(info: SessionInfo, now: datetime, style: Style) -> Line:
     """For a status bar: status, name, where it stands, what it does, age, cost."""
     what = now_text(info, now)
     parts = [f"@{info.head}", what, age(seconds_between(info.last_step_at, now)), money(info.cost)]
     rest = "  ".join(one for one in parts if one and one != "-")
-    text = shown(f"{status_word(info.status, unicode=look.unicode).text} {info.title} {rest}", look)
-    return [cut(text, look.width, ellipsis=look.ellipsis) if look.terminal else text]
+    text = printable(f"{status_word(info.status, unicode=style.unicode).text} {info.title} {rest}", style)
+    return [cut(text, style.width, ellipsis=style.ellipsis) if style.terminal else text]
 
 
 def _next_steps(info: SessionInfo) -> list[tuple[str, str]]:
@@ -284,16 +284,16 @@ def _next_steps(info: SessionInfo) -> list[tuple[str, str]]:
 # -- its conversation -----------------------------------------------------------------------------------------
 
 
-def _conversation(loaded: Loaded, look: Look) -> list[Line]:
+def _conversation(loaded: Loaded, style: Style) -> list[Line]:
     lines: list[Line] = [[], [Span("messages", "dim")]]
     for view in detect(loaded.messages).read(loaded.messages):
         for text in filter(None, map(_block_text, view.blocks)):
-            lines += _indented(f"{view.role}: {text}", look)
+            lines += _indented(f"{view.role}: {text}", style)
     lines += [[], [Span("calls", "dim")]]
     for call in loaded.calls:
-        lines += _indented(_call_text(call), look)
+        lines += _indented(_call_text(call), style)
     if loaded.state:
-        lines += [[], [Span("state", "dim")], *_indented(json.dumps(loaded.state, indent=2, default=str), look)]
+        lines += [[], [Span("state", "dim")], *_indented(json.dumps(loaded.state, indent=2, default=str), style)]
     return lines
 
 
@@ -318,12 +318,14 @@ def _call_text(call: Call) -> str:
     return f"{call.id}  {call.name} {arguments}\n{state}, {call.effect or 'not started'}, {seqs}: {result}"
 
 
-def _indented(text: str, look: Look) -> list[Line]:
-    room = look.width - 2 if look.terminal else 1_000_000
-    return [["  ", cut(shown(line, look), room, ellipsis=look.ellipsis)] for line in block(text, most=_BLOCK_LINES)]
+def _indented(text: str, style: Style) -> list[Line]:
+    room = style.width - 2 if style.terminal else 1_000_000
+    return [
+        ["  ", cut(printable(line, style), room, ellipsis=style.ellipsis)] for line in block(text, most=_BLOCK_LINES)
+    ]
 
 
-def _document(found: Shown, *, verbose: bool) -> dict[str, Any]:
+def _document(found: SessionView, *, verbose: bool) -> dict[str, Any]:
     document = session_document(found.info)
     if not verbose or found.loaded is None:
         return document
