@@ -32,14 +32,14 @@ def test_a_permit_that_nobody_has_any_more_is_free_again() -> None:
 
 
 def test_a_turn_that_nobody_has_any_more_goes_to_who_waits() -> None:
-    turns = WriterQueue()
+    queue = WriterQueue()
     lost, served = Waiter(), []
-    assert turns.enter(lost)
+    assert queue.enter(lost)
 
     def wait() -> None:
         mine = Waiter()
-        served.append(turns.enter(mine))
-        turns.leave(mine)
+        served.append(queue.enter(mine))
+        queue.leave(mine)
 
     threads = [threading.Thread(target=wait, daemon=True) for _ in range(3)]
     for thread in threads:
@@ -49,8 +49,8 @@ def test_a_turn_that_nobody_has_any_more_goes_to_who_waits() -> None:
         thread.join(BOUND_SECONDS)
     assert served == [True] * 3
     stale = Waiter()
-    assert turns.enter(stale)
-    assert turns.enter(Waiter()), "a thread waits for itself"
+    assert queue.enter(stale)
+    assert queue.enter(Waiter()), "a thread waits for itself"
 
 
 @pytest.mark.parametrize(

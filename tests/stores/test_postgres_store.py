@@ -192,7 +192,7 @@ DAMAGE = [
     ("UPDATE relight.session_labels SET v = 'other'", "listed"),
     ("UPDATE relight.snapshots SET id = 'other'", "snapshot"),
     ("UPDATE relight.segments SET name = 'other'", "segment"),
-    ("DELETE FROM relight.sessions", "homeless"),
+    ("DELETE FROM relight.sessions", "orphan"),
 ]
 
 

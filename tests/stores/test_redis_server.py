@@ -275,7 +275,7 @@ def test_a_damaged_step_is_named(server: RedisServer, one: Trial, name: str) -> 
     assert [broken.seq for broken in breaks] == [3]
     assert one.store.find_commit(session, b"another!", after=3) is None
     if name == "3":
-        with pytest.raises(Corrupt, match="cannot be said what was committed"):
+        with pytest.raises(Corrupt, match="it is unknown what was committed"):
             one.store.find_commit(session, b"another!", after=2)
 
 

@@ -1,4 +1,4 @@
-"""The commit path: what a fault at any point leaves, who is told what, and what an unknown outcome turns out to be."""
+"""The commit path: what a fault at any point leaves, who is told what, and what an unknown outcome queue out to be."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Gate:
             assert self.go.wait(BOUND_SECONDS)
 
 
-def in_line(store: SqliteStore, number: int) -> bool:
-    return len(store._writer._turns._line) == number
+def has_waiting(store: SqliteStore, number: int) -> bool:
+    return len(store._writer._queue._waiting) == number
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
@@ -91,7 +91,7 @@ def gathered(world: Trial, acts: list[Callable[[], object]]) -> list[object]:
     assert isinstance(world.store, SqliteStore)
     for number, thread in enumerate(threads[1:]):
         thread.start()
-        wait_until(lambda number=number: in_line(world.store, number + 1))  # type: ignore[misc]
+        wait_until(lambda number=number: has_waiting(world.store, number + 1))  # type: ignore[misc]
     gate.go.set()
     for thread in threads:
         thread.join(BOUND_SECONDS)
@@ -168,27 +168,27 @@ def test_other_writes_wait_their_turn(world: Trial) -> None:
     assert world.store.find_label(session, "between") == 2
 
 
-def test_turns_are_never_lost() -> None:
-    """Many threads, some alone, some taken along: everybody is served once, and the line is empty."""
-    turns, served = WriterQueue(), [0] * 40
+def test_waiters_are_never_lost() -> None:
+    """Many threads, some exclusive, some followers of a leader: each is served exactly once."""
+    queue, served = WriterQueue(), [0] * 40
 
     class Numbered(Waiter):
         __slots__ = ("number",)
 
         def __init__(self, number: int) -> None:
-            super().__init__(alone=number % 7 == 0)
+            super().__init__(exclusive=number % 7 == 0)
             self.number = number
 
     def run(number: int) -> None:
         for _ in range(200):
             mine = Numbered(number)
-            if turns.enter(mine):
+            if queue.enter(mine):
                 group = [mine]
-                turns.companions(mine, group, 1 if mine.alone else 6)
+                queue.take_followers(mine, group, 1 if mine.exclusive else 6)
                 for one in group:
                     served[one.number] += 1
-                turns.wake()
-                turns.leave(mine, group[1:])
+                queue.wake_served()
+                queue.leave(mine, group[1:])
 
     threads = [threading.Thread(target=run, args=(number,), daemon=True) for number in range(40)]
     for thread in threads:

@@ -296,7 +296,7 @@ class MemoryStore:
         with self._lock:
             head = self._known(session)
             if seen is not None and (head.seq, self._forks_of(session)) != (seen.seq, seen.forks):
-                raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
+                raise Conflict(f"{session}: it was written to or forked meanwhile")
             taken = self._snapshots.get(session, {})
             before = taken.pop(seq, ())
             kept = tuple(one for one in before if roots is not None and one.root not in roots)
@@ -350,7 +350,7 @@ class MemoryStore:
             going = set(sessions)
             for session, epoch in (epochs or {}).items():
                 if session not in self._heads or self._known(session).epoch != epoch:
-                    raise Conflict(f"{session}: somebody claimed or removed it meanwhile")
+                    raise Conflict(f"{session}: it was claimed or removed meanwhile")
             for fork in sorted(self._records(), key=lambda record: record.identity.id):
                 parent = fork.identity.parent
                 if parent is not None and parent.session in going and fork.identity.id not in going:

@@ -24,7 +24,7 @@ PAGE: Final = 500
 
 def examine(cursor: Cursor) -> Iterator[Damage]:
     """Everything, inside a transaction that sees one moment."""
-    for (table,) in cursor.execute(SQL["homeless"]).fetchall():
+    for (table,) in cursor.execute(SQL["orphan_rows"]).fetchall():
         yield Damage(what=f"{table}: rows of a session that does not exist")
     for pool in sorted(snapshots.pools(cursor)):
         yield from _examine_pool(cursor, pool)
@@ -50,7 +50,7 @@ def _examine_session(cursor: Cursor, row: Row) -> Iterator[Damage]:
     if _labels(record) != set(cursor.execute(SQL["labels_by_sid"], (sid,)).fetchall()):
         yield Damage(what=f"{session}: it is listed by labels it does not have")
     if record.head is not None and queues.found(cursor, sid) != waiting_of(record.head):
-        yield Damage(what=f"{session}: it does not stand in line where its head says")
+        yield Damage(what=f"{session}: its queue position does not match its head")
 
 
 def _examine_pool(cursor: Cursor, pool: str) -> Iterator[Damage]:

@@ -69,7 +69,7 @@ def find_commit(cursor: Cursor, session: str, key: bytes, after: int) -> Committ
         if row is not None:
             return Committed(step=read_step(session, row), head=record.head)
     if len(rows) < record.head.seq - max(after, record.identity.parent.seq if record.identity.parent else 0):
-        raise Corrupt("a step is missing, so that it cannot be said what was committed", session=session)
+        raise Corrupt("a step is missing, so it is unknown what was committed", session=session)
     return None
 
 

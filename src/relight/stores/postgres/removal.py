@@ -23,7 +23,7 @@ def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -
     there = {from_bytes(id_): sid for sid, id_ in rows}
     for session, epoch in epochs.items():
         if session not in there:
-            raise Conflict(f"{session}: somebody removed it meanwhile")
+            raise Conflict(f"{session}: it was removed meanwhile")
         _check_epoch(session, heads.get(there[session]), epoch)
     for fork, parent in cursor.execute(SQL["find_forks"], (going, going)).fetchall():
         raise Conflict(f"{from_bytes(parent)}: the fork {from_bytes(fork)} needs it")
@@ -35,4 +35,4 @@ def _check_epoch(session: str, record: bytes | None, epoch: int) -> None:
     if head is None:
         raise Corrupt("its head fails its seal", session=session)
     if head.epoch != epoch:
-        raise Conflict(f"{session}: somebody claimed it meanwhile")
+        raise Conflict(f"{session}: it was claimed meanwhile")

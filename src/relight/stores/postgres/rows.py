@@ -263,7 +263,7 @@ def read_record(row: Row) -> Record:
     """The session of a row, or Corrupt with the id that the row gives."""
     identity = unsealed_identity(row[-2])
     if identity is None:
-        raise Corrupt("what the session is cannot be read: its row fails its seal", session=from_bytes(row[1]))
+        raise Corrupt("its identity cannot be read: the row fails its seal", session=from_bytes(row[1]))
     return Record(identity=identity, head=_read_head(row, identity))
 
 

@@ -123,7 +123,7 @@ def check_as_seen(cursor: Cursor, session: str, seen: Seen) -> None:
     if record.head is None:
         raise Corrupt("its head fails its seal", session=session)
     if (record.head.seq, forks) != (seen.seq, seen.forks):
-        raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
+        raise Conflict(f"{session}: it was written to or forked meanwhile")
 
 
 @contextmanager
@@ -156,7 +156,7 @@ def find(cursor: Cursor, session: str) -> Record | None:
         return None
     record = read_record(row)
     if record.identity.id != session:
-        raise Corrupt("another session answers to its id", session=session)
+        raise Corrupt("its id leads to another session", session=session)
     return record
 
 

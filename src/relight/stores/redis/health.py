@@ -88,6 +88,6 @@ class Health:
             yield Damage(what=f"{session}: an index does not say what its record says")
         row = waiting_of(record.head)
         if row is not None and not Lines(self._server, self._keys).stands(row):
-            yield Damage(what=f"{session}: it does not stand in line where its head says")
+            yield Damage(what=f"{session}: its queue position does not match its head")
         if name is not None and self._server.ask("HGET", self._keys.names, name) != text_bytes(session):
             yield Damage(what=f"{session}: its name does not lead to it")

@@ -90,7 +90,7 @@ class Reading:
         identity = rows.read_identity(self._server.ask("GET", keys.identity), session)
         inherited = identity.parent.seq if identity is not None and identity.parent is not None else 0
         if read < head.seq - max(after, inherited):
-            raise Corrupt("a step is missing, so that it cannot be said what was committed", session=session)
+            raise Corrupt("a step is missing, so it is unknown what was committed", session=session)
         return None
 
     def find_label(self, session: str, label: str, upto: int | None) -> int | None:

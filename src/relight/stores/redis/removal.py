@@ -64,12 +64,12 @@ class Removal:
         indexes = [self._keys.by("parent", session) for session in going]
         forks = self._server.ask_all([("ZRANGE", index, 0, -1) for index in indexes])
         for session in epochs.keys() & found.keys() - there.keys():
-            raise Conflict(f"{session}: somebody removed it meanwhile")
+            raise Conflict(f"{session}: it was removed meanwhile")
         for session, (_, _, head) in there.items():
             if session in epochs and head is None:
                 raise Corrupt("its head fails its seal", session=session)
             if session in epochs and head is not None and head.epoch != epochs[session]:
-                raise Conflict(f"{session}: somebody claimed it meanwhile")
+                raise Conflict(f"{session}: it was claimed meanwhile")
         needing = sorted(
             (split_member(member)[1], session)
             for session, members in zip(going, forks, strict=True)

@@ -66,7 +66,7 @@ def read_record(session: str, identity: bytes | None, head: bytes | None) -> Rec
         return None
     known = read_identity(identity, session)
     if known is None:
-        raise Corrupt("what the session is cannot be read: its record fails its seal", session=session)
+        raise Corrupt("its identity cannot be read: the record fails its seal", session=session)
     return Record(identity=known, head=read_head(head, session))
 
 

@@ -74,7 +74,7 @@ class Snapshots:
         words += [("SREM", self._keys.named(pool), row) for row, pool in going]
         answer = self._server.transact(checks, words, results=True)
         if answer.failed and seen is not None:
-            raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
+            raise Conflict(f"{session}: it was written to or forked meanwhile")
         if answer.failed:
             raise NotFound(session)
         self.tidy({pool for _, pool in going})
@@ -90,5 +90,5 @@ class Snapshots:
         if head is None:
             raise Corrupt("its head fails its seal", session=session)
         if (head.seq, frozenset(split_member(member)[1] for member in members)) != (seen.seq, seen.forks):
-            raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
+            raise Conflict(f"{session}: it was written to or forked meanwhile")
         return [("value", keys.head, raw), ("within", index, *members)]

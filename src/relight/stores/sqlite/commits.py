@@ -1,11 +1,7 @@
-"""Steps into their rows, inside a transaction that somebody else opened and will commit.
+"""Writing steps to their rows, inside a transaction that the caller opened and will commit.
 
-`begin`, then `plan` for every step, then `flush`. Planning decides on the heads as they are in this transaction, with
-the steps planned before; flushing writes all bodies, all steps and all heads with one statement each, because every
-statement lets other threads run, and a leader with thirty steps in hand should not wait for them sixty times.
-
-A head is remembered after it was written. It may be used again only while `data_version`, read inside the transaction,
-says that no other connection has committed anything: another process moves heads too.
+`begin`, then `plan` for every step, then `flush`. Planning decides against the heads of this transaction, including the
+steps planned before; flushing writes all bodies, all steps and all heads.
 """
 
 from __future__ import annotations
@@ -28,44 +24,46 @@ from relight.values.session import Head
 from relight.values.snapshot import Snapshot
 from relight.values.step import Committed, Draft, Step
 
-MAX_REMEMBERED: Final = 4096
-"""sessions whose number and newest head are kept at hand"""
+MAX_CACHED_SESSIONS: Final = 4096
+"""sessions whose number and newest head are cached"""
 MAX_ROWS: Final = 32
-"""rows in one statement; the rest follows in halves, so that few different statements are ever prepared"""
+"""rows in one INSERT; statements exist for powers of two only, so that few are ever prepared"""
 _FIND_SID: Final = SQL["find_sid"]
 _READ_HEAD: Final = SQL["read_head"]
 
 
 class Journal:
-    """Not thread-safe: whoever has the turn uses it."""
+    """Reads and writes heads and steps. Not thread-safe: only the holder of the write lock uses it."""
 
     def __init__(self, database: Database) -> None:
-        self._told = database.told
+        self._watermark = database.watermark
         self._misses = database.misses
         self._version = -1
         self._sids: dict[str, int] = {}
         self._heads: dict[int, Head] = {}
-        """newest heads, the planned ones included"""
+        """newest heads, including the planned steps"""
         self._next_body: int | None = None
         self._bodies: list[Row] = []
         self._steps: list[Row] = []
         """planned and not yet written"""
-        self._moved: dict[int, Head] = {}
-        """heads as the planned steps leave them"""
+        self._moved_heads: dict[int, Head] = {}
+        """heads after the planned steps"""
 
     def begin(self, cursor: apsw.Cursor) -> None:
-        """First in every transaction."""
+        """Call first in every transaction."""
+        # Another process moves heads too: cached ones are valid only while `data_version`, read inside the transaction,
+        # shows that no other connection has committed.
         version = cursor.connection.data_version()
-        if version != self._version or len(self._heads) > MAX_REMEMBERED:
+        if version != self._version or len(self._heads) > MAX_CACHED_SESSIONS:
             self.forget()
             self._version = version
 
     def end(self, cursor: apsw.Cursor) -> None:
-        """Last, after COMMIT: the version counts our own commits too, and those are remembered rightly."""
+        """Call after COMMIT: the version counts our own commits too, and those do not invalidate the cache."""
         self._version = cursor.connection.data_version()
 
     def plan(self, cursor: apsw.Cursor, session: str, draft: Draft, at_us: int, now: Instant) -> Committed:
-        """Decide one step. A refusal comes before the first row, so that it leaves nothing behind."""
+        """Plan one step. A refusal raises before anything is written, so that it leaves nothing behind."""
         sid, head = self.read_head(cursor, session)
         committed = plan_commit(head, draft, at_us=at_us, now=now)
         slots = queues.planned_slots(cursor, head, draft, now, self.holder)
@@ -78,9 +76,9 @@ class Journal:
                 cursor.execute(SQL["insert_snapshot"], taken)
         self._steps.append(row)
         self._bodies.append((body_id, draft.body))
-        self._heads[sid] = self._moved[sid] = committed.head
+        self._heads[sid] = self._moved_heads[sid] = committed.head
         if slots is not None:
-            cursor.execute(SQL["put_kept"], slots)
+            cursor.execute(SQL["put_record"], slots)
         queues.move(cursor, sid, head, committed.head)
         if committed.head.status != head.status:
             cursor.execute(SQL["set_status"], (committed.head.status, sid))
@@ -89,20 +87,22 @@ class Journal:
         return committed
 
     def flush(self, cursor: apsw.Cursor) -> list[tuple[int, int]]:
-        """Write what was planned; session numbers and seqs that may be told once it is durable."""
+        """Write the planned steps; returns (session number, seq) to acknowledge once they are durable."""
         if not self._steps:
             return []
-        _write(cursor, _INSERT_BODIES, self._bodies)
-        _write(cursor, _INSERT_STEPS, self._steps)
-        _write(cursor, _PUT_HEADS, [(seal(head), sid) for sid, head in self._moved.items()])
+        # Few statements with many rows: apsw releases the interpreter lock in each, and a leader with thirty steps
+        # should not have to win it back sixty times.
+        _insert(cursor, _INSERT_BODIES, self._bodies)
+        _insert(cursor, _INSERT_STEPS, self._steps)
+        _insert(cursor, _PUT_HEADS, [(seal(head), sid) for sid, head in self._moved_heads.items()])
         self._next_body = self._body_id(cursor) + len(self._bodies)
-        told = [(sid, head.seq) for sid, head in self._moved.items()]
-        for written in (self._bodies, self._steps, self._moved):
+        acknowledged = [(sid, head.seq) for sid, head in self._moved_heads.items()]
+        for written in (self._bodies, self._steps, self._moved_heads):
             written.clear()
-        return told
+        return acknowledged
 
-    def adopt(self, cursor: apsw.Cursor, sid: int, step: Step, taken: Sequence[Snapshot]) -> None:
-        """A step that was committed elsewhere, as it is. Its session's head stands already."""
+    def insert_imported(self, cursor: apsw.Cursor, sid: int, step: Step, taken: Sequence[Snapshot]) -> None:
+        """Insert a step that was committed in another store, unchanged. Its session's head exists already."""
         body_id = self._body_id(cursor)
         snapshots.check_segments(cursor, step.session, taken)
         for row in snapshots.rows_of(sid, step.seq, taken):
@@ -112,13 +112,13 @@ class Journal:
         self._next_body = body_id + 1
 
     def _body_id(self, cursor: apsw.Cursor) -> int:
-        """Where the first of the planned bodies goes."""
+        """The row id of the first planned body."""
         if self._next_body is None:
             self._next_body = (cursor.execute(SQL["last_body"]).get or 0) + 1
         return self._next_body
 
     def read_head(self, cursor: apsw.Cursor, session: str) -> tuple[int, Head]:
-        """A session's number and head. NotFound, or Corrupt where the head cannot be read."""
+        """A session's number and head; NotFound, or Corrupt if the head cannot be read or is below the watermark."""
         sid = self.sid_of(cursor, session)
         head = self._heads.get(sid)
         if head is None:
@@ -126,18 +126,18 @@ class Journal:
             head = unsealed_head(row[0]) if row is not None else None
             if head is None or head.session != session:
                 raise Corrupt("its head fails its seal", session=session)
-            if head.seq < (told := self._told.seq(sid)):
-                raise lost(session, told, head.seq)
+            if head.seq < (acknowledged := self._watermark.seq(sid)):
+                raise lost(session, acknowledged, head.seq)
             self._heads[sid] = head
         return sid, head
 
     def put_head(self, cursor: apsw.Cursor, sid: int, head: Head) -> None:
-        """A head without a step: of a new session, renewed, released, or in the place of one that cannot be read."""
+        """Write a head without a step: of a new session, a renewed or released lease, or a rebuilt one."""
         cursor.execute(SQL["put_head"], (seal(head), sid))
         self._heads[sid] = head
 
     def holder(self, cursor: apsw.Cursor, session: str) -> Head | None:
-        """The head of another session, as the planned steps leave it; None where it is gone."""
+        """The head of another session after the planned steps; None if it is gone."""
         try:
             return self.read_head(cursor, session)[1]
         except (NotFound, Corrupt):
@@ -149,7 +149,7 @@ class Journal:
         cursor.execute(SQL["insert_label"], (sid, seq, stored, label_seal(sid, seq, stored)))
 
     def sid_of(self, cursor: apsw.Cursor, session: str) -> int:
-        """A session's number inside the file, which no other session ever gets; or NotFound."""
+        """A session's number inside the file, never reused; or NotFound."""
         sid = self._sids.get(session)
         if sid is None:
             row = cursor.execute(_FIND_SID, (to_text(session),)).fetchone()
@@ -160,20 +160,20 @@ class Journal:
         return sid
 
     def forget(self) -> None:
-        """Keep nothing at hand: the transaction was undone, or somebody else has committed."""
+        """Drop all caches: the transaction was rolled back, or another connection has committed."""
         self._next_body = None
-        for kept in (self._sids, self._heads, self._bodies, self._steps, self._moved):
-            kept.clear()
+        for cache in (self._sids, self._heads, self._bodies, self._steps, self._moved_heads):
+            cache.clear()
 
 
-def _several(statement: str) -> dict[int, str]:
-    """The same INSERT for 1, 2, 4, ... rows: its last line, the row of placeholders, so many times."""
+def _statements_by_size(statement: str) -> dict[int, str]:
+    """The same INSERT for 1, 2, 4, ... rows, by repeating its last line, the row of placeholders."""
     first, _, row = statement.rpartition("\n")
     sizes = [1 << power for power in range(MAX_ROWS.bit_length())]
     return {size: first + "\n" + ", ".join([row] * size) for size in sizes}
 
 
-def _write(cursor: apsw.Cursor, statements: dict[int, str], rows: list[Row]) -> None:
+def _insert(cursor: apsw.Cursor, statements: dict[int, str], rows: list[Row]) -> None:
     if len(rows) == 1:
         cursor.execute(statements[1], rows[0])
         return
@@ -184,6 +184,6 @@ def _write(cursor: apsw.Cursor, statements: dict[int, str], rows: list[Row]) -> 
         start += size
 
 
-_INSERT_BODIES: Final = _several(SQL["insert_body"])
-_INSERT_STEPS: Final = _several(SQL["insert_step"])
-_PUT_HEADS: Final = _several(SQL["put_head"])
+_INSERT_BODIES: Final = _statements_by_size(SQL["insert_body"])
+_INSERT_STEPS: Final = _statements_by_size(SQL["insert_step"])
+_PUT_HEADS: Final = _statements_by_size(SQL["put_head"])

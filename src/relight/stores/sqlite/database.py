@@ -1,8 +1,8 @@
-"""The file, opened: which kind of connection may be had, and every connection with the same settings.
+"""The database file: opening it, and connections that all have the same settings.
 
-Opening goes: look at the log before SQLite does (wal.py), connect, see whose database it is and how old, migrate,
-compare the schema, then compare what SQLite made of the log with what was seen in it. A file or directory that cannot
-be written is opened for reading, where SQLite can; so is one on a full disk.
+Opening: connect, check whose database it is and its version, migrate, compare the schema, then check the write-ahead
+log for lost commits (`wal_check`). A file or directory that cannot be written is opened for reading, if SQLite can; so
+is one on a full disk.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import apsw
 
 from relight.errors import NotAStore, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from relight.stores.sqlite import files, migrate
-from relight.stores.sqlite.driver import BUSY_SECONDS, explained
+from relight.stores.sqlite.driver import BUSY_SECONDS, store_error
 from relight.stores.sqlite.health import Misses
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.wal_check import check_log
@@ -29,33 +29,33 @@ _READ_WRITE: Final = apsw.SQLITE_OPEN_READWRITE
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 _CANNOT_WRITE: Final = (apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
 _STATEMENT_CACHE: Final = 64
-LOOK_SECONDS: Final = 0.2
-_AGAIN_SECONDS: Final = 0.005
-"""how often a writer makes sure that its file is still where it was"""
+CHECK_INTERVAL_SECONDS: Final = 0.2
+"""how often a writer checks that its file was not moved or deleted"""
+_RETRY_SECONDS: Final = 0.005
 _SETTINGS: Final = ("set_full", "set_secure_delete", "set_temp_store", "set_trusted_schema", "set_cell_size_check")
 
 
 class Database:
-    """How to reach one database file."""
+    """One database file: how to connect to it, and its watermark."""
 
     def __init__(self, path: Path, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self.path = path
         self.where = str(path)
         self.read_only = False
         self._unwritable: type[StoreReadOnly | StoreFull] = StoreReadOnly
-        """why, where it can only be read"""
+        """the error for writing, if it can only be read"""
         self.ended: str | None = None
-        """why nothing here can be used any more"""
+        """why the store cannot be used any more"""
         self._file: tuple[int, int] | None = None
-        self._looked_us = 0
-        self.told = Watermark(path)
-        self.misses = Misses(self.told)
+        self._checked_us = 0
+        self.watermark = Watermark(path)
+        self.misses = Misses(self.watermark)
         self._busy_ms = round(busy_seconds * 1000)
         self._address = ""
-        """the URI for reading where nothing can be written"""
+        """the URI for reading, if nothing can be written"""
 
     def open(self) -> apsw.Connection | None:
-        """The first connection, for writing; None where nothing here can be written."""
+        """The first connection, for writing; None if the store can only be read."""
         try:
             files.prepare(self.path)
             connection = self._open_for_writing()
@@ -82,20 +82,20 @@ class Database:
         try:
             connection = self._connect(self.where, _READ_WRITE)
             try:
-                self._settle(connection)
+                self._prepare(connection)
             except BaseException:
                 connection.close()
                 raise
-            self._file = self._found()
+            self._file = self._file_id()
         except apsw.NotADBError:
             raise NotAStore(self.where, "not a database") from None
         except _CANNOT_WRITE:
             raise StoreReadOnly(self.where) from None
         except apsw.Error as error:
-            raise explained(error, self.where) from None
+            raise store_error(error, self.where) from None
         return connection
 
-    def _settle(self, connection: apsw.Connection) -> None:
+    def _prepare(self, connection: apsw.Connection) -> None:
         version = migrate.version_of(connection, self.where)
         if connection.readonly("main"):
             raise StoreReadOnly(self.where)
@@ -105,10 +105,10 @@ class Database:
         if version < migrate.VERSION:
             migrate.migrate(connection)
         migrate.check_schema(connection, self.where)
-        check_log(connection, self.path, self.told)
+        check_log(connection, self.path, self.watermark)
 
     def _set_wal(self, connection: apsw.Connection) -> object:
-        """Two that make a store at the same moment would wait for each other, so SQLite refuses one of them at once."""
+        """Switch to WAL mode, retrying: of two processes that create a store at once, SQLite fails one immediately."""
         deadline = time.monotonic() + self._busy_ms / 1000
         while True:
             try:
@@ -116,45 +116,47 @@ class Database:
             except apsw.BusyError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_AGAIN_SECONDS)
+                time.sleep(_RETRY_SECONDS)
 
     def _open_for_reading(self) -> None:
-        """By the log's rules where there is a log, as an unchanging file where there is none."""
+        """Find a URI that can read the file without writing anything, and check that it holds a readable store."""
         log = files.wal_of(self.path)
-        tries = ["mode=ro"] if files.size_bytes(log) else ["mode=ro", "mode=ro&immutable=1"]
-        for options in tries:
+        # `immutable=1` needs neither a lock nor an index of the log, but ignores the log: with one there it would serve
+        # an older state.
+        modes = ["mode=ro"] if files.size_bytes(log) else ["mode=ro", "mode=ro&immutable=1"]
+        for options in modes:
             self._address = f"file:{quote(self.where)}?{options}"
             try:
-                self._look()
+                self._check_readable()
             except _CANNOT_WRITE:
                 continue
             except apsw.NotADBError:
                 raise NotAStore(self.where, "not a database") from None
             except apsw.Error as error:
-                told = explained(error, self.where)
-                if isinstance(told, StoreFull) and options != tries[-1]:
-                    continue  # no room for the index of the log: where there is no log, none is needed
-                raise told from None
+                translated = store_error(error, self.where)
+                if isinstance(translated, StoreFull) and options != modes[-1]:
+                    continue  # no room for the log's index: without a log, immutable mode needs none
+                raise translated from None
             self.read_only = True
             return
         raise StoreReadOnly(self.where)
 
-    def _look(self) -> None:
-        """Is it a store that can be read as it is?"""
+    def _check_readable(self) -> None:
+        """Raise unless the file is a store of this version's schema."""
         connection = self._connect(self._address, _READ_ONLY)
         try:
             if migrate.version_of(connection, self.where) < migrate.VERSION:
-                raise StoreReadOnly(self.where)  # an older schema wants to be migrated first
+                raise StoreReadOnly(self.where)  # an older schema has to be migrated first
             migrate.check_schema(connection, self.where)
         finally:
             connection.close()
 
-    def standing(self) -> int | None:
-        """The version that is there; None where there is no store. Nothing is changed."""
+    def schema_version(self) -> int | None:
+        """The file's schema version; None if it is no store yet. Changes nothing."""
         if not self.path.exists():
             return None
-        tries = ("mode=ro", "mode=ro&immutable=1")
-        for options in tries:
+        modes = ("mode=ro", "mode=ro&immutable=1")
+        for options in modes:
             try:
                 connection = self._connect(f"file:{quote(self.where)}?{options}", _READ_ONLY)
                 try:
@@ -166,11 +168,11 @@ class Database:
             except apsw.NotADBError:
                 raise NotAStore(self.where, "not a database") from None
             except apsw.Error as error:
-                raise explained(error, self.where) from None
+                raise store_error(error, self.where) from None
         raise StoreUnavailable(f"{self.where}: permission denied", hints=["ask its owner, or set RELIGHT_STORE"])
 
     def connect_reader(self) -> apsw.Connection:
-        """One more connection, for reading. What it raises is the driver's."""
+        """A new connection for reading. Raises the driver's errors."""
         if self.read_only:
             return self._connect(self._address, _READ_ONLY)
         connection = self._connect(self.where, _READ_WRITE)
@@ -178,26 +180,29 @@ class Database:
         return connection
 
     def connect_writer(self) -> apsw.Connection:
-        """One more connection, for writing. What it raises is the driver's, or StoreReadOnly, or StoreFull."""
+        """A new connection for writing. Raises the driver's errors, StoreReadOnly or StoreFull."""
         if self.read_only:
             raise self._unwritable(self.where)
         return self._connect(self.where, _READ_WRITE)
 
     def check_usable(self) -> None:
-        """Raise what ended it, if something did."""
+        """StoreUnavailable if the store was closed or its file is gone."""
         if self.ended is not None:
             raise StoreUnavailable(f"{self.where}: {self.ended}")
 
-    def check_there(self, now_us: int) -> None:
-        """SQLite goes on writing into a file that was deleted; what is written there is not durable. Now and then."""
-        if now_us - self._looked_us < LOOK_SECONDS * 1e6:
+    def check_in_place(self, now_us: int) -> None:
+        """StoreUnavailable if the file was moved or deleted; checked at most every `CHECK_INTERVAL_SECONDS`.
+
+        SQLite keeps writing into a deleted file, and what it writes there is not durable.
+        """
+        if now_us - self._checked_us < CHECK_INTERVAL_SECONDS * 1e6:
             return
-        self._looked_us = now_us
-        if self._found() != self._file:
+        self._checked_us = now_us
+        if self._file_id() != self._file:
             self.ended = "the file was moved or deleted while in use"
             self.check_usable()
 
-    def _found(self) -> tuple[int, int] | None:
+    def _file_id(self) -> tuple[int, int] | None:
         try:
             found = os.stat(self.where)
         except OSError:
@@ -206,7 +211,7 @@ class Database:
 
     @contextmanager
     def own_connection(self) -> Iterator[apsw.Connection]:
-        """A connection for writing that is used for one thing and closed; the driver's errors come out as ours."""
+        """A connection for one write, closed afterwards; the driver's errors are translated."""
         try:
             connection = self.connect_writer()
             try:
@@ -214,7 +219,7 @@ class Database:
             finally:
                 connection.close()
         except apsw.Error as error:
-            raise explained(error, self.where) from None
+            raise store_error(error, self.where) from None
 
     def _connect(self, address: str, flags: int) -> apsw.Connection:
         self.check_usable()

@@ -1,7 +1,7 @@
-"""The driver's errors become ours, once, here. Nothing of apsw leaves this folder.
+"""Translates the driver's errors to store errors. No exception of apsw leaves this package.
 
-What each means for the caller: full and read-only say that nothing was written; corrupt says that bytes are not what
-was written; all else is `StoreUnavailable`, and where it came from COMMIT the outcome is unknown (writer.py says so).
+StoreFull and StoreReadOnly mean that nothing was written; Corrupt that bytes are not what was written; everything else
+is StoreUnavailable, and from COMMIT that means an unknown outcome (`writer`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ import apsw
 from relight.errors import Corrupt, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 BUSY_SECONDS: Final = 30.0
-"""how long anybody waits for a lock"""
+"""how long a connection waits for a lock"""
 
 DRIVER_ERRORS: Final = (apsw.Error, UnicodeDecodeError)
-"""what a statement may raise; the second where a flipped byte has turned a number into text"""
+"""what a statement may raise; UnicodeDecodeError if a flipped byte has turned a number into text"""
 _DAMAGED: Final = (
     UnicodeDecodeError,
     apsw.CorruptError,
@@ -33,13 +33,13 @@ _FULL_ERRNOS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _READ_ONLY_ERRNOS: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
 
 
-def explained(
+def store_error(
     error: Exception, where: str, *, session: str | None = None, seq: int | None = None, system_errno: int = 0
 ) -> StoreError:
-    """Our error for one of the driver's."""
+    """The store error for an error of the driver."""
     said = f"sqlite: {error}"
     if isinstance(error, _DAMAGED):
-        # Our statements are fixed and checked by tests: one that suddenly does not fit means that the file changed.
+        # Our statements are fixed and tested: one that suddenly does not fit the schema means that the file changed.
         return Corrupt(f"the store {where} is damaged ({error})", session=session, seq=seq)
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(where, system_errno)):
         return StoreFull(where)
@@ -49,7 +49,7 @@ def explained(
         return StoreReadOnly(where)
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(
-            f"{where}: another process kept it locked",
+            f"{where}: locked by another process",
             evidence=[said],
             hints=[f"see who has it open: fuser {where}"],
         )
@@ -59,7 +59,7 @@ def explained(
 
 
 def _is_full(where: str, system_errno: int) -> bool:
-    """Not every place in SQLite keeps the system's error: the file system itself knows too."""
+    """True if the disk is full. SQLite does not always keep the errno, so the file system is asked too."""
     if system_errno in _FULL_ERRNOS:
         return True
     try:

@@ -1,7 +1,7 @@
-"""The file and its directory: made private, made durable, told apart from what is not a file.
+"""Creates the database file and its directories, private and durable.
 
-The database file is created by us and not by SQLite, so that it is never readable by others, not even for a moment;
-SQLite gives its log the same mode.
+We create the file and not SQLite, so that it is never readable by others, not even for a moment; SQLite gives its log
+the same mode.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 
 
 def prepare(path: Path) -> None:
-    """Make the file, and the directories above it that are missing. What exists is left as it is."""
+    """Create the file and missing parent directories. What exists is left as it is."""
     try:
         if path.is_dir():
             raise NotAStore(str(path), "a directory, not a file")
@@ -28,11 +28,11 @@ def prepare(path: Path) -> None:
             return
         _make_directories(path.parent)
         made = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, FILE_MODE)
-        os.fchmod(made, FILE_MODE)  # an odd umask takes bits away from the mode that was asked for
+        os.fchmod(made, FILE_MODE)  # the umask may have taken bits away from the requested mode
         os.close(made)
         sync_directory(path.parent)
     except OSError as error:
-        raise explained(error, path) from None
+        raise store_error(error, path) from None
 
 
 def _make_directories(directory: Path) -> None:
@@ -43,7 +43,7 @@ def _make_directories(directory: Path) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """A new name in a directory survives a power cut only once the directory itself is on the disk."""
+    """fsync a directory: a new name in it survives a power cut only then."""
     descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -51,8 +51,8 @@ def sync_directory(directory: Path) -> None:
         os.close(descriptor)
 
 
-def explained(error: OSError, path: Path) -> StoreError:
-    """Our error for one of the system's."""
+def store_error(error: OSError, path: Path) -> StoreError:
+    """The store error for an OSError."""
     if error.errno in _READ_ONLY:
         return StoreReadOnly(str(path))
     if error.errno in _FULL:
@@ -69,7 +69,7 @@ def wal_of(path: Path) -> Path:
 
 
 def size_bytes(*paths: Path) -> int:
-    """What these files take, those that exist."""
+    """Total size of those of these files that exist."""
     total = 0
     for path in paths:
         try:

@@ -1,8 +1,7 @@
-"""fork() and open databases do not go together: a child must not use, and not even close, what its parent opened.
+"""Closes SQLite connections around fork(): a child must not use, nor even close, what its parent opened.
 
-So every open store gives its connections back just before a fork, and both sides open new ones when they next need
-them. A child begins with an empty line: whoever waits for a turn at that moment is a thread that it does not have.
-`subprocess` does not come through here: it executes another program at once.
+Every open store closes its connections just before a fork, and both sides open new ones when they next need them.
+`subprocess` is not affected: it executes another program at once.
 """
 
 from __future__ import annotations
@@ -13,57 +12,57 @@ import weakref
 from typing import Protocol
 
 
-class SuspendedStores(Protocol):
-    """What can give its connections back for a moment."""
+class Suspendable(Protocol):
+    """A store that can close its connections for the time of a fork."""
 
-    def rest(self) -> None:
-        """Wait for whoever is using one, close them all, and let nobody open one until `wake`."""
+    def suspend(self) -> None:
+        """Wait until no connection is in use, close them all, and let no thread open one until `resume`."""
         ...
 
-    def wake(self) -> None:
-        """In the parent: go on."""
+    def resume(self) -> None:
+        """In the parent: allow connections again."""
         ...
 
-    def begin_anew(self) -> None:
-        """In the child: go on, without anybody who waited."""
+    def resume_in_child(self) -> None:
+        """In the child: allow connections again, without the threads that waited for one in the parent."""
         ...
 
 
-class _Forks:
+class _ForkHandlers:
     """One fork at a time: two would wait for each other's stores."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._resting: list[SuspendedStores] = []
+        self._suspended: list[Suspendable] = []
 
     def before(self) -> None:
         self._lock.acquire()
         for store in list(_open):
-            store.rest()
-            self._resting.append(store)
+            store.suspend()
+            self._suspended.append(store)
 
     def in_parent(self) -> None:
-        while self._resting:
-            self._resting.pop().wake()
+        while self._suspended:
+            self._suspended.pop().resume()
         self._lock.release()
 
     def in_child(self) -> None:
-        while self._resting:
-            self._resting.pop().begin_anew()
+        while self._suspended:
+            self._suspended.pop().resume_in_child()
         self._lock = threading.Lock()
 
 
-_open: weakref.WeakSet[SuspendedStores] = weakref.WeakSet()
-_forks = _Forks()
+_open: weakref.WeakSet[Suspendable] = weakref.WeakSet()
+_forks = _ForkHandlers()
 
 
-def register(store: SuspendedStores) -> None:
-    """From now on it rests during a fork."""
+def register(store: Suspendable) -> None:
+    """Suspend this store during forks, until `unregister`."""
     _open.add(store)
 
 
-def unregister(store: SuspendedStores) -> None:
-    """It is closed for good."""
+def unregister(store: Suspendable) -> None:
+    """Stop doing so: the store is closed."""
     _open.discard(store)
 
 

@@ -1,16 +1,13 @@
-"""Whose turn it is to write: one thread at a time, in the order they came, and the one whose turn it is may take
-along the work of those behind it.
+"""Writer queue with leader/follower group commit: one writer at a time, in order of arrival.
 
-The turn is handed over, not fought for: whoever leaves wakes the one who waits longest. Those whose work was taken
-along are woken a little later and one by the other, because thirty threads that wake at once only stand in each
-other's way: the next writer wakes the first of them just before it waits for the disk (`wake`).
+The waiter that gets the write lock is the leader: it may take the waiters behind it out of the queue and do their work
+in its own transaction. A waiter with `exclusive` set is never taken as a follower and takes none. What the work is,
+this module does not know.
 
-A signal handler may raise between any two lines of this file. So nothing is held that only a local variable knows of:
-the turn belongs to a place, by a weak reference. Whoever is interrupted leaves by `leave`, which may be done twice;
-where even that was interrupted, the turn is free once the place is gone or its thread asks again, and those who wait
-look for that now and then. No interruption makes anybody wait for ever, or write what somebody else has written.
-
-A place that asks to be `alone` is never taken along and takes nobody along. What the work is, nobody here knows.
+A signal handler may raise between any two lines of this file, so the lock is not a `threading.Lock` that only a local
+variable knows of: it belongs to a `Waiter`, by weak reference. An interrupted thread releases it with `leave`, which is
+idempotent; if even that is interrupted, the lock counts as free once the waiter is garbage or its thread asks again,
+and waiting threads poll for that. So an interruption never leaves a thread waiting forever, and never lets two write.
 """
 
 from __future__ import annotations
@@ -23,192 +20,205 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any, Final
 
-LOOK_SECONDS: Final = 0.5
-"""how often who waits looks whether it waits for somebody who was interrupted"""
+POLL_INTERVAL_SECONDS: Final = 0.5
+"""how often a waiting thread checks whether the holder was interrupted and will never wake it"""
 
 
-class Orphaned(Exception):
-    """Whoever had taken this work along was interrupted more than once: nobody knows what became of it."""
+class LeaderLost(Exception):
+    """The leader that took this work was interrupted twice: whether the work was done is unknown."""
 
 
 class Waiter:
-    """A place in the line."""
+    """One thread's request to write."""
 
-    __slots__ = ("__weakref__", "alone", "gave_up", "is_served", "leader", "ref", "thread", "told", "wakes")
+    __slots__ = ("__weakref__", "abandoned", "exclusive", "is_served", "leader", "ref", "thread", "wakes", "wakeup")
 
-    def __init__(self, *, alone: bool = False) -> None:
-        self.alone = alone
+    def __init__(self, *, exclusive: bool = False) -> None:
+        self.exclusive = exclusive
         self.is_served = False
-        """its work was done by another"""
-        self.gave_up = False
-        """its thread has gone on: nobody may take it along any more"""
-        self.told: threading.Lock | None = None
-        """held while its thread sleeps"""
+        """a leader did its work"""
+        self.abandoned = False
+        """its thread was interrupted: no leader may take it any more"""
+        self.wakeup: threading.Lock | None = None
+        """held while its thread sleeps; releasing it wakes the thread"""
         self.wakes: Waiter | None = None
-        """whom its thread wakes once it is awake"""
+        """the waiter that its thread wakes"""
         self.leader: weakref.ref[Any] | None = None
-        """who has taken it along"""
+        """the waiter that took it as a follower"""
         self.thread = threading.get_ident()
         self.ref: weakref.ref[Any] = weakref.ref(self)
 
 
 class WriterQueue:
-    """The line, and the turn."""
+    """The queue of waiters and the write lock they wait for."""
 
     def __init__(self) -> None:
         self._holder: weakref.ref[Any] | None = None
         self._swap = threading.Lock()
-        """around every change of the holder, and nothing else"""
-        self._line: deque[Waiter] = deque()
-        self._moving: Waiter | None = None
-        """on its way out of the line; only who has the turn touches it"""
-        self._served: Waiter | None = None
-        """the first of those whose work is done and whose threads still sleep; only who has the turn touches it"""
+        """makes compare-and-set of the holder atomic; held for nothing else"""
+        self._waiting: deque[Waiter] = deque()
+        self._in_transit: Waiter | None = None
+        """being moved from the queue into a group; only the holder touches it"""
+        self._first_served: Waiter | None = None
+        """first of the followers whose work is done and whose threads still sleep; only the holder touches it"""
 
     def holds(self, mine: Waiter) -> bool:
-        """Is it this one's turn?"""
+        """True if this waiter has the write lock."""
         return self._holder is mine.ref
 
     def enter(self, mine: Waiter) -> bool:
-        """Wait. True: the turn is mine. False: somebody before me has done my work too. Orphaned: nobody knows."""
+        """Wait. True: the write lock is mine. False: a leader has done my work. LeaderLost: the outcome is unknown."""
         try:
-            return self._entered(mine)
+            return self._wait(mine)
         except BaseException:
-            self._give_up(mine)
+            self._abandon(mine)
             raise
 
-    def _entered(self, mine: Waiter) -> bool:
-        if self._take(mine):
+    def _wait(self, mine: Waiter) -> bool:
+        if self._try_acquire(mine):
             return True
-        told = mine.told = threading.Lock()
-        told.acquire()
-        self._line.append(mine)
-        if self._take(mine):  # the last one may have left before it could see us
+        wakeup = mine.wakeup = threading.Lock()
+        wakeup.acquire()
+        self._waiting.append(mine)
+        # We appended after the holder may have seen an empty queue and released the lock; then nobody would wake us.
+        # Acquiring and leaving at once wakes whoever is first in the queue, which may be us.
+        if self._try_acquire(mine):
             self.leave(mine)
-        while not told.acquire(timeout=LOOK_SECONDS):
-            if self._is_over(mine):
+        while not wakeup.acquire(timeout=POLL_INTERVAL_SECONDS):
+            if self._recheck(mine):
                 break
-        _tell(mine.wakes)
+        _wake(mine.wakes)
         return self.holds(mine)
 
-    def _is_over(self, mine: Waiter) -> bool:
-        """Nobody has said anything for a while: is there anything to wait for?"""
+    def _recheck(self, mine: Waiter) -> bool:
+        """After a poll interval without a wakeup: is there nothing left to wait for?"""
         if self.holds(mine):
             with suppress(ValueError):
-                self._line.remove(mine)
+                self._waiting.remove(mine)
             return True
-        if mine in self._line:
-            if self._take(mine):
+        if mine in self._waiting:
+            if self._try_acquire(mine):
                 self.leave(mine)
             return False
-        if self._is_led(mine):
+        if self._has_leader(mine):
             return False
         if mine.is_served or self.holds(mine):
             return True
-        raise Orphaned
+        raise LeaderLost
 
-    def _is_led(self, mine: Waiter) -> bool:
-        """Is somebody at work who has taken it along?"""
+    def _has_leader(self, mine: Waiter) -> bool:
+        """True while the leader that took this waiter is still writing."""
         return mine.leader is not None and self._holder is mine.leader and mine.leader() is not None
 
-    def _give_up(self, mine: Waiter) -> None:
-        """Interrupted. Work that was taken along already is waited for: whoever asks later what became of it must not
-        ask before it is written."""
-        mine.gave_up = True
+    def _abandon(self, mine: Waiter) -> None:
+        """Leave the queue because the thread was interrupted."""
+        mine.abandoned = True
         with suppress(ValueError):
-            self._line.remove(mine)
-        is_told = mine.told is None
-        while not is_told and not mine.is_served and self._is_led(mine):
+            self._waiting.remove(mine)
+        # Work that a leader has taken already is waited for even now: the caller may ask `find_commit` next, and must
+        # not be told "absent" for a step that is about to be written.
+        is_woken = mine.wakeup is None
+        while not is_woken and not mine.is_served and self._has_leader(mine):
             try:
-                is_told = mine.told is None or mine.told.acquire(timeout=LOOK_SECONDS)
-            except BaseException:  # interrupted again while it raises already: somebody is on the way to tell it
-                is_told = False
+                is_woken = mine.wakeup is None or mine.wakeup.acquire(timeout=POLL_INTERVAL_SECONDS)
+            except BaseException:  # interrupted again: the first exception is on its way, so keep waiting
+                is_woken = False
         if mine.is_served:
-            _tell(mine.wakes)
+            _wake(mine.wakes)
         self.leave(mine)
 
-    def companions(self, mine: Waiter, group: list[Any], most: int) -> None:
-        """Take those behind the one whose turn it is out of the line, for `leave` or `put_back`, until there are so
-        many in the group."""
-        while len(group) < most and self._line:
+    def take_followers(self, mine: Waiter, group: list[Any], max_size: int) -> None:
+        """Move waiters from the front of the queue into the leader's group, up to `max_size` of them."""
+        while len(group) < max_size and self._waiting:
             try:
-                one = self._line[0]
-                if one.alone:
+                one = self._waiting[0]
+                if one.exclusive:
                     return
-                one.leader, self._moving = mine.ref, one
-                self._line.remove(one)
-            except (IndexError, ValueError):  # it has just given up
+                # Named before it is removed: an interruption in between must not make it vanish. `leave` requeues it.
+                one.leader, self._in_transit = mine.ref, one
+                self._waiting.remove(one)
+            except (IndexError, ValueError):  # its thread has abandoned it meanwhile
                 continue
-            if not one.gave_up:
+            if not one.abandoned:
                 group.append(one)
 
-    def put_back(self, companions: Sequence[Waiter]) -> None:
-        """They were not served; they keep their places at the front."""
-        for one in companions:
+    def requeue(self, followers: Sequence[Waiter]) -> None:
+        """Return followers that were not served to the front of the queue, in their order."""
+        for one in followers:
             one.leader = None
-        self._line.extendleft([one for one in reversed(companions) if not one.gave_up])
+        self._waiting.extendleft([one for one in reversed(followers) if not one.abandoned])
 
-    def wake(self) -> None:
-        """Begin to wake those whom the one before has served."""
-        if self._served is not None:
-            first, self._served = self._served, None
-            _tell(first)
+    def wake_served(self) -> None:
+        """Wake the first follower of the leader before this one; each follower wakes the next.
+
+        Thirty threads that wake at once only compete for the interpreter lock. So the followers are woken one after the
+        other, and only when the next leader is about to wait for the disk.
+        """
+        if self._first_served is not None:
+            first, self._first_served = self._first_served, None
+            _wake(first)
 
     def leave(self, mine: Waiter, served: Sequence[Waiter] = ()) -> None:
-        """Hand the turn to whoever waits longest; nothing where it is not mine. Who is interrupted in it does it again.
-
-        Each round ends with a sleeper woken, or with a turn that is free while nobody waits.
-        """
+        """Hand the write lock to the first in the queue; nothing if it is not mine. May be repeated when
+        interrupted."""
         if not self.holds(mine):
             return
-        moving = self._moving
-        if moving is not None and moving not in served and moving not in self._line and not moving.is_served:
-            self.put_back([moving])  # interrupted between the line and the group
-        self._moving = None
-        self.wake()
+        moving = self._in_transit
+        if moving is not None and moving not in served and moving not in self._waiting and not moving.is_served:
+            self.requeue([moving])  # interrupted between the queue and the group
+        self._in_transit = None
+        self.wake_served()
         if served:
             for one in served:
                 one.is_served = True
             for one, next_one in pairwise(served):
                 one.wakes = next_one
-            self._served = served[0]
+            self._first_served = served[0]
+        # The lock is handed over, not freed and fought for: the successor becomes the holder before it is woken. Each
+        # round either wakes a successor, or frees the lock with nobody waiting, or retries because the queue changed.
         while True:
             try:
-                heir = self._line[0]
+                successor = self._waiting[0]
             except IndexError:
-                self.wake()
-                if not self._pass(mine.ref, None) or not self._line or not self._take(mine):
+                self.wake_served()
+                # Look at the queue again after freeing the lock: a thread that appended itself in between has tried to
+                # acquire before we freed it, and sleeps.
+                if not self._transfer(mine.ref, None) or not self._waiting or not self._try_acquire(mine):
                     return
                 continue
-            if not self._pass(mine.ref, heir.ref):
+            if not self._transfer(mine.ref, successor.ref):
                 return
             try:
-                self._line.remove(heir)
-            except ValueError:  # it has just given up
-                if self._pass(heir.ref, mine.ref):
+                self._waiting.remove(successor)
+            except ValueError:  # its thread has abandoned it: take the lock back and try the next
+                if self._transfer(successor.ref, mine.ref):
                     continue
                 return
-            _tell(heir)
+            _wake(successor)
             return
 
-    def _take(self, mine: Waiter) -> bool:
-        """Where nobody has the turn, or one who was interrupted: it is gone, or it was this very thread's."""
+    def _try_acquire(self, mine: Waiter) -> bool:
+        """Acquire the lock if it is free or its holder is gone.
+
+        The holder is gone if it is garbage, or if it belongs to this very thread: a thread that asks again has left
+        its former request by an exception.
+        """
         holder = self._holder
         if holder is not None:
-            place = holder()
-            if place is not None and (place is mine or place.thread != mine.thread):
+            waiter = holder()
+            if waiter is not None and (waiter is mine or waiter.thread != mine.thread):
                 return False
-        return self._pass(holder, mine.ref)
+        return self._transfer(holder, mine.ref)
 
-    def _pass(self, giver: weakref.ref[Any] | None, taker: weakref.ref[Any] | None) -> bool:
+    def _transfer(self, from_: weakref.ref[Any] | None, to: weakref.ref[Any] | None) -> bool:
         with self._swap:
-            if self._holder is not giver:
+            if self._holder is not from_:
                 return False
-            self._holder = taker
+            self._holder = to
             return True
 
 
-def _tell(place: Waiter | None) -> None:
-    if place is not None and place.told is not None:
-        with suppress(RuntimeError):  # it was told before
-            place.told.release()
+def _wake(waiter: Waiter | None) -> None:
+    if waiter is not None and waiter.wakeup is not None:
+        with suppress(RuntimeError):  # it was woken before
+            waiter.wakeup.release()

@@ -1,7 +1,7 @@
-"""Is the file what was written? A small check where a doubt arises, and the complete one when somebody asks.
+"""Integrity checks: a bounded one when a lookup finds nothing, and the complete one of `relight verify`.
 
-A look-up that finds nothing may be the truth or a damaged index, and "no such session" must not be said in the second
-case. So the first such look-up of an opened store checks the table and its indexes, within a bound.
+A lookup that finds nothing may be the truth or a damaged index, and "no such session" must not be reported in the
+second case. So the first such lookup of an opened store checks the table and its indexes.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.watermark import Watermark
 
 MAX_SESSIONS: Final = 20_000
-"""a store with more is checked by `relight verify` only: this check takes some 4 ms for a thousand"""
+"""larger stores are checked by `relight verify` only: the check takes about 4 ms per thousand sessions"""
 Table = Literal["sessions", "checkpoint_labels"]
 
 
 class Misses:
-    """Look-ups that found nothing."""
+    """Checks made when a lookup found nothing."""
 
-    def __init__(self, told: Watermark) -> None:
-        self._told = told
+    def __init__(self, watermark: Watermark) -> None:
+        self._watermark = watermark
         self._checked: set[Table] = set()
 
     def check(self, cursor: apsw.Cursor, table: Table = "sessions") -> None:
-        """Raise Corrupt where the table or one of its indexes is damaged, or sessions are lost."""
-        self._check_told(cursor)
+        """Raise Corrupt if the table or one of its indexes is damaged, or sessions are lost."""
+        self._check_sessions(cursor)
         if table in self._checked:
             return
         if (cursor.execute(SQL["last_sid"]).get or 0) <= MAX_SESSIONS:
@@ -43,27 +43,28 @@ class Misses:
                 raise Corrupt(f"the table {table} is damaged ({found[0]})")
         self._checked.add(table)
 
-    def _check_told(self, cursor: apsw.Cursor) -> None:
-        """Sessions that were told to exist, and that the database has never heard of."""
-        told = self._told.sessions()
-        if told > (cursor.execute(SQL["last_sid"]).get or 0):
-            raise Corrupt("sessions are lost: the write-ahead log was damaged, or an older copy was put back")
+    def _check_sessions(self, cursor: apsw.Cursor) -> None:
+        """Raise Corrupt if the watermark knows a session that the database never had."""
+        acknowledged = self._watermark.sessions()
+        if acknowledged > (cursor.execute(SQL["last_sid"]).get or 0):
+            raise Corrupt("sessions are lost: the write-ahead log was damaged, or an older copy was restored")
 
 
-def lost(session: str, told: int, seq: int) -> Corrupt:
-    """Steps that were acknowledged are not there any more."""
+def lost(session: str, acknowledged: int, seq: int) -> Corrupt:
+    """The error for a session whose head is below its watermark."""
     return Corrupt(
-        f"step {told} was acknowledged, and the journal ends at {seq}: "
-        "the write-ahead log was damaged, or an older copy was put back",
+        f"step {acknowledged} was acknowledged, and the journal ends at {seq}: "
+        "the write-ahead log was damaged, or an older copy was restored",
         session=session,
     )
 
 
-def believed(cursor: apsw.Cursor, told: Watermark, sid: int, record: Record) -> Record:
-    """The record, with its head only if it stands where somebody was told it stands."""
-    if record.head is None or record.head.seq >= (seq := told.seq(sid)):
+def trusted_record(cursor: apsw.Cursor, watermark: Watermark, sid: int, record: Record) -> Record:
+    """The record, without its head if that is below the watermark: acknowledged steps are lost then."""
+    if record.head is None or record.head.seq >= (seq := watermark.seq(sid)):
         return record
-    row = cursor.execute(SQL["session_by_sid"], (sid,)).fetchone()  # it may have moved on since it was read
+    # Read again: the session may have moved on between the read of its row and the read of the watermark.
+    row = cursor.execute(SQL["session_by_sid"], (sid,)).fetchone()
     if row is None:
         return record
     again = listed_record(row)
@@ -71,13 +72,13 @@ def believed(cursor: apsw.Cursor, told: Watermark, sid: int, record: Record) -> 
     return Record(identity=again.identity, head=None) if behind else again
 
 
-def examine(connection: apsw.Connection, told: Watermark, evidence: list[Path]) -> Iterator[Damage]:
-    """Everything: SQLite's own check, every row of every session against its record, and rows of no session."""
-    yield from (Damage(what=f"a damaged write-ahead log was kept: {path}") for path in evidence)
-    if told.sessions() > (connection.execute(SQL["last_sid"]).get or 0):
-        yield Damage(what="sessions are lost: the write-ahead log was damaged, or an older copy was put back")
+def examine(connection: apsw.Connection, watermark: Watermark, evidence: list[Path]) -> Iterator[Damage]:
+    """The complete check: SQLite's own, every session's rows against its record, and rows without a session."""
+    yield from (Damage(what=f"copy of a damaged write-ahead log: {path}") for path in evidence)
+    if watermark.sessions() > (connection.execute(SQL["last_sid"]).get or 0):
+        yield Damage(what="sessions are lost: the write-ahead log was damaged, or an older copy was restored")
     yield from (Damage(what=str(what)) for (what,) in connection.execute(SQL["integrity"]) if what != "ok")
-    for (table,) in connection.execute(SQL["homeless"]).fetchall():
+    for (table,) in connection.execute(SQL["orphan_rows"]).fetchall():
         yield Damage(what=f"{table}: rows of a session that does not exist")
     for (status,) in connection.execute(SQL["miscounted"]).fetchall():
         yield Damage(what=f"status_counts: {read_text(status)} is counted wrong")
@@ -86,10 +87,10 @@ def examine(connection: apsw.Connection, told: Watermark, evidence: list[Path]) 
     for (sid,) in connection.execute(SQL["all_sids"]).fetchall():
         row = connection.execute(SQL["session_by_sid"], (sid,)).fetchone()
         if row is not None:
-            yield from _examine_session(connection, told, row)
+            yield from _examine_session(connection, watermark, row)
 
 
-def _examine_session(connection: apsw.Connection, told: Watermark, row: Row) -> Iterator[Damage]:
+def _examine_session(connection: apsw.Connection, watermark: Watermark, row: Row) -> Iterator[Damage]:
     sid, session = row[0], read_text(row[1]) or "?"
     try:
         record = read_record(row)
@@ -101,12 +102,12 @@ def _examine_session(connection: apsw.Connection, told: Watermark, row: Row) -> 
         return
     if record.head is None:
         yield Damage(what=f"{session}: its head cannot be read, or a column disagrees with it")
-    elif believed(connection.cursor(), told, sid, record).head is None:
-        yield Damage(what=lost(session, told.seq(sid), record.head.seq).message)
+    elif trusted_record(connection.cursor(), watermark, sid, record).head is None:
+        yield Damage(what=lost(session, watermark.seq(sid), record.head.seq).message)
     if _labels(record) != {tuple(label) for label in connection.execute(SQL["labels_by_sid"], (sid,))}:
         yield Damage(what=f"{session}: it is listed by labels it does not have")
-    if record.head is not None and queues.found(connection.cursor(), sid) != waiting_of(record.head):
-        yield Damage(what=f"{session}: it does not stand in line where its head says")
+    if record.head is not None and queues.find_position(connection.cursor(), sid) != waiting_of(record.head):
+        yield Damage(what=f"{session}: its queue position does not match its head")
 
 
 def _examine_pool(connection: apsw.Connection, pool: str) -> Iterator[Damage]:

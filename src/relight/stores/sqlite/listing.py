@@ -1,7 +1,7 @@
-"""Pages of sessions that cost the same with a hundred sessions as with a hundred thousand.
+"""Pages of sessions, at a cost that does not depend on how many sessions there are.
 
-One condition leads: the one whose index yields the sessions newest first, so that a page ends after `limit` rows.
-The order in which they lead: key, fork, label, status, all. Several statuses lead one after another and are merged.
+One condition leads: one whose index yields sessions newest first, so that a page ends after `limit` rows. They lead in
+this order: key, parent, label, status, none. Several statuses are queried one after another and merged.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _select(cursor: apsw.Cursor, query: Query, *, leading: Status | None) -> lis
 
 
 def _conditions(query: Query, leading: Status | None) -> tuple[str, list[str]]:
-    """The statement and what stands in it, the leading condition first."""
+    """The name of the statement, and its conditions, the leading one first."""
     statement, before = "list_page", "before_session"
     labels = range(len(query.labels))
     if query.key is not None:
@@ -84,7 +84,7 @@ def _values(query: Query, leading: Status | None) -> dict[str, Any]:
 
 
 def counts(cursor: apsw.Cursor) -> dict[Status, int]:
-    """How many sessions have which status. A count under a word that is no status is damage that `check` names."""
+    """Number of sessions by status. Rows of an unknown status are skipped; `check` reports them."""
     known: dict[str | None, Status] = {status: status for status in STATUSES}
     rows = cursor.execute(SQL["read_counts"]).fetchall()
     return {known[word]: n for status, n in rows if (word := read_text(status)) in known and type(n) is int}

@@ -1,8 +1,8 @@
-"""Bring a database to the schema of this version, and notice one that is not what its version says.
+"""Schema migrations, and the check that a database has the schema of its version.
 
 Migrations are numbered files. Each runs in one transaction that also raises `user_version`, reads the version again
-inside it, and is made of statements that can be repeated. So it may run twice, in several processes at once, and on a
-database that has any first part of it already.
+inside it, and consists of repeatable statements. So one may run twice, in several processes at once, or on a database
+that already has the first part of it.
 """
 
 from __future__ import annotations
@@ -36,10 +36,8 @@ VERSION: Final = len(MIGRATIONS)
 
 
 def version_of(connection: apsw.Connection, where: str) -> int:
-    """How many migrations it has seen; NotAStore or NewerStore where it is not ours to touch.
-
-    All of it is read at one moment: another process may be making the store right now.
-    """
+    """The schema version; NotAStore or NewerStore if this version must not touch it."""
+    # One read transaction: another process may be creating the store right now, and half of it looks like no store.
     connection.execute(SQL["begin_reading"])
     try:
         application = connection.execute(SQL["application_id"]).get
@@ -55,7 +53,7 @@ def version_of(connection: apsw.Connection, where: str) -> int:
 
 
 def migrate(connection: apsw.Connection) -> None:
-    """Run what is missing. Needs write access only where something is."""
+    """Run the missing migrations. Needs write access only if there are any."""
     connection.create_scalar_function("label_seal", cast(Any, label_seal), 3, deterministic=True)
     for number, path in enumerate(MIGRATIONS, 1):
         if connection.execute(SQL["user_version"]).get < number:
@@ -65,7 +63,7 @@ def migrate(connection: apsw.Connection) -> None:
 def _run(connection: apsw.Connection, number: int, statements: list[str]) -> None:
     connection.execute(SQL["begin"])
     try:
-        if connection.execute(SQL["user_version"]).get < number:  # another process may have been first
+        if connection.execute(SQL["user_version"]).get < number:  # else another process was first
             for statement in statements:
                 apply(connection, statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -78,7 +76,7 @@ def _run(connection: apsw.Connection, number: int, statements: list[str]) -> Non
 
 
 def apply(connection: apsw.Connection, statement: str) -> None:
-    """One statement of a migration. SQLite has no ADD COLUMN IF NOT EXISTS, so we look first."""
+    """Run one statement of a migration. SQLite has no ADD COLUMN IF NOT EXISTS, so existing columns are skipped."""
     words = statement.split()
     if (words[0], words[1], *words[3:5]) == _ADD_COLUMN:
         present = {name for (name,) in connection.execute(SQL["columns"], (words[2],))}
@@ -88,7 +86,7 @@ def apply(connection: apsw.Connection, statement: str) -> None:
 
 
 def check_schema(connection: apsw.Connection, where: str) -> None:
-    """Every object of our schema, word for word; a missing one is damage, and never quietly made again."""
+    """Corrupt unless every object of the schema is there, verbatim; a missing one is never recreated silently."""
     if _schema_of(connection) != EXPECTED:
         raise Corrupt(f"the store {where} is damaged (its schema is not that of version {VERSION})")
 
@@ -100,7 +98,7 @@ def _schema_of(connection: apsw.Connection) -> list[str]:
 
 
 def dump(connection: apsw.Connection) -> str:
-    """The schema as `schema.sql` keeps it."""
+    """The schema in the form of `schema.sql`."""
     return "".join(f"{sql};\n\n" for sql in _schema_of(connection)).rstrip("\n") + "\n"
 
 

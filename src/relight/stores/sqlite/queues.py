@@ -1,5 +1,6 @@
-"""Lines of queued sessions, and the small records beside them: rows that are written inside somebody else's
-transaction, and first places that cost the same however many stand behind them.
+"""Queues of sessions, and small records (policies, slots, workers): rows written in the caller's transaction.
+
+Finding the first of a queue costs the same however many wait behind them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ Holder = Callable[[apsw.Cursor, str], Head | None]
 
 
 def move(cursor: apsw.Cursor, sid: int, before: Head | None, after: Head) -> None:
-    """Into its line, out of it, or to another place; nothing where that stays as it was."""
+    """Insert, move or delete the queue position of a session whose head changed; nothing if it is unchanged."""
     row = waiting_of(after)
     if before is not None and waiting_of(before) == row:
         return
@@ -33,22 +34,22 @@ def move(cursor: apsw.Cursor, sid: int, before: Head | None, after: Head) -> Non
     cursor.execute(SQL["put_waiting"], values)
 
 
-def all_lines(cursor: apsw.Cursor) -> list[QueueKey]:
-    """Those in which somebody stands."""
+def list_queues(cursor: apsw.Cursor) -> list[QueueKey]:
+    """All queues that are not empty."""
     return sorted(line_of(read_text(key) or "") for (key,) in cursor.execute(SQL["lines"]).fetchall())
 
 
-def first(cursor: apsw.Cursor, line: QueueKey, limit: int, now_us: int) -> list[QueueRow]:
-    """The first of a line whose time has come."""
+def list_first(cursor: apsw.Cursor, line: QueueKey, limit: int, now_us: int) -> list[QueueRow]:
+    """The first of a queue that are due."""
     key = line_key(line)
     ready = cursor.execute(SQL["first_ready"], (key, limit)).fetchall()
     woken = cursor.execute(SQL["first_woken"], (key, now_us, limit)).fetchall()
-    found: list[Row] = ready + woken
-    return first_of((QueueRow(line, row[0], row[1], read_text(row[2]) or "", row[3]) for row in found), limit)
+    find_position: list[Row] = ready + woken
+    return first_of((QueueRow(line, row[0], row[1], read_text(row[2]) or "", row[3]) for row in find_position), limit)
 
 
-def found(cursor: apsw.Cursor, sid: int) -> QueueRow | None:
-    """Where a session stands, by the row of its line."""
+def find_position(cursor: apsw.Cursor, sid: int) -> QueueRow | None:
+    """A session's queue position, as its row says."""
     row = cursor.execute(SQL["find_waiting"], (sid,)).fetchone()
     if row is None:
         return None
@@ -59,13 +60,13 @@ def found(cursor: apsw.Cursor, sid: int) -> QueueRow | None:
 def planned_slots(
     cursor: apsw.Cursor, head: Head, draft: Draft, now: Instant, holder: Holder
 ) -> tuple[str, str, bytes] | None:
-    """The row of the slots of its queue after this claim; None where it takes none. Or QueueFull."""
+    """The record of its queue's slots after this claim; None if the claim needs no slot. Or QueueFull."""
     queue = slot_wanted(head, draft)
     if queue is None:
         return None
     record = plan_slot(
-        find_kept(cursor, "queue", queue),
-        lambda: find_kept(cursor, "slots", queue),
+        find_record(cursor, "queue", queue),
+        lambda: find_record(cursor, "slots", queue),
         lambda session: holder(cursor, session),
         session=head.session,
         now=now,
@@ -73,21 +74,21 @@ def planned_slots(
     return None if record is None else ("slots", to_text(queue), record)
 
 
-def find_kept(cursor: apsw.Cursor, kind: RecordKind, name: str) -> bytes | None:
-    """One small record."""
-    row = cursor.execute(SQL["find_kept"], (kind, to_text(name))).fetchone()
+def find_record(cursor: apsw.Cursor, kind: RecordKind, name: str) -> bytes | None:
+    """One record by kind and name, or None."""
+    row = cursor.execute(SQL["find_record"], (kind, to_text(name))).fetchone()
     return row[0] if row is not None else None
 
 
 def list_records(cursor: apsw.Cursor, kind: RecordKind) -> dict[str, bytes]:
-    """All of a kind, by name."""
-    rows: list[Row] = cursor.execute(SQL["read_kept"], (kind,)).fetchall()
+    """All records of a kind, by name."""
+    rows: list[Row] = cursor.execute(SQL["read_records"], (kind,)).fetchall()
     return {read_text(name) or "": record for name, record in rows}
 
 
 def put_record(cursor: apsw.Cursor, kind: RecordKind, name: str, record: bytes | None) -> None:
-    """Write one, or remove it."""
+    """Write a record, or delete it if `record` is None."""
     if record is None:
-        cursor.execute(SQL["delete_kept"], (kind, to_text(name)))
+        cursor.execute(SQL["delete_record"], (kind, to_text(name)))
     else:
-        cursor.execute(SQL["put_kept"], (kind, to_text(name), record))
+        cursor.execute(SQL["put_record"], (kind, to_text(name), record))

@@ -1,7 +1,7 @@
-"""Connections for reading: a small pool, so that reading never waits for writing.
+"""Connections for reading: a small pool, so that readers never wait for the writer.
 
-Each is used by one thread at a time and given back soon; nothing here keeps a read transaction open, because an open
-one keeps the log from being cleared.
+Each is used by one thread for a short time; none keeps a read transaction open, because that would keep the log from
+being truncated.
 """
 
 from __future__ import annotations
@@ -13,40 +13,40 @@ from typing import Final
 import apsw
 
 from relight.stores.sqlite.database import Database
-from relight.stores.sqlite.driver import DRIVER_ERRORS, explained
+from relight.stores.sqlite.driver import DRIVER_ERRORS, store_error
 from relight.system.permits import Permit, Permits
 
-MAX: Final = 8
-"""readers at a time; further ones wait"""
+MAX_READERS: Final = 8
+"""concurrent readers; further ones wait"""
 
 
 class Readers:
-    """At most `MAX` connections, made when first needed."""
+    """At most `MAX_READERS` connections, opened when first needed."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._places = Permits(MAX)
+        self._permits = Permits(MAX_READERS)
         self._idle: list[apsw.Connection] = []
         self._watch: apsw.Connection | None = None
         self._watching = Permits(1)
-        self._resting: list[Permit] = []
-        """all of them, between `rest` and `wake`"""
+        self._suspended: list[Permit] = []
+        """all permits, between `suspend` and `resume`"""
 
     @contextmanager
     def reading(self, session: str | None = None) -> Iterator[apsw.Cursor]:
-        """A cursor for a moment; what the driver raises meanwhile comes out as ours."""
-        with self._places.take():
+        """A cursor for a short read; the driver's errors are translated."""
+        with self._permits.take():
             self._database.check_usable()
             try:
                 connection = self._idle.pop() if self._idle else self._database.connect_reader()
             except apsw.Error as error:
-                raise explained(error, self._database.where, session=session) from None
+                raise store_error(error, self._database.where, session=session) from None
             try:
                 yield connection.cursor()
             except DRIVER_ERRORS as error:
                 errno = connection.system_errno
-                connection.close()  # it may hold on to damage, or to a file that is gone
-                raise explained(error, self._database.where, session=session, system_errno=errno) from None
+                connection.close()  # it may cache damage, or have a deleted file open
+                raise store_error(error, self._database.where, session=session, system_errno=errno) from None
             except BaseException:
                 connection.close()  # a statement may be half read
                 raise
@@ -54,7 +54,7 @@ class Readers:
 
     @contextmanager
     def watching(self) -> Iterator[apsw.Connection]:
-        """Always the same connection: `data_version` can be compared only with itself."""
+        """The one connection for `data_version`, whose values can only be compared with each other."""
         with self._watching.take():
             self._database.check_usable()
             try:
@@ -63,19 +63,19 @@ class Readers:
                 yield self._watch
             except apsw.Error as error:
                 self._close_watch()
-                raise explained(error, self._database.where) from None
+                raise store_error(error, self._database.where) from None
 
-    def rest(self) -> None:
-        """Wait until nobody reads, close all connections, and keep others out until `wake`."""
-        self._resting = [self._watching.take(), *(self._places.take() for _ in range(MAX))]
+    def suspend(self) -> None:
+        """Wait until no thread reads, close all connections, and block readers until `resume`."""
+        self._suspended = [self._watching.take(), *(self._permits.take() for _ in range(MAX_READERS))]
         self._close_watch()
         while self._idle:
             self._idle.pop().close()
 
-    def wake(self) -> None:
-        """Readers may come again."""
-        while self._resting:
-            self._resting.pop().give_back()
+    def resume(self) -> None:
+        """Allow reading again."""
+        while self._suspended:
+            self._suspended.pop().give_back()
 
     def _close_watch(self) -> None:
         if self._watch is not None:

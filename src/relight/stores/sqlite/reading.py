@@ -1,7 +1,7 @@
-"""Steps, checkpoints and labels as they are read back.
+"""Reading steps, checkpoints and labels.
 
-Steps come in batches, each a finished query: a reader who stops in the middle, or takes an hour over one step, holds
-no transaction open meanwhile. Steps never change, so batches fit together.
+Steps are read in batches, each a finished query: a reader that stops in the middle, or takes an hour over one step,
+holds no transaction open. Steps never change, so batches fit together.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from relight.values.step import Committed, Step
 
 BATCH_ROWS: Final = 256
 BATCH_BYTES: Final = 8 * 1024 * 1024
-"""a batch ends at whichever comes first"""
+"""a batch ends at whichever limit comes first"""
 
 
 def steps(readers: Readers, session: str, after: int, upto: int | None) -> Iterator[Step]:
-    """Own steps with after < seq <= upto, in order. Each round of the loop reads further or ends it."""
+    """The session's own steps with after < seq <= upto, in order."""
     sid, seq = None, max(after, 0)
     while True:
         try:
@@ -55,7 +55,9 @@ def _batch(cursor: apsw.Cursor, session: str, sid: int, after: int, upto: int | 
             size += len(step.body)
             if size >= BATCH_BYTES or len(batch) >= BATCH_ROWS:
                 break
-    except UnicodeDecodeError:  # a number has become text: the step is named, and those behind it are still read
+    # A flipped byte has turned a number into text, and the driver cannot decode the row. A stand-in that fails its
+    # digest takes its position, so that the damage gets a seq and the steps behind it are still read.
+    except UnicodeDecodeError:
         row = cursor.execute(SQL["next_seq"], id_range(sid, last, upto)).fetchone()
         batch.append(damaged_step(session, max(row[0] if row else 0, last + 1)))
     cursor.close()  # half read: end its transaction
@@ -87,13 +89,14 @@ def find_commit(cursor: apsw.Cursor, database: Database, session: str, key: byte
         row = cursor.execute(SQL["read_steps"], id_range(sid, seqs[key] - 1, seqs[key])).fetchone()
         if row is not None:
             return Committed(step=read_step(session, row), head=record.head)
+    # Absent is an answer only if all steps are there: the missing row may be the one that was asked for.
     if len(seqs) < record.head.seq - max(after, record.identity.parent.seq if record.identity.parent else 0):
-        raise Corrupt("a step is missing, so that it cannot be said what was committed", session=session)
+        raise Corrupt("a step is missing, so it is unknown what was committed", session=session)
     return None
 
 
 def find_label(cursor: apsw.Cursor, database: Database, session: str, label: str, upto: int | None) -> int | None:
-    """The seq up to `upto` that a label was last given to. Where there is none, no label of it may be damaged."""
+    """The seq, up to `upto`, that a label was last given to; None only if no label of the session is damaged."""
     sid = find_sid(cursor, session)
     if sid is None:
         return None
@@ -107,6 +110,6 @@ def find_label(cursor: apsw.Cursor, database: Database, session: str, label: str
 
 
 def find_sid(cursor: apsw.Cursor, session: str) -> int | None:
-    """The number a session goes by inside the file."""
+    """A session's number inside the file, or None."""
     row = cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone()
     return None if row is None else int(row[0])

@@ -1,11 +1,10 @@
-"""Deletion that leaves no byte: rows overwritten, pages written back, the log cut to nothing, leftovers wiped.
+"""Deletion that leaves no byte of a session in the file or its log.
 
-Order: one transaction removes every row (secure_delete zeroes what they held); the log is written into the database
-and truncated; then, under the write lock and with an empty log, what secure_delete leaves is wiped (scrub.py), and a
-write that changes nothing makes every other connection forget the pages it remembers, which hold the same leftovers.
+Order: one transaction deletes every row (secure_delete zeroes their bytes); the log is checkpointed and truncated;
+then, under the write lock and with an empty log, what secure_delete misses is zeroed (`scrub`).
 
-Another process that is reading an older state keeps the log from being cut. Then the error says so, and that the
-sessions are gone while some of their bytes are not.
+A process that reads an older state keeps the log from being truncated. Then an error says that the sessions are gone
+and some of their bytes are not.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from relight.stores.sqlite.statements import SQL
 
 CUT_TRIES: Final = 20
 CUT_SECONDS: Final = 0.1
-"""to wait for a lock, and between tries"""
+"""timeout for a lock, and pause between attempts"""
 _OF_SESSION: Final = (
     "delete_head",
     "delete_snapshots",
@@ -38,15 +37,15 @@ _OF_SESSION: Final = (
 
 
 def check_epochs(cursor: apsw.Cursor, journal: Journal, epochs: Mapping[str, int]) -> None:
-    """Conflict where somebody claimed or removed one of these sessions since they were looked at."""
+    """Conflict if one of these sessions was claimed or removed since its epoch was read."""
     for session, epoch in epochs.items():
         known = cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone()
         if known is None or journal.read_head(cursor, session)[1].epoch != epoch:
-            raise Conflict(f"{session}: somebody claimed or removed it meanwhile")
+            raise Conflict(f"{session}: it was claimed or removed meanwhile")
 
 
 def remove_rows(cursor: apsw.Cursor, sessions: Sequence[str]) -> list[int]:
-    """All rows of these sessions, in the open transaction; their numbers. Conflict where a fork outside needs one."""
+    """Delete all rows of these sessions; returns their numbers. Conflict if a fork that is not deleted needs one."""
     going = set(sessions)
     forks = [
         (read_text(fork) or "", session)
@@ -71,7 +70,7 @@ def _remove(cursor: apsw.Cursor, sid: int) -> None:
 
 
 def wipe(connection: apsw.Connection, clock: Clock, path: Path) -> None:
-    """Make the bytes of deleted rows disappear from the file and its log, on a connection of its own."""
+    """Remove the bytes of deleted rows from the file and its log, on a connection of its own."""
     connection.set_busy_timeout(round(CUT_SECONDS * 1000))
     for _ in range(CUT_TRIES):
         try:
@@ -80,9 +79,11 @@ def wipe(connection: apsw.Connection, clock: Clock, path: Path) -> None:
         except (apsw.BusyError, apsw.LockedError):
             clock.sleep(CUT_SECONDS)
             continue
-        if not files.size_bytes(files.wal_of(path)):  # else somebody wrote in between: cut it again
+        if not files.size_bytes(files.wal_of(path)):  # else another process wrote in between: truncate again
             scrub(connection, str(path))
-            connection.execute(SQL["say_changed"].format(version=migrate.VERSION))
+            # Other connections cache pages that hold the same leftovers, and could write them back with their next
+            # change.
+            connection.execute(SQL["invalidate_caches"].format(version=migrate.VERSION))
             connection.execute(SQL["commit"])
             return
         connection.execute(SQL["rollback"])

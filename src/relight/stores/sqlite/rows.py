@@ -1,7 +1,7 @@
-"""Values to rows and back. Whatever a flipped byte can make of a row, reading it gives a value or a clear refusal.
+"""Conversion between values and rows. Whatever a flipped byte makes of a row, reading gives a value or raises Corrupt.
 
-A step's columns of a wrong type become neutral values, so that its digest fails and the engine names the step. A
-session's columns are compared with its sealed record, so that a column cannot say what the record does not.
+Step columns of a wrong type become neutral values, so that the digest fails and verification names the step. A
+session's columns are compared with its sealed record, so that a column cannot contradict the record.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEQ_BITS: Final = 32
 _ROW_SEAL_BYTES: Final = 8
 _ROW_DOMAIN: Final = b"relight small row 1\n"
 _ODD: Final = "\ufdd0"
-"""a character that is none: marks text that UTF-8 cannot hold, stored in hexadecimal"""
+"""a Unicode noncharacter: prefix of text that UTF-8 cannot encode, stored in hexadecimal"""
 _KINDS: Final[dict[object, StepKind]] = {kind.encode(): kind for kind in get_args(StepKind)}
 _YEAR_10000_US: Final = 253_402_300_800_000_000
 
@@ -34,7 +34,7 @@ Row = tuple[Any, ...]
 
 
 def to_text(text: str) -> str:
-    """As stored. Lone surrogates are JSON and not UTF-8."""
+    """Text as stored: lone surrogates are valid JSON but not UTF-8, and are escaped."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -43,7 +43,7 @@ def to_text(text: str) -> str:
 
 
 def from_text(stored: str) -> str:
-    """What was given to `to_text`."""
+    """The inverse of `to_text`."""
     if not stored.startswith(_ODD):
         return stored
     try:
@@ -53,17 +53,17 @@ def from_text(stored: str) -> str:
 
 
 def read_text(stored: object) -> str | None:
-    """From a column that was read as bytes; what is no text any more becomes some other text."""
+    """Text of a column that was read as bytes; invalid UTF-8 is replaced."""
     return from_text(stored.decode("utf-8", "replace")) if type(stored) is bytes else None
 
 
 def optional_text(text: str | None) -> str | None:
-    """The same for what may be missing."""
+    """`to_text` for a value that may be None."""
     return None if text is None else to_text(text)
 
 
 def to_search_text(text: str) -> str:
-    """For searching: readable, not reversible."""
+    """Text for searching: valid UTF-8, not reversible."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
@@ -71,12 +71,12 @@ def to_search_text(text: str) -> str:
 
 
 def step_id(sid: int, seq: int) -> int:
-    """The row of a step."""
+    """The row id of a step."""
     return sid << SEQ_BITS | seq
 
 
 def id_range(sid: int, after: int = 0, upto: int | None = None) -> tuple[int, int]:
-    """Rows with after < seq <= upto."""
+    """Exclusive and inclusive row ids of the steps with after < seq <= upto."""
     most = (1 << SEQ_BITS) - 1
     return step_id(sid, min(max(after, 0), most)), step_id(sid, most if upto is None else min(max(upto, 0), most))
 
@@ -133,7 +133,7 @@ def read_step(session: str, row: Row) -> Step:
 
 
 def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
-    """In the place of a row that holds no step: an empty digest fits nothing."""
+    """A stand-in for a row that holds no valid step: an empty digest matches nothing."""
     return Step(
         session=session,
         seq=seq,
@@ -160,7 +160,7 @@ def _read_open(stored: object) -> tuple[OpenEffect, ...]:
 def read_checkpoints(
     session: str, rows: Iterable[Row], labels: dict[int, str], snapshots: dict[int, dict[str, str]]
 ) -> Iterator[CheckpointRow]:
-    """The lines of a list for rows of `read_checkpoints`; Corrupt where one cannot be a step."""
+    """Checkpoints of rows of `read_checkpoints`; Corrupt if a row cannot be a step."""
     for seq, stored_kind, at_us, base, turns, message_count, size_bytes in rows:
         kind = _KINDS.get(stored_kind)
         if (
@@ -186,12 +186,12 @@ def read_checkpoints(
 
 
 def row_seal(kind: str, *stored: str | int) -> bytes:
-    """What a row of labels, snapshots or segments must carry; `stored` are its columns."""
+    """The seal of a row of labels, snapshots or segments with these columns."""
     return sha256(_ROW_DOMAIN + "\n".join((kind, *map(repr, stored))).encode()).digest()[:_ROW_SEAL_BYTES]
 
 
 def label_seal(sid: int, seq: int, stored_label: str) -> bytes:
-    """What a row of `checkpoint_labels` must carry."""
+    """The seal of a row of `checkpoint_labels`."""
     return row_seal("label", sid, seq, stored_label)
 
 
@@ -208,7 +208,7 @@ def read_label(sid: int, session: str, row: Row) -> tuple[int, str]:
 
 
 def identity_columns(identity: Identity) -> tuple[str, int, Row]:
-    """id, created_us, and (name, key, agent, provider, parent, searchable): what is kept beside the record."""
+    """id, created_us, and (name, key, agent, provider, parent, searchable): the columns beside the record."""
     return (
         to_text(identity.id),
         identity.created_us,
@@ -224,7 +224,7 @@ def identity_columns(identity: Identity) -> tuple[str, int, Row]:
 
 
 def label_columns(identity: Identity) -> list[tuple[str, str]]:
-    """Keys and values of the labels it is listed by."""
+    """Keys and values of its labels, as stored."""
     return [(to_text(key), to_text(value)) for key, value in identity.labels.items()]
 
 
@@ -235,21 +235,21 @@ def session_row(identity: Identity, head: Head) -> Row:
 
 
 def update_row(identity: Identity) -> Row:
-    """Bindings of `update_session`, but for the sid."""
+    """Bindings of `update_session`, without the sid."""
     id_, created_us, others = identity_columns(identity)
     return (id_, created_us, *others, seal(identity))
 
 
 def read_record(row: Row) -> Record:
-    """The session of a row, or Corrupt with the id that the row gives."""
+    """The session of a row, or Corrupt with the id column."""
     identity = unsealed_identity(row[-2])
     if identity is None:
-        raise Corrupt("what the session is cannot be read: its row fails its seal", session=read_text(row[1]))
+        raise Corrupt("its identity cannot be read: the row fails its seal", session=read_text(row[1]))
     return Record(identity=identity, head=_read_head(row, identity))
 
 
 def listed_record(row: Row) -> Record:
-    """For lists: a session whose identity is damaged is listed too, as what its columns say, without a head."""
+    """For lists: a session with a damaged identity is listed too, by its columns and without a head."""
     identity = unsealed_identity(row[-2])
     if identity is not None:
         return Record(identity=identity, head=_read_head(row, identity))
@@ -266,7 +266,7 @@ def listed_record(row: Row) -> Record:
 
 
 def _read_head(row: Row, identity: Identity) -> Head | None:
-    """The sealed head, where it is this session's and every column beside the two records agrees with them."""
+    """The sealed head; None unless it is this session's and every column agrees with the two records."""
     _, id_, created_us, status, *others, _, record = row
     head = unsealed_head(record)
     if head is None or head.session != identity.id or head.status.encode() != status:
@@ -277,7 +277,7 @@ def _read_head(row: Row, identity: Identity) -> Head | None:
 
 
 def unsealed_identity(record: object) -> Identity | None:
-    """The identity behind the bytes, or None."""
+    """The identity in a sealed record, or None if it is damaged."""
     try:
         return unseal_identity(record)  # type: ignore[arg-type]
     except (Undecodable, TypeError):
@@ -285,7 +285,7 @@ def unsealed_identity(record: object) -> Identity | None:
 
 
 def unsealed_head(record: object) -> Head | None:
-    """The head behind the bytes, or None."""
+    """The head in a sealed record, or None if it is damaged."""
     try:
         return unseal_head(record)  # type: ignore[arg-type]
     except (Undecodable, TypeError):

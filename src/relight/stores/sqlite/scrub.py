@@ -1,11 +1,9 @@
-"""What secure_delete leaves: copies of deleted cells in the unused middle of b-tree pages.
+"""Zeroes what secure_delete leaves: copies of deleted cells in the unallocated middle of b-tree pages.
 
-When SQLite moves cells from one page to a neighbour, the bytes they left behind stay where no cell lies any more, and
-`secure_delete` does not know of them. So after a deletion the unused middle of every b-tree page is made zero in the
-file itself. That is safe only while nobody writes there: the log must be empty and the write lock ours, which the
-caller sees to. Bytes between the cell pointers and the first cell belong to nothing: even a torn write harms nothing.
-
-Files are reached through SQLite's own layer: closing a descriptor of ours would drop the locks SQLite holds.
+When SQLite moves cells to a neighbouring page, their old bytes remain in the gap between the cell pointers and the
+first cell, and `secure_delete` ignores them. So after a deletion that gap is zeroed in the file itself. That is safe
+only while no process writes: the caller holds the write lock and the log is empty. The gap belongs to nothing, so even
+a torn write does no harm.
 """
 
 from __future__ import annotations
@@ -24,10 +22,12 @@ _LEAVES: Final = frozenset({10, 13})
 
 
 def scrub(connection: apsw.Connection, where: str) -> int:
-    """Zero what no cell owns, durably; how many pages held something. The write lock is ours and the log is empty."""
+    """Zero the gaps, durably; returns how many pages had something in them. Requires the write lock and an empty
+    log."""
     size = int(connection.execute(SQL["page_size"]).get)
     trees = {int(page) for (page,) in connection.execute(SQL["tree_pages"])}
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_MAIN_DB
+    # Through SQLite's VFS: closing a descriptor of our own would drop the POSIX locks that SQLite holds on the file.
     file = apsw.VFSFile("", where, [flags, 0])
     try:
         cleaned = 0
@@ -47,7 +47,7 @@ def scrub(connection: apsw.Connection, where: str) -> int:
 
 
 def unused(page: bytes, header: int) -> tuple[int, int] | None:
-    """From the last cell pointer to the first cell; None where the page does not look as it should."""
+    """The gap from the last cell pointer to the first cell; None if the page is not a valid b-tree page."""
     kind, _, cells, content, _ = unpack_from(">BHHHB", page, header)
     if kind not in _INTERIOR | _LEAVES:
         return None

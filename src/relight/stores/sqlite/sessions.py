@@ -1,7 +1,7 @@
-"""Sessions begin, change and are found: the rows that are rarely written.
+"""Creating, updating and finding sessions.
 
-Everything here that writes runs inside a transaction of the writer's, so that looking whether a name is free and
-taking it is one act.
+Everything that writes runs inside a transaction of the writer, so that checking whether a name is free and taking it
+is atomic.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from relight.ports.store import Record
 from relight.stores.sqlite import queues
 from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.database import Database
-from relight.stores.sqlite.health import believed
+from relight.stores.sqlite.health import trusted_record
 from relight.stores.sqlite.rows import Row, label_columns, read_record, read_text, session_row, to_text, update_row
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.watermark import Watermark
@@ -24,8 +24,8 @@ from relight.values.snapshot import Snapshot
 from relight.values.step import Step
 
 
-def begin(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head) -> int:
-    """A new session, or Conflict; its number."""
+def create(cursor: apsw.Cursor, journal: Journal, identity: Identity, head: Head) -> int:
+    """Insert a session; returns its number. Conflict if the id or the name exists."""
     if cursor.execute(SQL["find_sid"], (to_text(identity.id),)).fetchone() is not None:
         raise Conflict(f"{identity.id}: the session exists")
     _check_name_free(cursor, identity)
@@ -44,22 +44,22 @@ def import_sessions(
     steps: Iterable[tuple[Step, Sequence[Snapshot]]],
     labels: Iterable[tuple[str, int, str]],
 ) -> list[tuple[int, int]]:
-    """Whole sessions as they are, or Conflict; their numbers and the seqs that may be told."""
+    """Insert whole sessions unchanged, or Conflict; returns (number, seq) to acknowledge."""
     sids: dict[str, int] = {}
-    told: list[tuple[int, int]] = []
+    acknowledged: list[tuple[int, int]] = []
     for record in records:
         assert record.head is not None
-        sids[record.identity.id] = sid = begin(cursor, journal, record.identity, record.head)
-        told.append((sid, record.head.seq))
+        sids[record.identity.id] = sid = create(cursor, journal, record.identity, record.head)
+        acknowledged.append((sid, record.head.seq))
     for step, snapshots in steps:
-        journal.adopt(cursor, sids[step.session], step, snapshots)
+        journal.insert_imported(cursor, sids[step.session], step, snapshots)
     for session, seq, label in labels:
         journal.write_label(cursor, sids[session], seq, label)
-    return told
+    return acknowledged
 
 
-def change(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:
-    """Replace what a session is, or NotFound or Conflict."""
+def update(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:
+    """Replace a session's identity; NotFound, or Conflict if the name is taken."""
     sid = journal.sid_of(cursor, identity.id)
     _check_name_free(cursor, identity)
     cursor.execute(SQL["update_session"], (*update_row(identity), sid))
@@ -67,23 +67,23 @@ def change(cursor: apsw.Cursor, journal: Journal, identity: Identity) -> None:
     _write_labels(cursor, sid, identity)
 
 
-def rebuild(cursor: apsw.Cursor, journal: Journal, told: Watermark, head: Head, instead_of: bytes | None) -> int:
-    """Another head in the place of one that cannot be read, or of the one with that digest; else Conflict. The columns
-    are made right too."""
+def rebuild(cursor: apsw.Cursor, journal: Journal, watermark: Watermark, head: Head, instead_of: bytes | None) -> int:
+    """Replace a head that cannot be read, or that has the digest `instead_of`; else Conflict. Rewrites the columns
+    too."""
     found = cursor.execute(SQL["find_by_id"], (to_text(head.session),)).fetchone()
     if found is None:
         raise NotFound(head.session)
-    # By its number, so from the table itself: found by id, the id comes from the index, and a row whose own id is
-    # damaged would be taken for whole here and for broken by whoever finds it by name.
+    # Read again by its number: found by id, the id comes from the index, so a row whose own id is damaged would look
+    # whole here and broken when it is found by name.
     row: Row = cursor.execute(SQL["session_by_sid"], (found[0],)).fetchone()  # type: ignore[assignment]
-    record = believed(cursor, told, row[0], read_record(row))
+    record = trusted_record(cursor, watermark, row[0], read_record(row))
     if record.head is not None and record.head.digest != instead_of:
         raise Conflict(f"{head.session}: its head is whole and is not replaced")
     journal.put_head(cursor, row[0], head)
     cursor.execute(SQL["delete_waiting"], (row[0],))
     queues.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0]))
-    change(cursor, journal, record.identity)
+    update(cursor, journal, record.identity)
     return int(row[0])
 
 
@@ -101,19 +101,19 @@ def _write_labels(cursor: apsw.Cursor, sid: int, identity: Identity) -> None:
 
 
 def find(cursor: apsw.Cursor, database: Database, session: str) -> Record | None:
-    """By full id."""
+    """Find a session by its full id."""
     row = cursor.execute(SQL["find_by_id"], (to_text(session),)).fetchone()
     if row is None:
         database.misses.check(cursor)
         return None
     record = read_record(row)
     if record.identity.id != session:
-        raise Corrupt("another session answers to its id", session=session)
-    return believed(cursor, database.told, row[0], record)
+        raise Corrupt("its id leads to another session", session=session)
+    return trusted_record(cursor, database.watermark, row[0], record)
 
 
 def find_named(cursor: apsw.Cursor, database: Database, name: str) -> Record | None:
-    """By exact name."""
+    """Find a session by its exact name."""
     row = cursor.execute(SQL["find_by_name"], (to_text(name),)).fetchone()
     if row is None:
         database.misses.check(cursor)
@@ -121,13 +121,13 @@ def find_named(cursor: apsw.Cursor, database: Database, name: str) -> Record | N
     record = read_record(row)
     if record.identity.name != name:
         raise Corrupt(f"it is found under the name {name!a}, which is not its own", session=record.identity.id)
-    return believed(cursor, database.told, row[0], record)
+    return trusted_record(cursor, database.watermark, row[0], record)
 
 
 def find_prefixed(cursor: apsw.Cursor, database: Database, prefix: str, limit: int) -> list[Record]:
-    """By the beginning of the id, in its order."""
+    """Find sessions by a prefix of the id, ordered by id."""
     least = to_text(prefix)
     rows: list[Row] = cursor.execute(SQL["find_by_prefix"], (least, least + "\U0010ffff", limit)).fetchall()
     if not rows:
         database.misses.check(cursor)
-    return [believed(cursor, database.told, row[0], read_record(row)) for row in rows]
+    return [trusted_record(cursor, database.watermark, row[0], read_record(row)) for row in rows]

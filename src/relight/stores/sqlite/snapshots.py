@@ -1,8 +1,7 @@
-"""Snapshots of workspaces as the store knows them: which step names which, and which segments may be relied on.
+"""Which step references which workspace snapshot, and which segments of a pool exist.
 
-A step that names a snapshot checks the rows of its segments inside its own transaction, and sweeping removes a row
-before it removes the file. So a writer that was paused in between cannot commit what was swept. What a segment holds,
-nobody here knows.
+A step that references a snapshot checks the rows of its segments inside its own transaction, and a sweep deletes the
+row before the file. So a writer that was paused in between cannot commit a snapshot that was swept.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:
 
 
 def check_segments(cursor: apsw.Cursor, session: str, snapshots: Sequence[Snapshot]) -> None:
-    """SnapshotSwept where a segment that one of them lies in has lost its row."""
+    """SnapshotSwept if a segment of one of them has lost its row."""
     for one in snapshots:
         for segment in one.segments:
             if cursor.execute(SQL["has_segment"], (to_text(one.pool), to_text(segment))).fetchone() is None:
@@ -32,7 +31,7 @@ def check_segments(cursor: apsw.Cursor, session: str, snapshots: Sequence[Snapsh
 
 
 def of_session(cursor: apsw.Cursor, sid: int) -> dict[int, dict[str, str]]:
-    """By seq: root name to snapshot id."""
+    """The snapshots of a session: seq to root name to snapshot id."""
     found: dict[int, dict[str, str]] = {}
     for row in cursor.execute(SQL["read_snapshots"], (sid,)):
         seq, root, _, snapshot = _unsealed(row)
@@ -41,7 +40,8 @@ def of_session(cursor: apsw.Cursor, sid: int) -> dict[int, dict[str, str]]:
 
 
 def of_pool(cursor: apsw.Cursor, pool: str, without: Sequence[str] = ()) -> frozenset[str]:
-    """The snapshots in a pool that some step of another session than these names; Corrupt rather than one too few."""
+    """Snapshots in a pool that sessions other than `without` reference. Corrupt rather than an incomplete answer,
+    because whatever is missing here gets swept."""
     found = [cursor.execute(SQL["find_sid"], (to_text(session),)).fetchone() for session in without]
     gone = {row[0] for row in found if row is not None}
     rows = cursor.execute(SQL["read_snapshots_of_pool"], (to_text(pool),)).fetchall()
@@ -49,7 +49,7 @@ def of_pool(cursor: apsw.Cursor, pool: str, without: Sequence[str] = ()) -> froz
 
 
 def drop(cursor: apsw.Cursor, sid: int, seq: int, roots: Collection[str] | None) -> int:
-    """Let those of a step go, of all roots or of these; how many there were."""
+    """Delete a step's snapshots, of all roots or of these; returns how many there were."""
     if roots is None:
         cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq))
         return cursor.connection.changes()
@@ -70,19 +70,19 @@ def _unsealed(row: Row) -> tuple[int, str, str, str]:
 
 
 def add_segment(cursor: apsw.Cursor, pool: str, segment: str) -> None:
-    """From now on it may be relied on."""
+    """Register a segment, so that steps may reference it."""
     row = (to_text(pool), to_text(segment))
     cursor.execute(SQL["insert_segment"], (*row, row_seal("segment", *row)))
 
 
 def remove_segments(cursor: apsw.Cursor, pool: str, segments: Iterable[str]) -> None:
-    """From now on they may not."""
+    """Unregister segments before they are swept."""
     for segment in segments:
         cursor.execute(SQL["delete_segment"], (to_text(pool), to_text(segment)))
 
 
 def segments(cursor: apsw.Cursor, pool: str) -> frozenset[str]:
-    """Those of a pool; Corrupt rather than one too few."""
+    """The segments of a pool; Corrupt rather than an incomplete answer."""
     found = set[str]()
     for *texts, sealed in cursor.execute(SQL["read_segments"], (to_text(pool),)):
         stored = [text.decode("utf-8", "replace") if isinstance(text, bytes) else "" for text in texts]
@@ -93,5 +93,5 @@ def segments(cursor: apsw.Cursor, pool: str) -> frozenset[str]:
 
 
 def pools(cursor: apsw.Cursor) -> frozenset[str]:
-    """All with a segment or a snapshot."""
+    """All pools that have a segment or a snapshot."""
     return frozenset(read_text(pool) or "" for (pool,) in cursor.execute(SQL["read_pools"]))

@@ -1,7 +1,7 @@
-"""The store on SQLite: the front that keeps the promises of ports/store.py by asking the rooms behind it.
+"""`SqliteStore`: implements `ports.store.Store` on one SQLite file.
 
 Writing goes through `writer`, one transaction at a time with its fsync; reading through `readers`, beside it. Seq and
-digest are read inside each transaction, so that any number of processes may use one file.
+digest are read inside each transaction, so any number of processes may use one file.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from relight.stores.sqlite import files, listing, queues, reading, removal, sess
 from relight.stores.sqlite import fork_safety as forks
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.driver import BUSY_SECONDS
-from relight.stores.sqlite.health import believed, examine
+from relight.stores.sqlite.health import examine, trusted_record
 from relight.stores.sqlite.migrate import VERSION
 from relight.stores.sqlite.readers import Readers
 from relight.stores.sqlite.rows import listed_record, read_text, to_text
@@ -40,7 +40,7 @@ from relight.values.step import Committed, Draft, Step
 
 
 class SqliteStore:
-    """One file at `path`. Thread-safe, and safe with several processes on the same file."""
+    """A store in the file at `path`. Thread-safe, and safe with several processes on the same file."""
 
     durability: Final = "power-loss"
 
@@ -56,18 +56,18 @@ class SqliteStore:
 
     @classmethod
     def schema_status(cls, path: Path) -> SchemaStatus:
-        """Where its schema stands. Nothing is made or changed."""
-        found = Database(path.absolute()).standing()
+        """The schema version of the file. Creates and changes nothing."""
+        found = Database(path.absolute()).schema_version()
         return SchemaStatus(part="store", place=str(path.absolute()), found=found, wanted=VERSION)
 
     @property
     def schema_version(self) -> int:
-        """The number of its last migration."""
+        """The number of the newest migration."""
         return VERSION
 
     @property
     def read_only(self) -> bool:
-        """Can it only be read? Writing then raises StoreReadOnly."""
+        """True if it can only be read; writing then raises StoreReadOnly."""
         return self._database.read_only
 
     @property
@@ -79,12 +79,12 @@ class SqliteStore:
 
     def create(self, identity: Identity, head: Head) -> None:
         with self._writer.transaction(identity.id) as cursor:
-            sid = sessions.begin(cursor, self._writer.journal, identity, head)
-        self._database.told.write([(sid, head.seq)])
+            sid = sessions.create(cursor, self._writer.journal, identity, head)
+        self._database.watermark.write([(sid, head.seq)])
 
     def update(self, identity: Identity) -> None:
         with self._writer.change(identity.id) as cursor:
-            sessions.change(cursor, self._writer.journal, identity)
+            sessions.update(cursor, self._writer.journal, identity)
 
     def find(self, session: str) -> Record | None:
         with self._readers.reading(session) as cursor:
@@ -101,7 +101,7 @@ class SqliteStore:
     def list_sessions(self, query: Query) -> list[Record]:
         with self._readers.reading() as cursor:
             rows = listing.page(cursor, query)
-            return [believed(cursor, self._database.told, row[0], listed_record(row)) for row in rows]
+            return [trusted_record(cursor, self._database.watermark, row[0], listed_record(row)) for row in rows]
 
     def count_sessions(self) -> dict[Status, int]:
         with self._readers.reading() as cursor:
@@ -134,15 +134,15 @@ class SqliteStore:
         with self._readers.reading(session) as cursor:
             return reading.checkpoints(cursor, session, after, upto)
 
-    # -- lines ------------------------------------------------------------------------------------------------
+    # -- queues -----------------------------------------------------------------------------------------------
 
     def list_queue_keys(self) -> list[QueueKey]:
         with self._readers.reading() as cursor:
-            return queues.all_lines(cursor)
+            return queues.list_queues(cursor)
 
     def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         with self._readers.reading() as cursor:
-            return queues.first(cursor, line, limit, self._clock.now_us())
+            return queues.list_first(cursor, line, limit, self._clock.now_us())
 
     def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         with self._writer.change() as cursor:
@@ -150,7 +150,7 @@ class SqliteStore:
 
     def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._writer.change() as cursor:
-            if queues.find_kept(cursor, kind, name) != before:
+            if queues.find_record(cursor, kind, name) != before:
                 return False
             queues.put_record(cursor, kind, name, record)
             return True
@@ -194,7 +194,7 @@ class SqliteStore:
         _, head = self._writer.journal.read_head(cursor, session)
         forks = cursor.execute(SQL["find_forks"], (to_text(session),)).fetchall()
         if (head.seq, frozenset(read_text(fork) or "" for (fork,) in forks)) != (seen.seq, seen.forks):
-            raise Conflict(f"{session}: somebody wrote to it or forked it meanwhile")
+            raise Conflict(f"{session}: it was written to or forked meanwhile")
 
     # -- labels -----------------------------------------------------------------------------------------------
 
@@ -222,20 +222,20 @@ class SqliteStore:
         labels: Iterable[tuple[str, int, str]],
     ) -> None:
         with self._writer.transaction() as cursor:
-            told = sessions.import_sessions(cursor, self._writer.journal, records, steps, labels)
-        self._database.told.write(told)
+            acknowledged = sessions.import_sessions(cursor, self._writer.journal, records, steps, labels)
+        self._database.watermark.write(acknowledged)
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
         with self._writer.change(head.session) as cursor:
-            sid = sessions.rebuild(cursor, self._writer.journal, self._database.told, head, instead_of)
-        self._database.told.write([(sid, head.seq)])
+            sid = sessions.rebuild(cursor, self._writer.journal, self._database.watermark, head, instead_of)
+        self._database.watermark.write([(sid, head.seq)])
 
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
         with self._writer.change() as cursor:
             removal.check_epochs(cursor, self._writer.journal, epochs or {})
             sids = removal.remove_rows(cursor, sessions)
             self._writer.journal.forget()
-        self._database.told.clear(sids)
+        self._database.watermark.clear(sids)
         if sids:
             with self._database.own_connection() as connection:
                 removal.wipe(connection, self._clock, self._path)
@@ -248,7 +248,7 @@ class SqliteStore:
 
     def check(self) -> list[Damage]:
         with self._readers.reading() as cursor:
-            return list(examine(cursor.connection, self._database.told, evidence_of(self._path)))
+            return list(examine(cursor.connection, self._database.watermark, evidence_of(self._path)))
 
     def changed(self) -> object:
         with self._readers.watching() as connection:
@@ -256,22 +256,22 @@ class SqliteStore:
 
     def close(self) -> None:
         forks.unregister(self)
-        self.rest()
+        self.suspend()
         self._database.ended = self._database.ended or "the store was closed"
-        self.wake()
+        self.resume()
 
-    def rest(self) -> None:
-        """Give every connection back, and let nobody have one until `wake`."""
-        self._writer.rest()
-        self._readers.rest()
-        self._database.told.close()
+    def suspend(self) -> None:
+        """Close every connection, and let no thread have one until `resume`."""
+        self._writer.suspend()
+        self._readers.suspend()
+        self._database.watermark.close()
 
-    def begin_anew(self) -> None:
-        """In a forked child: all connections are closed, and those who wait in line are threads of the parent."""
+    def resume_in_child(self) -> None:
+        """In a forked child: connections are closed, and the threads that waited for one are the parent's."""
         self._readers = Readers(self._database)
         self._writer = self._writer.in_child()
 
-    def wake(self) -> None:
-        """Go on."""
-        self._readers.wake()
-        self._writer.wake()
+    def resume(self) -> None:
+        """Allow connections again."""
+        self._readers.resume()
+        self._writer.resume()

@@ -1,12 +1,12 @@
-"""Does the write-ahead log hold commits that SQLite does not see? Then it is damaged, and they were acknowledged.
+"""Detects acknowledged commits in a damaged write-ahead log that SQLite silently ignores.
 
-SQLite reads a log up to the first frame whose checksum fails, and forgets the rest: right for a transaction that was
+SQLite reads a log up to the first frame whose checksum fails, and ignores the rest: right for a transaction that was
 cut off by a crash, silent loss for a byte that was flipped later. The two differ in what follows. Checksums chain, so a
-frame that fits the checksum stored in a commit's last frame was written by somebody for whom that commit had been
+frame that fits the checksum stored in a commit's last frame was written by a process for which that commit had been
 durable. Two such commits behind the end that SQLite sees are proof; one alone may be the transaction that was cut off.
 
-Only the frames behind that end are looked at: usually there are none. `told.py` is the other witness, and knows more
-while its file is there.
+Only frames behind that end are read: usually there are none. The watermark is the other evidence, and knows more while
+its file exists.
 """
 
 from __future__ import annotations
@@ -24,45 +24,45 @@ from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.watermark import CHANGES, Watermark
 
 MAX_FRAMES: Final = 4096
-"""frames looked at behind the end"""
+"""frames read behind the end"""
 _HEADER: Final = 32
 _FRAME: Final = 24
 _BIG_ENDIAN: Final = 0x377F0683
 _MASK: Final = 0xFFFFFFFF
 
 
-def check_log(connection: apsw.Connection, path: Path, told: Watermark) -> None:
-    """Raise Corrupt, once for every loss, after a copy of the log was put beside the database."""
-    changes = told.seq(CHANGES)
+def check_log(connection: apsw.Connection, path: Path, watermark: Watermark) -> None:
+    """Raise Corrupt, once for every loss, after a copy of the log was saved beside the database."""
+    changes = watermark.seq(CHANGES)
     counted = int(connection.execute(SQL["changes"]).get or 0)
     if changes > counted:
-        told.write([(CHANGES, counted)])
+        watermark.write([(CHANGES, counted)])
         raise Corrupt(
             f"names, labels or deletions that were acknowledged are lost in {path}: the write-ahead log was damaged "
-            f"({_kept(path) or 'it is gone'}), or an older copy was put back"
+            f"({_save_evidence(path) or 'it is gone'}), or an older copy was restored"
         )
-    if _has_lost_commits(connection, files.wal_of(path)) and (evidence := _kept(path)):
+    if _has_lost_commits(connection, files.wal_of(path)) and (evidence := _save_evidence(path)):
         raise Corrupt(f"the write-ahead log of {path} is damaged, and acknowledged steps are lost ({evidence})")
 
 
 def _has_lost_commits(connection: apsw.Connection, log: Path) -> bool:
     if not files.size_bytes(log):
         return False
-    seen = _frames_seen(connection)
+    frames_seen = _frames_seen(connection)
     with log.open("rb") as file:
-        lost = _has_two_commits(file, seen, int(connection.execute(SQL["page_size"]).get))
-    return lost and _frames_seen(connection) == seen  # else somebody is writing it right now
+        lost = _has_two_commits(file, frames_seen, int(connection.execute(SQL["page_size"]).get))
+    return lost and _frames_seen(connection) == frames_seen  # else another process is writing it right now
 
 
-def _kept(path: Path) -> str:
-    """Put a copy of the log beside the database; where it is, or nothing where it is there already."""
+def _save_evidence(path: Path) -> str:
+    """Copy the log beside the database, and say where; empty if that copy exists already."""
     log = files.wal_of(path)
     if not files.size_bytes(log):
         return ""
     evidence = log.with_name(f"{log.name}-damaged-{sha256(log.read_bytes()).hexdigest()[:8]}")
     if evidence.exists():
         return ""
-    import shutil  # it brings three compressors along, and this hardly ever happens
+    import shutil  # imports three compression modules, and this hardly ever happens
 
     shutil.copyfile(log, evidence)
     evidence.chmod(files.FILE_MODE)
@@ -70,36 +70,36 @@ def _kept(path: Path) -> str:
 
 
 def evidence_of(path: Path) -> list[Path]:
-    """Copies of damaged logs that were kept."""
+    """The saved copies of damaged logs."""
     return sorted(path.parent.glob(f"{files.wal_of(path).name}-damaged-*"))
 
 
 def _frames_seen(connection: apsw.Connection) -> int:
-    connection.execute(SQL["user_version"]).fetchall()  # opens the log, if nobody has yet
+    connection.execute(SQL["user_version"]).fetchall()  # makes SQLite open the log, if it has not yet
     return connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_NOOP)[0]
 
 
-def _has_two_commits(file: BinaryIO, seen: int, page_size: int) -> bool:
-    """Behind frame `seen`: a commit, and a second one whose frames all chain to the first."""
+def _has_two_commits(file: BinaryIO, frames_seen: int, page_size: int) -> bool:
+    """Behind frame `frames_seen`: a commit, and a second one whose frames all chain to the first."""
     header = file.read(_HEADER)
     order = ">" if len(header) == _HEADER and unpack_from(">I", header)[0] == _BIG_ENDIAN else "<"
     start = _sums(header[:24], (0, 0), order) if len(header) == _HEADER else None
     is_whole = start is not None and start == unpack_from(">II", header, 24)
     if (
-        not seen
+        not frames_seen
         and is_whole
         and start is not None
         and _begins_with_commit(file, header[16:24], start, page_size, order)
     ):
-        return False  # SQLite would see it, so it has begun anew: all that stands here is in the database already
+        return False  # SQLite sees no frame of a valid log, so it was restarted: all of it is in the database already
     salts = header[16:24] if is_whole else None
-    file.seek(_HEADER + seen * (_FRAME + page_size))
-    sums: tuple[int, int] | None = None  # of the frame before, once a commit was met
+    file.seek(_HEADER + frames_seen * (_FRAME + page_size))
+    sums: tuple[int, int] | None = None  # of the previous frame, once a commit was found
     for _ in range(MAX_FRAMES):
         frame = file.read(_FRAME + page_size)
         if len(frame) < _FRAME + page_size:
             return False
-        salts = salts or frame[8:16]  # a header that is not whole is the damage itself
+        salts = salts or frame[8:16]  # the header itself is damaged: take the salts from the first frame
         is_commit = frame[4:8] != b"\0\0\0\0"
         stored: tuple[int, int] = unpack_from(">II", frame, 16)
         if frame[8:16] != salts or (sums is not None and _frame_sums(frame, sums, order) != stored):
@@ -112,7 +112,7 @@ def _has_two_commits(file: BinaryIO, seen: int, page_size: int) -> bool:
 
 
 def _begins_with_commit(file: BinaryIO, salts: bytes, sums: tuple[int, int], page_size: int, order: str) -> bool:
-    """Is everything whole from the header to the first commit?"""
+    """True if all frames from the header to the first commit are valid."""
     for _ in range(MAX_FRAMES):
         frame = file.read(_FRAME + page_size)
         if len(frame) < _FRAME + page_size or frame[8:16] != salts:
@@ -126,12 +126,12 @@ def _begins_with_commit(file: BinaryIO, salts: bytes, sums: tuple[int, int], pag
 
 
 def _frame_sums(frame: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
-    """A frame's checksum covers its first 8 bytes and its page, and goes on from the frame before."""
+    """A frame's checksum covers its first 8 bytes and its page, and continues that of the frame before."""
     return _sums(frame[:8] + frame[_FRAME:], sums, order)
 
 
 def _sums(data: bytes, sums: tuple[int, int], order: str) -> tuple[int, int]:
-    """SQLite's checksum of the log."""
+    """The checksum that SQLite's log format defines."""
     first, second = sums
     words = unpack(f"{order}{len(data) // 4}I", data)
     for one, two in zip(words[::2], words[1::2], strict=True):

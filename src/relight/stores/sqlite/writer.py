@@ -1,14 +1,13 @@
-"""The writer: one connection, and a leader who commits for all who wait.
+"""The writer: one connection, and group commit over it.
 
-A thread that finds nobody writing writes its own step. Others wait in line meanwhile; the next of them takes all the
-others along into one transaction, so that many sessions share one fsync. Order: BEGIN IMMEDIATE; for each, read the
-head, plan, insert the step, move the head; COMMIT; then everybody is told.
+A thread that finds the writer idle commits its own step. Others queue meanwhile; the next leader takes up to
+`MAX_GROUP` of them into one transaction, so that many sessions share one fsync. Order: BEGIN IMMEDIATE; for each step
+read the head, plan, insert the step, move the head; COMMIT; raise the watermark; then every caller gets its answer.
 
 - A refusal (LeaseLost, Conflict, ...) concerns one step: it is decided before anything of that step is written.
-- A driver's error before COMMIT undoes the whole transaction, and each step is tried again alone: damage under one
-  session must not hurt the others.
-- An error of COMMIT concerns all of them, and their outcome is unknown: fsync is not tried again, the connection is
-  given up, and the next use opens a new one, which first rewrites what the log holds. `find_commit` tells the outcome.
+- A driver's error before COMMIT rolls the whole transaction back, and each step is tried again alone: damage under one
+  session must not fail the others.
+- After an error of COMMIT the outcome of every step in it is unknown; `find_commit` finds out.
 """
 
 from __future__ import annotations
@@ -24,21 +23,21 @@ from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.stores.sqlite.commits import Journal
 from relight.stores.sqlite.database import Database
-from relight.stores.sqlite.driver import DRIVER_ERRORS, explained
-from relight.stores.sqlite.group_commit import Orphaned, Waiter, WriterQueue
+from relight.stores.sqlite.driver import DRIVER_ERRORS, store_error
+from relight.stores.sqlite.group_commit import LeaderLost, Waiter, WriterQueue
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.watermark import CHANGES
 from relight.values.step import Committed, Draft
 
-MAX_TOGETHER: Final = 256
+MAX_GROUP: Final = 256
 """steps in one transaction"""
 _BEGIN: Final = SQL["begin"]
 _COMMIT: Final = SQL["commit"]
 _ROLLBACK: Final = SQL["rollback"]
 
 
-class _Wanted(Waiter):
-    """One step on its way, and what became of it."""
+class _PendingCommit(Waiter):
+    """A step waiting to be committed, and its result."""
 
     __slots__ = ("committed", "done", "draft", "error", "session")
 
@@ -49,106 +48,107 @@ class _Wanted(Waiter):
         self.committed: Committed | None = None
         self.error: Exception | None = None
         self.done = False
-        """what stands above is final"""
+        """`committed` and `error` are final"""
 
     def refuse(self, error: Exception) -> None:
         self.committed, self.error, self.done = None, error, True
 
-    def answer(self, unknown: Callable[[], StoreError]) -> Committed:
-        """What became of it; what is unknown where its leader was interrupted before that was final."""
+    def answer(self, outcome_unknown: Callable[[], StoreError]) -> Committed:
+        """The result; `outcome_unknown()` if its leader was interrupted before there was a final one."""
         if not self.done:
-            raise unknown()
+            raise outcome_unknown()
         if self.error is not None:
             raise self.error
         assert self.committed is not None
         return self.committed
 
 
-class _Foreign(Exception):
-    """What is neither a refusal nor an error of the driver, while several steps were planned: whose is it?"""
+class _UnattributedError(Exception):
+    """An exception that is neither a refusal nor a driver's error, raised while several steps were planned."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
 
 
 class Writer:
-    """Everything that writes goes through here, one transaction at a time."""
+    """All writes of a store, one transaction at a time."""
 
     def __init__(self, database: Database, clock: Clock, connection: apsw.Connection | None) -> None:
         self._database = database
         self._clock = clock
-        self._turns = WriterQueue()
+        self._queue = WriterQueue()
         self._connection = connection
         self._cursor = connection.cursor() if connection is not None else None
         self._journal = Journal(database)
-        self._group: list[_Wanted] = []
-        """what the open transaction holds"""
-        self._told: list[tuple[int, int]] = []
-        """and the seqs its writers will be told"""
+        self._group: list[_PendingCommit] = []
+        """steps in the open transaction"""
+        self._to_acknowledge: list[tuple[int, int]] = []
+        """session numbers and seqs for the watermark, once the transaction is durable"""
         self._begun = False
         self._wal_suspect = False
-        """COMMIT failed: what the log holds is rewritten before it is used again"""
+        """COMMIT failed: checkpoint the log before it is used again"""
         self._now_us = 0
-        self._resting: Waiter | None = None
-        """has the turn between `rest` and `wake`"""
+        self._suspended: Waiter | None = None
+        """holds the write lock between `suspend` and `resume`"""
         self.transactions = 0
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One durable step, or an error and nothing."""
+        """Commit one step durably, or raise and write nothing. StoreUnavailable: the outcome is unknown."""
         faults.point("commit.enter")
-        mine = _Wanted(session, draft)
+        mine = _PendingCommit(session, draft)
         group = [mine]
         try:
-            if self._turns.enter(mine):
-                self._turns.companions(mine, group, MAX_TOGETHER)
+            if self._queue.enter(mine):
+                self._queue.take_followers(mine, group, MAX_GROUP)
                 self._write(group)
-        except Orphaned:
-            raise self._unknown() from None
+        except LeaderLost:
+            raise self._outcome_unknown() from None
         except BaseException:
-            if self._turns.holds(mine):
+            # Ctrl-C or an injected fault, no error of the store: whether followers were committed must not be guessed.
+            if self._queue.holds(mine):
                 self._interrupted(group)
             raise
         finally:
             try:
-                self._turns.leave(mine, group[1:])
+                self._queue.leave(mine, group[1:])
             except BaseException:
-                self._turns.leave(mine, group[1:])
+                self._queue.leave(mine, group[1:])
                 raise
-        return mine.answer(self._unknown)
+        return mine.answer(self._outcome_unknown)
 
-    def _write(self, group: list[_Wanted]) -> None:
-        """Write them together; where that does not work, one by one. Afterwards each has its answer."""
+    def _write(self, group: list[_PendingCommit]) -> None:
+        """Write the group in one transaction, or one by one if that fails. Afterwards each step has its result."""
         self._group = group
         try:
             self._write_rows(group)
         except DRIVER_ERRORS as error:
             if len(group) == 1:
-                group[0].refuse(self._undone(error, group[0].session))
+                group[0].refuse(self._rollback_error(error, group[0].session))
                 return
             self._write_each(group)
             return
-        except _Foreign as foreign:
+        except _UnattributedError as unattributed:
             self._write_each(group)
-            if all(type(wanted.error) is not type(foreign.error) for wanted in group):
-                raise foreign.error from None  # it belongs to no step
+            if all(type(pending.error) is not type(unattributed.error) for pending in group):
+                raise unattributed.error from None  # from a signal handler in the leader's thread, of no step
             return
         except StoreError as error:
-            for wanted in group:
-                wanted.refuse(error)
+            for pending in group:
+                pending.refuse(error)
             return
         faults.point("commit.written")
-        self._turns.wake()
+        self._queue.wake_served()
         self._commit(group)
         faults.point("commit.committed")
 
-    def _write_each(self, group: list[_Wanted]) -> None:
-        self._undo()
-        for wanted in group:
-            self._write([wanted])
+    def _write_each(self, group: list[_PendingCommit]) -> None:
+        self._rollback()
+        for pending in group:
+            self._write([pending])
 
-    def _write_rows(self, group: list[_Wanted]) -> None:
+    def _write_rows(self, group: list[_PendingCommit]) -> None:
         cursor = self._ready()
         cursor.execute(_BEGIN)
         self._begun = True
@@ -156,100 +156,104 @@ class Writer:
         faults.point("commit.begun")
         at_us, now = self._clock.now_us(), self._clock.instant()
         self._now_us = now.us
-        for wanted in group:
+        for pending in group:
             try:
-                wanted.committed = self._journal.plan(cursor, wanted.session, wanted.draft, at_us, now)
+                pending.committed = self._journal.plan(cursor, pending.session, pending.draft, at_us, now)
             except (*DRIVER_ERRORS, RelightError) as error:
                 if not isinstance(error, RelightError):
                     raise
-                wanted.error = error  # a refusal: nothing of it was written
-            except Exception as error:  # a draft that cannot be stored; or the leader's own, from a signal handler
+                pending.error = error  # a refusal: nothing of it was written
+            # A draft that cannot be stored, or an exception from a signal handler in the leader's thread. With several
+            # steps in the group we cannot tell which; writing them one by one finds out.
+            except Exception as error:
                 if len(group) > 1:
-                    raise _Foreign(error) from None
-                wanted.error = error
-        self._told = self._journal.flush(cursor)
+                    raise _UnattributedError(error) from None
+                pending.error = error
+        self._to_acknowledge = self._journal.flush(cursor)
 
-    def _commit(self, group: list[_Wanted]) -> None:
+    def _commit(self, group: list[_PendingCommit]) -> None:
         assert self._cursor is not None
         try:
             self._cursor.execute(_COMMIT)
             self._begun = False
             self._journal.end(self._cursor)
-            self._database.check_there(self._now_us)
+            self._database.check_in_place(self._now_us)
         except (apsw.Error, StoreError) as error:
-            ours = self._doubted(error) if isinstance(error, apsw.Error) else error
-            for wanted in group:
-                wanted.refuse(wanted.error or ours)
+            failure = self._commit_error(error) if isinstance(error, apsw.Error) else error
+            for pending in group:
+                pending.refuse(pending.error or failure)
             return
-        self._database.told.write(self._told)
-        for wanted in group:
-            wanted.done = True
+        self._database.watermark.write(self._to_acknowledge)
+        for pending in group:
+            pending.done = True
         self.transactions += 1
 
-    def _interrupted(self, group: list[_Wanted]) -> None:
-        """What is no error of the store (Ctrl-C, a planted fault) stopped the leader; its companions get another."""
+    def _interrupted(self, group: list[_PendingCommit]) -> None:
+        """Settle the group after the leader was interrupted (Ctrl-C, an injected fault): unwritten followers
+        requeue."""
         if self._connection is not None and self._connection.in_transaction:
-            self._undo()
-        elif self._begun:  # and not in a transaction any more, so COMMIT was through
-            for wanted in self._group:
-                wanted.done = True
+            self._rollback()
+        elif self._begun:  # SQLite is in no transaction although we began one, so COMMIT succeeded
+            for pending in self._group:
+                pending.done = True
         self._begun = False
-        unserved = [wanted for wanted in group[1:] if not wanted.done]
-        for wanted in unserved:
-            wanted.committed = wanted.error = None
-            group.remove(wanted)
-        self._turns.put_back(unserved)
+        unwritten = [pending for pending in group[1:] if not pending.done]
+        for pending in unwritten:
+            pending.committed = pending.error = None
+            group.remove(pending)
+        self._queue.requeue(unwritten)
 
     # -- everything else ------------------------------------------------------------------------------------------
 
     @contextmanager
     def transaction(self, session: str | None = None) -> Iterator[apsw.Cursor]:
-        """A transaction of one's own. Leaving it normally commits; an exception undoes it."""
-        with self._alone():
+        """An exclusive transaction: commits on normal exit, rolls back on an exception."""
+        with self._exclusive():
             try:
                 cursor = self._ready()
                 cursor.execute(_BEGIN)
                 self._journal.begin(cursor)
                 yield cursor
             except (*DRIVER_ERRORS, StoreError) as error:
-                raise self._undone(error, session) from None
+                raise self._rollback_error(error, session) from None
             except BaseException:
-                self._undo()
+                self._rollback()
                 raise
             try:
                 cursor.execute(_COMMIT)
                 self._journal.end(cursor)
             except apsw.Error as error:
-                raise self._doubted(error) from None
-            self._database.check_there(self._clock.instant().us)
+                raise self._commit_error(error) from None
+            self._database.check_in_place(self._clock.instant().us)
             self.transactions += 1
 
     @contextmanager
     def change(self, session: str | None = None) -> Iterator[apsw.Cursor]:
-        """A transaction that changes something else than a journal: counted, so that its loss is noticed."""
+        """A transaction for changes other than steps. They are counted in the watermark, so that their loss is
+        noticed."""
         with self.transaction(session) as cursor:
             yield cursor
             count = cursor.execute(SQL["count_change"]).fetchone()
         if count is not None:
-            self._database.told.write([(CHANGES, count[0])])
+            self._database.watermark.write([(CHANGES, count[0])])
 
     @contextmanager
-    def _alone(self) -> Iterator[None]:
-        mine = Waiter(alone=True)
+    def _exclusive(self) -> Iterator[None]:
+        mine = Waiter(exclusive=True)
         try:
-            self._turns.enter(mine)
-            self._turns.wake()
+            self._queue.enter(mine)
+            self._queue.wake_served()
             yield
         finally:
             try:
-                self._turns.leave(mine)
+                self._queue.leave(mine)
             except BaseException:
-                self._turns.leave(mine)
+                self._queue.leave(mine)
                 raise
 
     @property
     def journal(self) -> Journal:
-        """How rows of the journal are written; only inside a transaction."""
+        """The journal's rows; only for use inside a transaction."""
         return self._journal
 
     # -- the connection -------------------------------------------------------------------------------------------
@@ -257,16 +261,16 @@ class Writer:
     def _ready(self) -> apsw.Cursor:
         self._database.check_usable()
         if self._connection is not None and self._connection.in_transaction:
-            self._undo()  # of a leader that was interrupted while it did so itself
+            self._rollback()  # a leader was interrupted while it rolled back
         if self._cursor is None:
             connection = self._database.connect_writer()
             if self._wal_suspect:
-                _rewrite(connection)
+                _checkpoint_log(connection)
                 self._wal_suspect = False
             self._connection, self._cursor = connection, connection.cursor()
         return self._cursor
 
-    def _undo(self) -> None:
+    def _rollback(self) -> None:
         self._begun = False
         self._journal.forget()
         if self._connection is not None and self._connection.in_transaction:
@@ -275,60 +279,61 @@ class Writer:
             except apsw.Error:
                 self.close()  # which rolls back too
 
-    def _undone(self, error: Exception, session: str | None) -> StoreError:
-        """Nothing was written; our error for it."""
+    def _rollback_error(self, error: Exception, session: str | None) -> StoreError:
+        """Roll back, and return the store error to raise for a driver's error: nothing was written."""
         errno = self._connection.system_errno if self._connection is not None else 0
-        self._undo()
+        self._rollback()
         if isinstance(error, StoreError):
             return error
         if isinstance(error, apsw.IOError | apsw.ReadOnlyError | apsw.CantOpenError):
             self.close()
-        return explained(error, self._database.where, session=session, system_errno=errno)
+        return store_error(error, self._database.where, session=session, system_errno=errno)
 
-    def _doubted(self, error: apsw.Error) -> StoreError:
-        """COMMIT failed. Full is certain: the mark that ends a transaction was not written. All else is not."""
-        ours = self._undone(error, None)
+    def _commit_error(self, error: apsw.Error) -> StoreError:
+        """Give up the connection after a failed COMMIT, and return the error to raise."""
+        failure = self._rollback_error(error, None)
         self.close()
+        # A failed fsync must not be retried on the same descriptors: the kernel may have dropped the dirty pages and
+        # would report success. The next connection checkpoints the log first (`_checkpoint_log`).
         self._wal_suspect = True
-        if isinstance(ours, StoreFull):
-            return ours
-        return self._unknown(evidence=ours.evidence or [ours.message], hints=ours.hints)
+        if isinstance(failure, StoreFull):  # certain: the frame that ends a transaction was not written
+            return failure
+        return self._outcome_unknown(evidence=failure.evidence or [failure.message], hints=failure.hints)
 
-    def _unknown(self, evidence: Iterable[str] = (), hints: Iterable[str] = ()) -> StoreUnavailable:
-        """Only `find_commit` can tell."""
+    def _outcome_unknown(self, evidence: Iterable[str] = (), hints: Iterable[str] = ()) -> StoreUnavailable:
+        """The error for a step of which only `find_commit` can find out whether it was written."""
         where = self._database.where
-        return StoreUnavailable(
-            f"{where}: it is not known whether the step was written", evidence=evidence, hints=hints
-        )
+        return StoreUnavailable(f"{where}: unknown whether the step was written", evidence=evidence, hints=hints)
 
     def close(self) -> None:
-        """Give the connection back. The next use opens another. Only for who has the turn."""
+        """Close the connection; the next use opens another. Only for the holder of the write lock."""
         connection, self._connection, self._cursor = self._connection, None, None
         self._journal.forget()
         if connection is not None:
             connection.close()
 
-    def rest(self) -> None:
-        """Wait for the turn, keep it, and give the connection back."""
-        self._resting = Waiter(alone=True)
-        self._turns.enter(self._resting)
-        self._turns.wake()
+    def suspend(self) -> None:
+        """Wait for the write lock, keep it, and close the connection (before a fork)."""
+        self._suspended = Waiter(exclusive=True)
+        self._queue.enter(self._suspended)
+        self._queue.wake_served()
         self.close()
 
     def in_child(self) -> Writer:
-        """The writer of a forked child: without a connection, and with nobody in line."""
+        """The writer of a forked child: no connection, and an empty queue, since its waiters are threads of the
+        parent."""
         made = Writer(self._database, self._clock, None)
         made._wal_suspect = self._wal_suspect
         return made
 
-    def wake(self) -> None:
-        """Let others write again."""
-        if self._resting is not None:
-            self._turns.leave(self._resting)
+    def resume(self) -> None:
+        """Release the write lock that `suspend` took."""
+        if self._suspended is not None:
+            self._queue.leave(self._suspended)
 
 
-def _rewrite(connection: apsw.Connection) -> None:
-    """After a failed fsync nobody knows what of the log is on the disk: write it into the database, and cut it."""
+def _checkpoint_log(connection: apsw.Connection) -> None:
+    """Write the log into the database and truncate it: after a failed fsync its state on disk is unknown."""
     try:
         connection.wal_checkpoint("main", apsw.SQLITE_CHECKPOINT_TRUNCATE)
     except BaseException:

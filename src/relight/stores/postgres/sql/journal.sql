@@ -68,7 +68,7 @@ FROM relight.steps WHERE sid = %s AND seq > %s AND seq <= %s ORDER BY seq
 INSERT INTO relight.checkpoint_labels (sid, seq, label, seal) VALUES (%s, %s, %b, %b)
 
 -- name: delete_checkpoint_labels
--- Take a checkpoint's labels away.
+-- Delete a checkpoint's labels.
 DELETE FROM relight.checkpoint_labels WHERE sid = %s AND seq = %s
 
 -- name: find_label

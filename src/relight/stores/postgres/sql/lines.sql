@@ -1,21 +1,21 @@
--- The statements about lines of queued sessions and the small records beside them.
+-- Statements about queues of sessions and small records.
 
 -- name: put_waiting
--- A session stands here from now on.
+-- Insert or move a session's queue position.
 INSERT INTO relight.waiting (sid, line, priority, since_us, id, wake_us) VALUES (%s, %b, %s, %s, %b, %s)
 ON CONFLICT (sid) DO UPDATE SET line = excluded.line, priority = excluded.priority, since_us = excluded.since_us,
                                 id = excluded.id, wake_us = excluded.wake_us
 
 -- name: delete_waiting
--- It stands in no line.
+-- Remove a session from its queue.
 DELETE FROM relight.waiting WHERE sid = %s
 
 -- name: find_waiting
--- Where a session stands.
+-- A session's head.
 SELECT line, priority, since_us, id, wake_us FROM relight.waiting WHERE sid = %s
 
 -- name: lines
--- The lines in which somebody stands, by jumping from one to the next in each of the two indexes.
+-- The queues that are not empty, by jumping from one to the next in each of the two indexes.
 WITH RECURSIVE
     ready (line) AS (
         (SELECT line FROM relight.waiting WHERE wake_us IS NULL ORDER BY line LIMIT 1)
@@ -67,7 +67,7 @@ SELECT record FROM relight.kept WHERE kind = %t AND name = %b FOR UPDATE
 SELECT name, record FROM relight.kept WHERE kind = %t ORDER BY name
 
 -- name: put_kept
--- Write one in the place of the one before.
+-- Write or replace one.
 INSERT INTO relight.kept (kind, name, record) VALUES (%t, %b, %b)
 ON CONFLICT (kind, name) DO UPDATE SET record = excluded.record
 

@@ -1,4 +1,4 @@
--- The statements about sessions themselves: begin, change, find, list, count, delete.
+-- Statements about sessions: insert, update, find, list, count, delete.
 
 -- name: insert_session
 -- A session begins; its number.
@@ -6,7 +6,7 @@ INSERT INTO relight.sessions (id, created_us, status, name, key, agent, provider
 VALUES (%b, %s, %t, %b, %b, %b, %b, %b, %b, %b) RETURNING sid
 
 -- name: update_session
--- What a session is has changed. Its status has not: that belongs to the head.
+-- Update a session's identity, not its status: that belongs to the head.
 UPDATE relight.sessions SET id = %b, created_us = %s, name = %b, key = %b, agent = %b, provider = %b, parent = %b,
                             searchable = %b, record = %b
 WHERE sid = %s
@@ -20,7 +20,7 @@ INSERT INTO relight.session_labels (k, v, created_us, id, sid) VALUES (%b, %b, %
 DELETE FROM relight.session_labels WHERE sid = %s
 
 -- name: find_name_holder
--- Who has this name?
+-- The session that has this name.
 SELECT id FROM relight.sessions WHERE name = %b
 
 -- name: keep_parent

@@ -1,7 +1,7 @@
--- The statements about snapshots of workspaces and the segments they lie in.
+-- Statements about snapshots of workspaces and segments of pools.
 
 -- name: insert_snapshot
--- A step names a snapshot.
+-- A step references a snapshot.
 INSERT INTO relight.snapshots (sid, seq, root, pool, id, seal) VALUES (%s, %s, %b, %b, %b, %b)
 ON CONFLICT (sid, seq, root) DO UPDATE SET pool = excluded.pool, id = excluded.id, seal = excluded.seal
 
@@ -15,15 +15,15 @@ SELECT sid, seq, root, pool, id, seal FROM relight.snapshots
 WHERE pool = %b AND sid NOT IN (SELECT sid FROM relight.sessions WHERE id = ANY(%s::bytea[]))
 
 -- name: delete_snapshots_of_step
--- Let the snapshots of one step go.
+-- Delete the snapshots of one step.
 DELETE FROM relight.snapshots WHERE sid = %s AND seq = %s
 
 -- name: delete_snapshot
--- Let the snapshot of one root at one step go.
+-- Delete the snapshot of one root at one step.
 DELETE FROM relight.snapshots WHERE sid = %s AND seq = %s AND root = %b
 
 -- name: insert_segment
--- A segment may be relied on.
+-- Register a segment: steps may reference it from now on.
 INSERT INTO relight.segments (pool, name, seal) VALUES (%b, %b, %b) ON CONFLICT DO NOTHING
 
 -- name: delete_segments

@@ -79,7 +79,7 @@ WHERE s.sid > %s ORDER BY s.sid LIMIT %s
 -- The labels it is listed by.
 SELECT k, v, created_us, id FROM relight.session_labels WHERE sid = %s
 
--- name: homeless
+-- name: orphan_rows
 -- Rows whose session does not exist.
 SELECT 'steps' WHERE EXISTS (SELECT 1 FROM relight.steps AS t
                              WHERE NOT EXISTS (SELECT 1 FROM relight.sessions AS s WHERE s.sid = t.sid))

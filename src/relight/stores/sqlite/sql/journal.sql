@@ -1,7 +1,7 @@
 -- The journal's statements: what a commit reads and writes, and how steps and labels are read back.
 
 -- name: begin
--- Take the right to write now, so that what is read next cannot change before it is written.
+-- Take the write lock now, so that what is read next cannot change before it is written.
 BEGIN IMMEDIATE
 
 -- name: commit
@@ -9,19 +9,19 @@ BEGIN IMMEDIATE
 COMMIT
 
 -- name: rollback
--- As if nothing had been tried.
+-- Undo everything since begin.
 ROLLBACK
 
 -- name: find_sid
--- The number a session goes by inside this file.
+-- A session's number inside this file.
 SELECT sid FROM sessions WHERE id = ?
 
 -- name: read_head
--- Where a session stands.
+-- A session's head.
 SELECT CAST(record AS BLOB) FROM heads WHERE sid = ?
 
 -- name: last_body
--- Where the next body goes: behind this one.
+-- The highest body id: the next body gets the one after it.
 SELECT max(id) FROM bodies
 
 -- name: insert_body
@@ -37,7 +37,7 @@ INSERT INTO steps
 (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: put_head
--- Where a session stands from now on; several with as many rows of placeholders.
+-- Write a head; several with as many rows of placeholders.
 INSERT OR REPLACE INTO heads (record, sid) VALUES
 (?, ?)
 
@@ -58,7 +58,7 @@ WHERE steps.id > ? AND steps.id <= ? ORDER BY steps.id
 SELECT seq FROM steps WHERE id > ? AND id <= ? ORDER BY id LIMIT 1
 
 -- name: find_key
--- Has the writer with this key committed? Few rows are looked at: those after the last one it knows.
+-- Has the writer with this key committed? Few rows are read: those after the last seq it knows.
 SELECT seq, key FROM steps WHERE id > ? AND id <= ? ORDER BY id
 
 -- name: read_checkpoints
@@ -67,7 +67,7 @@ SELECT seq, CAST(kind AS BLOB), at_us, base, turns, message_count, size_bytes
 FROM steps WHERE id > ? AND id <= ? ORDER BY id
 
 -- name: count_change
--- A change that is no step, and how many there were with it.
+-- Count a change other than a step; returns the new count.
 UPDATE changes SET n = n + 1 RETURNING n
 
 -- name: insert_label
@@ -75,7 +75,7 @@ UPDATE changes SET n = n + 1 RETURNING n
 INSERT INTO checkpoint_labels (sid, seq, label, seal) VALUES (?, ?, ?, ?)
 
 -- name: delete_checkpoint_labels
--- Take a checkpoint's labels away.
+-- Delete a checkpoint's labels.
 DELETE FROM checkpoint_labels WHERE sid = ? AND seq = ?
 
 -- name: find_label

@@ -1,12 +1,12 @@
--- The statements about sessions themselves: begin, change, find, list, count, delete.
+-- Statements about sessions: insert, update, find, list, count, delete.
 
 -- name: insert_session
--- A session begins.
+-- Insert a session.
 INSERT INTO sessions (id, created_us, status, name, key, agent, provider, parent, searchable, record)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 
 -- name: update_session
--- What a session is has changed. Its status has not: that belongs to the head.
+-- Update a session's identity, not its status: that belongs to the head.
 UPDATE sessions SET id = ?, created_us = ?, name = ?, key = ?, agent = ?, provider = ?, parent = ?, searchable = ?,
                     record = ?
 WHERE sid = ?
@@ -20,7 +20,7 @@ INSERT INTO session_labels (k, v, created_us, sid) VALUES (?, ?, ?, ?)
 DELETE FROM session_labels WHERE sid = ?
 
 -- name: find_name_holder
--- Who has this name?
+-- The session that has this name.
 SELECT sid, CAST(id AS BLOB) FROM sessions WHERE name = ?
 
 -- name: session_columns
@@ -122,11 +122,11 @@ s.created_us >= :created_since_us
 SELECT CAST(status AS BLOB), n FROM status_counts WHERE n <> 0
 
 -- name: find_forks
--- Who reads part of its history from this session?
+-- Forks of this session, which read part of their history from it.
 SELECT CAST(id AS BLOB) FROM sessions WHERE parent = ? ORDER BY created_us, id
 
 -- name: delete_bodies
--- What every step of a session said.
+-- The bodies of a session's steps.
 DELETE FROM bodies WHERE id IN (SELECT body FROM steps WHERE id > ? AND id <= ?)
 
 -- name: delete_steps
@@ -134,7 +134,7 @@ DELETE FROM bodies WHERE id IN (SELECT body FROM steps WHERE id > ? AND id <= ?)
 DELETE FROM steps WHERE id > ? AND id <= ?
 
 -- name: delete_head
--- Where it stood.
+-- A session's head.
 DELETE FROM heads WHERE sid = ?
 
 -- name: delete_all_checkpoint_labels

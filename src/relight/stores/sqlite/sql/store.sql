@@ -1,19 +1,19 @@
--- The statements about the file as a whole: settings, version, health.
+-- Statements about the database as a whole: settings, version, integrity.
 
 -- name: begin_reading
--- What is read until the commit is of one moment.
+-- A read transaction: everything until the commit is one snapshot.
 BEGIN
 
 -- name: application_id
--- Whose database is this?
+-- The application that the database belongs to.
 PRAGMA application_id
 
 -- name: user_version
--- How many migrations has it seen?
+-- The schema version: how many migrations have run.
 PRAGMA user_version
 
 -- name: schema
--- Everything the database is made of.
+-- The DDL of every object of the schema.
 SELECT CAST(sql AS BLOB) FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT LIKE 'sqlite_%' ORDER BY name
 
 -- name: columns
@@ -21,7 +21,7 @@ SELECT CAST(sql AS BLOB) FROM sqlite_schema WHERE sql IS NOT NULL AND name NOT L
 SELECT name FROM pragma_table_xinfo(?)
 
 -- name: set_wal
--- Readers never wait for the writer, nor it for them.
+-- Readers never wait for the writer, nor the writer for readers.
 PRAGMA journal_mode = WAL
 
 -- name: set_full
@@ -33,7 +33,7 @@ PRAGMA synchronous = FULL
 PRAGMA secure_delete = ON
 
 -- name: set_trusted_schema
--- A schema from somewhere else calls no function of ours.
+-- A hostile schema cannot call functions of this connection.
 PRAGMA trusted_schema = OFF
 
 -- name: set_cell_size_check
@@ -45,11 +45,11 @@ PRAGMA cell_size_check = ON
 PRAGMA query_only = ON
 
 -- name: set_journal_size_limit
--- A log that once grew is cut back.
+-- Truncate a log that once grew.
 PRAGMA journal_size_limit = 67108864
 
 -- name: set_temp_store
--- What is sorted is sorted in memory: no content in temporary files.
+-- Sort in memory: no content in temporary files.
 PRAGMA temp_store = MEMORY
 
 -- name: page_size
@@ -60,8 +60,8 @@ PRAGMA page_size
 -- Every page that holds cells.
 SELECT pageno FROM dbstat WHERE pagetype IN ('leaf', 'internal')
 
--- name: say_changed
--- A write that changes nothing: from then on every other connection reads its pages again.
+-- name: invalidate_caches
+-- A write that changes nothing, but makes every other connection drop its cached pages.
 PRAGMA user_version = {version}
 
 -- name: data_version
@@ -69,11 +69,11 @@ PRAGMA user_version = {version}
 PRAGMA data_version
 
 -- name: integrity
--- Everything: pages, order of keys, indexes against tables.
+-- The complete check: pages, order of keys, indexes against tables.
 PRAGMA integrity_check(100)
 
 -- name: integrity_of
--- One table that look-ups go through, and its indexes.
+-- Check one table and its indexes.
 PRAGMA integrity_check({table})
 
 -- name: all_sids
@@ -81,7 +81,7 @@ PRAGMA integrity_check({table})
 SELECT sid FROM sessions ORDER BY sid
 
 -- name: session_by_sid
--- One of them, with its head.
+-- One session by number, with its head.
 SELECT {session_columns}
 FROM sessions AS s LEFT JOIN heads AS h ON h.sid = s.sid
 WHERE s.sid = ?
@@ -90,7 +90,7 @@ WHERE s.sid = ?
 -- The labels it is listed by.
 SELECT CAST(k AS BLOB), CAST(v AS BLOB), created_us FROM session_labels WHERE sid = ?
 
--- name: homeless
+-- name: orphan_rows
 -- Rows whose session does not exist.
 SELECT 'steps' FROM steps WHERE sid NOT IN (SELECT sid FROM sessions)
 UNION SELECT 'bodies' FROM bodies WHERE id NOT IN (SELECT body FROM steps)
@@ -107,9 +107,9 @@ SELECT CAST(status AS BLOB) FROM (SELECT status, n FROM status_counts WHERE n <>
 GROUP BY status HAVING sum(n) <> 0
 
 -- name: changes
--- How many changes there were that are no steps.
+-- The number of changes other than steps.
 SELECT CAST(n AS INTEGER) FROM changes
 
 -- name: last_sid
--- The greatest number a session was ever given.
+-- The highest session number ever used.
 SELECT seq FROM sqlite_sequence WHERE name = 'sessions'

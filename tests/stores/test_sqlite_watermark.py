@@ -26,7 +26,7 @@ def impatient() -> Iterator[None]:
     sys.setswitchinterval(before)
 
 
-def together(act: Callable[[int], None]) -> list[BaseException]:
+def run_threads(act: Callable[[int], None]) -> list[BaseException]:
     gate, errors = threading.Barrier(THREADS), []
 
     def run(number: int) -> None:
@@ -49,18 +49,18 @@ def test_readers_and_writers_of_a_fresh_watermark_never_meet_the_wrong_map(
     tmp_path: Path, sample: Callable[..., int]
 ) -> None:
     for number in range(sample(60, proof=3_000)):
-        told = Watermark(tmp_path / f"{number}.db")
+        watermark = Watermark(tmp_path / f"{number}.db")
 
-        def act(thread: int, told: Watermark = told) -> None:
+        def act(thread: int, watermark: Watermark = watermark) -> None:
             sid = thread // 2 * 5_000 + 1  # so far apart that the file grows under them
             if thread % 2:
-                told.write([(sid, 7)])
-                assert told.seq(sid) == 7
+                watermark.write([(sid, 7)])
+                assert watermark.seq(sid) == 7
             else:
-                assert told.seq(sid) in (0, 7)
-                assert told.sessions() >= 0
+                assert watermark.seq(sid) in (0, 7)
+                assert watermark.sessions() >= 0
 
-        assert together(act) == []
+        assert run_threads(act) == []
 
 
 @pytest.mark.usefixtures("impatient")
@@ -75,7 +75,7 @@ def test_first_sessions_of_a_fresh_store_from_many_threads_are_all_told(
                     s.append({"role": "user", "content": "x"})
                     s.complete("y")
 
-            assert together(act) == []
+            assert run_threads(act) == []
             assert rl.counts()["completed"] == THREADS
 
 
@@ -109,7 +109,7 @@ def test_without_preallocation_the_watermark_still_notices_a_lost_tail(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delattr(os, "posix_fallocate")
-    told = Watermark(tmp_path / "relight.db")
-    told.write([(1, 3), (20_000, 4)])
-    told.close()
-    assert (told.seq(1), told.seq(20_000), told.sessions()) == (3, 4, 20_000)
+    watermark = Watermark(tmp_path / "relight.db")
+    watermark.write([(1, 3), (20_000, 4)])
+    watermark.close()
+    assert (watermark.seq(1), watermark.seq(20_000), watermark.sessions()) == (3, 4, 20_000)

@@ -1,19 +1,19 @@
--- The statements about lines of queued sessions and the small records beside them.
+-- Statements about queues of sessions and small records.
 
 -- name: put_waiting
--- A session stands here from now on.
+-- Insert or move a session's queue position.
 INSERT OR REPLACE INTO waiting (sid, line, priority, since_us, id, wake_us) VALUES (?, ?, ?, ?, ?, ?)
 
 -- name: delete_waiting
--- It stands in no line.
+-- Remove a session from its queue.
 DELETE FROM waiting WHERE sid = ?
 
 -- name: find_waiting
--- Where a session stands.
+-- A session's head.
 SELECT CAST(line AS BLOB), priority, since_us, CAST(id AS BLOB), wake_us FROM waiting WHERE sid = ?
 
 -- name: lines
--- The lines in which somebody stands, by jumping from one to the next in each of the two indexes.
+-- The queues that are not empty, by jumping from one to the next in each of the two indexes.
 WITH RECURSIVE
     ready (line) AS (
         SELECT min(line) FROM waiting WHERE wake_us IS NULL
@@ -32,27 +32,27 @@ UNION
 SELECT CAST(line AS BLOB) FROM later WHERE line IS NOT NULL
 
 -- name: first_ready
--- The first of a line, in its order.
+-- The first of a queue, in its order.
 SELECT priority, since_us, CAST(id AS BLOB), wake_us FROM waiting
 WHERE line = ? AND wake_us IS NULL ORDER BY priority DESC, since_us, id LIMIT ?
 
 -- name: first_woken
--- Those of a line whose time came first.
+-- Those of a queue that came due first.
 SELECT priority, since_us, CAST(id AS BLOB), wake_us FROM waiting
 WHERE line = ? AND wake_us IS NOT NULL AND wake_us <= ? ORDER BY wake_us, id LIMIT ?
 
--- name: find_kept
+-- name: find_record
 -- One small record.
 SELECT record FROM kept WHERE kind = ? AND name = ?
 
--- name: read_kept
+-- name: read_records
 -- All of a kind.
 SELECT CAST(name AS BLOB), record FROM kept WHERE kind = ? ORDER BY name
 
--- name: put_kept
--- Write one in the place of the one before.
+-- name: put_record
+-- Write or replace one.
 INSERT OR REPLACE INTO kept (kind, name, record) VALUES (?, ?, ?)
 
--- name: delete_kept
+-- name: delete_record
 -- Remove one.
 DELETE FROM kept WHERE kind = ? AND name = ?
