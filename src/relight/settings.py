@@ -311,12 +311,6 @@ SETTINGS: Final = (
         for_people=False,
     ),
     Setting(
-        name="RELIGHT_HOOK_DENY",
-        default="none",
-        meaning="What such a hook answers about a call that needs approval where nothing can be recorded.",
-        for_people=False,
-    ),
-    Setting(
         name="RELIGHT_HOOK_LOG",
         default="none",
         meaning="Where such a hook writes what went wrong on our side.",

@@ -112,3 +112,19 @@ def test_a_call_waits_for_a_person_and_the_decision_is_used_once(
         assert lines(s.work) == expected
         s.remembers(TASK, "writes one", "writes two")
         assert s.relight(verb, "job").returncode != 0, "a decision was taken twice"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "lambda command: 'env -i sh -c ' + __import__('shlex').quote(command)",
+        "lambda command: command.replace('relight', 'nowhere')",
+    ],
+    ids=["environment", "program"],
+)
+def test_a_call_that_needs_approval_does_not_run_where_its_hook_cannot_ask(lost: str, tmp_path: Path) -> None:
+    with stand("claude", tmp_path, [append("one"), DONE]) as s:
+        s.dress(f"rewrite({lost})")
+        s.run("--approve", "Bash(*)")
+        assert s.info().status == "completed"
+        assert lines(s.work) == []

@@ -12,10 +12,8 @@ import pytest
 
 from relight.agents.claude_code.adapter import ClaudeCode
 from relight.hooks.channel import SocketHooks
-from relight.ports.hooks import DENY_VARIABLE
+from relight.ports.agent import Ask, Hooks, Surroundings
 from relight.supervision.start import denial
-from relight.values.policy import RunPolicy
-from relight.values.session import Identity
 from tests.cli.shell import eventually
 from tests.live.conftest import Open
 from tests.live.stage import UNSET, Stage, kill
@@ -154,21 +152,44 @@ def test_a_decision_survives_everything_and_is_used_once(stage: Open) -> None:
     assert pushes(s) == 1
 
 
-@pytest.mark.parametrize(
-    ("event", "denied"), [("PreToolUse", True), ("PostToolUse", False), ("not JSON", True), ("", True)]
-)
+def hooked(tmp_path: Path, command: tuple[str, ...]) -> dict[str, str]:
+    """The hooks of Claude Code with approvals, by event, as they stand in its settings."""
+    hooks = Hooks(command=command, file=tmp_path / "s.json", approve=("Bash(git push*)",), deny=denial(ClaudeCode()))
+    where = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path), "PATH": ""})
+    asked = Ask(command=("claude", "-p", "hi"), surroundings=where, rung="fresh", hooks=hooks)
+    settings = json.loads(ClaudeCode().launch(asked).files[hooks.file])
+    return {event: groups[-1]["hooks"][0]["command"] for event, groups in settings["hooks"].items()}
+
+
+@pytest.mark.parametrize("event", ["PreToolUse", "PostToolUse"])
+@pytest.mark.parametrize("lost", ["everything", "socket", "store"])
+@pytest.mark.parametrize("payload", ["{}", "not JSON"])
 def test_a_call_that_needs_approval_is_denied_where_nothing_can_be_recorded(
-    tmp_path: Path, event: str, denied: bool
+    tmp_path: Path, event: str, lost: str, payload: str
 ) -> None:
-    """Neither the supervisor nor the store answers, as on a full disk: nobody can be asked, so it must not run."""
-    identity = Identity(id="0" * 32, created_us=0, policy=RunPolicy(approve=("Bash(git push*)",)))
-    deny = denial(ClaudeCode(), identity)
-    assert json.loads(deny[DENY_VARIABLE])["hookSpecificOutput"]["permissionDecision"] == "deny"
-    payload = event if event == "not JSON" else json.dumps({"hook_event_name": event} if event else {})
-    away = {"RELIGHT_HOOK_SOCKET": str(tmp_path / "hook"), "RELIGHT_STORE": str(tmp_path / "away.db"), **deny}
-    ran = subprocess.run(SocketHooks.command, input=payload, env=away, capture_output=True, text=True, check=False)
+    """Neither the supervisor nor the store answers, as on a full disk, or the environment was lost on the way to the
+    hook: nobody can be asked, so it must not run."""
+    away = {"RELIGHT_HOOK_SOCKET": str(tmp_path / "hook"), "RELIGHT_STORE": str(tmp_path / "away.db")}
+    left = {"everything": {}, "socket": {"RELIGHT_STORE": away["RELIGHT_STORE"]}, "store": away}[lost]
+    clean = ["/usr/bin/env", "-i", *(f"{name}={value}" for name, value in left.items()), "/bin/sh", "-c"]
+    command = hooked(tmp_path, SocketHooks.command)[event]
+    ran = subprocess.run([*clean, command], input=payload, capture_output=True, text=True, check=False)
     assert ran.returncode == 0
-    assert (ran.stdout == deny[DENY_VARIABLE]) is denied, ran.stdout
+    if event == "PreToolUse":
+        assert json.loads(ran.stdout)["hookSpecificOutput"]["permissionDecision"] == "deny"
+    else:
+        assert ran.stdout == ""
+
+
+@pytest.mark.parametrize("broken", ["/nonexistent/python", "/bin/false"])
+def test_a_hook_that_cannot_start_blocks_the_call_that_needs_approval_and_nothing_else(
+    tmp_path: Path, broken: str
+) -> None:
+    commands = hooked(tmp_path, (broken, *SocketHooks.command[1:]))
+    ran = {one: subprocess.run(["sh", "-c", text], capture_output=True, check=False) for one, text in commands.items()}
+    assert ran["PreToolUse"].returncode == 2, "the code with which Claude Code does not run the call"
+    assert b"nobody could be asked" in ran["PreToolUse"].stderr
+    assert all(one.returncode not in (0, 2) for event, one in ran.items() if event != "PreToolUse")
 
 
 @pytest.mark.crash

@@ -129,8 +129,8 @@ def test_an_agent_with_a_budget_and_no_price_is_started_by_nobody(command: str, 
                 start()
             assert told.value.hints[0] == "limit tokens instead: relight resume job --budget-tokens N"
         assert rl.get("job").limits == before.limits and rl.get("job").seq == before.seq
-        assert [reason.code for reason in rl.can_resume("job", limits=MONEY).reasons] == ["no_price"]
-        assert rl.can_resume("job", limits=TOKENS).ok and rl.can_resume("job").ok
+        assert [reason.code for reason in rl.can_resume("job", wanted=Wanted(limits=MONEY)).reasons] == ["no_price"]
+        assert rl.can_resume("job", wanted=Wanted(limits=TOKENS)).ok and rl.can_resume("job").ok
 
 
 def test_tokens_take_the_place_of_a_budget_whose_price_was_lost(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from relight.errors import NotFound, NotResumable, RelightError
 from relight.files.restore import position_of, rows_of
 from relight.history.events import history
 from relight.history.loading import Found, chain_of
-from relight.journal.files.repository_state import NOTE, moved, standing
+from relight.journal.files.repository_state import MOVED, NOTE, moved, standing
 from relight.journal.lineage import owner_of, visible
 from relight.operations.operator import write_once
 from relight.ports.store import CheckpointRow
@@ -26,7 +26,6 @@ from relight.values.info import Reason
 from relight.values.session import Identity
 from relight.values.step import Changes
 
-CODE: Final = "repository_moved"
 BACK: Final = "else bring the repository back first"
 
 
@@ -34,7 +33,7 @@ def against(context: Context, found: Found) -> list[Reason]:
     """What stands against a start: one reason a root whose repository is not where it was."""
     cure = f"if that is right: relight resume {_title(found)} --accept-repository"
     return [
-        Reason(code=CODE, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
+        Reason(code=MOVED, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
         for root, what in _seen(context, found).items()
     ]
 

@@ -33,7 +33,7 @@ def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
         return
     missing = lacking_roots(context, found)
     if missing:
-        _check_missing(context, found, missing, restore=restore)
+        check_missing(context, found, missing, restore=restore)
     elif restore and restoring.snapshots_at(restoring.rows_of(context, found), restoring.position_of(found)):
         restoring.restore(context, found, choice="theirs", adopt=True, dry_run=True)
     else:
@@ -45,7 +45,8 @@ def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
             close_all(roots)
 
 
-def _check_missing(context: Context, found: Found, missing: list[str], *, restore: bool) -> None:
+def check_missing(context: Context, found: Found, missing: list[str], *, restore: bool) -> None:
+    """Refuse directories that are not there, unless they are made and filled from what was captured."""
     identity = found.identity
     name = identity.name or identity.id[:8]
     held = restoring.files_at(context, found, restoring.rows_of(context, found))
@@ -90,7 +91,7 @@ def first_directories(context: Context, found: Found) -> Iterator[None]:
     if found.identity.workspace and is_unstarted_fork(context, found):
         missing = lacking_roots(context, found)
         if missing:
-            _check_missing(context, found, missing, restore=True)
+            check_missing(context, found, missing, restore=True)
             held = restoring.files_at(context, found, restoring.rows_of(context, found))
             made.fill(found, {root: held[root] for root in missing})
     try:

@@ -22,7 +22,7 @@ from relight.history.loading import Found
 from relight.sessions.context import Context
 from relight.sessions.names import release_archived
 from relight.sessions.pending_store import with_pending
-from relight.values.pending import Pending
+from relight.values.pending import Pending, Wanted
 from relight.values.session import Identity
 
 _NUMBERS: Final = 1000
@@ -86,11 +86,26 @@ def plan_fork(
     return msgspec.structs.replace(pending, identity=branching.moved(identity, roots), files=files)
 
 
+def begins_anew(found: Found) -> bool:
+    """Does a start from there begin a new session, since the checkpoint lies below the head?"""
+    return found.seq is not None and found.seq != found.whole_head().head
+
+
+def refuse_at_head(found: Found, wanted: Wanted) -> None:
+    """UsageError for wishes that only a new session can have."""
+    if wanted.workspace is not None or wanted.in_place or wanted.name is not None:
+        raise UsageError(
+            "a name, a directory of its own and in place are for a checkpoint below the head, which is forked",
+            hints=[f"name one: {found.identity.name or found.identity.id[:8]}@SEQ"],
+        )
+
+
 def check_captured(pending: Pending) -> None:
     """NotFound where a directory could not be filled, since nothing of it was captured up to the checkpoint."""
     if lacking := [root for root in pending.identity.workspace if root not in pending.files]:
-        what = f'captured state of the files in "{lacking[0]}" at the checkpoint'
-        raise NotFound(pending.asked or pending.identity.id, what=what)
+        asked = pending.asked or pending.identity.id
+        hints = [f"see which checkpoints have files: relight checkpoints {asked.partition('@')[0][:12]}"]
+        raise NotFound(asked, what=f'captured state of the files in "{lacking[0]}" at the checkpoint', hints=hints)
 
 
 def own_roots(context: Context, identity: Identity) -> dict[str, str]:

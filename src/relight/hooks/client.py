@@ -2,8 +2,9 @@
 
 It runs at every tool use, so it starts as little as it can: no package, no JSON, bytes in and bytes out. Where the
 supervisor does not answer, the journal is written directly by another process. It ends with 0 whatever happens: a
-hook of ours must not stop the agent. One exception: where calls need a person's approval (RELIGHT_HOOK_DENY), a call
-about which nothing could be recorded is denied. Without that a full disk would approve it.
+hook of ours must not stop the agent. One exception: where calls need a person's approval, its one argument is the
+answer that denies a call, given for every call about which nothing could be recorded. Without that a full disk would
+approve it; and it stands in the command line, because an environment can be lost on the way here.
 """
 
 import os
@@ -61,37 +62,25 @@ def complain(error: BaseException) -> None:
         os.close(descriptor)
 
 
-def deny(payload: bytes) -> None:
+def deny() -> None:
     """Where calls need approval: the agent is told not to run this one."""
-    answer = os.environ.get("RELIGHT_HOOK_DENY")
-    if not answer or not asks_for_a_tool(payload):
+    if len(sys.argv) < 2:
         return
     try:
-        sys.stdout.buffer.write(answer.encode())
+        sys.stdout.buffer.write(sys.argv[1].encode())
         sys.stdout.buffer.flush()
     except BaseException:  # not even that could be said: 2 blocks the call, whatever was printed
         os._exit(2)
 
 
-def asks_for_a_tool(payload: bytes) -> bool:
-    """Is a tool about to run? What cannot be read is taken for a yes."""
-    import json
-
-    try:
-        told = json.loads(payload)
-    except ValueError:
-        return True
-    return not isinstance(told, dict) or told.get("hook_event_name", "PreToolUse") == "PreToolUse"
-
-
 def main() -> None:
     """From stdin to stdout."""
-    payload = b""
     try:
         payload = sys.stdin.buffer.read()
         path = os.environ.get("RELIGHT_HOOK_SOCKET")
         if not path:
-            return  # not started by relight
+            deny()  # not started by relight, or its environment was taken away
+            return
         try:
             answer = ask(path, payload)
         except OSError as error:
@@ -100,7 +89,7 @@ def main() -> None:
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
     except BaseException as error:  # whatever it is, the agent goes on, but for a call that needs approval
-        deny(payload)
+        deny()
         try:
             complain(error)
         except OSError:

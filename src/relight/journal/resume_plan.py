@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from hashlib import sha256
 
 import msgspec
 
 from relight.journal.effects.approvals import as_asked, cure_of
+from relight.journal.files.repository_state import MOVED
 from relight.values.call import Call, PlannedCall
 from relight.values.checkpoint import at
 from relight.values.info import FilesState, Reason, ResumePlan, SessionInfo
+from relight.values.pending import Wanted
 from relight.values.session import Head
 from relight.values.status import LIVE
 
@@ -62,6 +64,20 @@ def as_it_lives(plan: ResumePlan) -> ResumePlan:
         return plan
     reasons = [reason for reason in plan.reasons if reason.code != "usage_limit"]
     return msgspec.structs.replace(plan, told=None, calls=[], orphans=[], wait_until=None, reasons=reasons)
+
+
+def waived(plan: ResumePlan, codes: Collection[str]) -> ResumePlan:
+    """With these reasons known and no obstacle: whoever asked for the start has said so."""
+    reasons = [
+        msgspec.structs.replace(one, blocks=False, cure=None) if one.code in codes else one for one in plan.reasons
+    ]
+    return msgspec.structs.replace(plan, reasons=reasons, ok=not any(one.blocks for one in reasons))
+
+
+def codes_waived(wanted: Wanted) -> set[str]:
+    """What no longer stands against a start that is asked for like this."""
+    codes = {"workspace_missing", MOVED} if wanted.restore else set()
+    return codes | ({"secrets_missing"} if wanted.without_secrets else set())
 
 
 def plan_hash(head: Head, seq: int | None) -> str:

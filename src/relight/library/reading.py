@@ -18,7 +18,7 @@ from relight.errors import Corrupt, NotFound, Unresolved
 from relight.history import listing
 from relight.history.loading import Found, chain_of, load, load_forked, load_returned, resolve
 from relight.journal.lineage import stretches
-from relight.journal.resume_plan import as_it_lives, plan_hash, plan_resume, plan_unreadable
+from relight.journal.resume_plan import as_it_lives, codes_waived, plan_hash, plan_resume, plan_unreadable, waived
 from relight.journal.status import derived_status
 from relight.library.lazy_module import LazyModule
 from relight.ports.store import Query, Store
@@ -28,7 +28,8 @@ from relight.sessions.context import Context
 from relight.sessions.redacting_store import bare
 from relight.values.call import Call, PlannedCall
 from relight.values.checkpoint import Checkpoint, at
-from relight.values.info import FilesState, Reason, ResumePlan, SessionInfo
+from relight.values.info import FilesPlan, FilesState, Reason, ResumePlan, SessionInfo
+from relight.values.pending import AS_IT_IS, Wanted
 from relight.values.policy import NO_ALLOWANCE, Allowance, Policy
 from relight.values.status import LIVE, Status
 from relight.values.tombstone import Tombstone
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from relight.journal.fold import Fold
     from relight.operations import operator
     from relight.operations import retention as retaining
-    from relight.supervision import launch, waiting
+    from relight.supervision import launch, start_plan, waiting
     from relight.supervision import start as starting
 else:
     bundling, comparing, readable, restoring = map(
@@ -60,7 +61,7 @@ else:
         LazyModule,
         ("relight.operations.operator", "relight.supervision.start", "relight.files.status", "relight.history.events"),
     )
-    repositories = LazyModule("relight.files.repositories")
+    repositories, start_plan = map(LazyModule, ("relight.files.repositories", "relight.supervision.start_plan"))
     import_, verifying, queries, launch = map(
         LazyModule,
         ("relight.bundles.import_", "relight.history.verify", "relight.history.queries", "relight.supervision.launch"),
@@ -256,9 +257,9 @@ class Reading:
         `start`: what changed since the first capture."""
         return surveying.survey(self._context, resolve(self._context.store, ref), disk=disk, start=start)
 
-    def can_resume(self, ref: str, *, disk: bool = True, limits: Allowance = NO_ALLOWANCE) -> ResumePlan:
+    def can_resume(self, ref: str, *, disk: bool = True, wanted: Wanted = AS_IT_IS) -> ResumePlan:
         """What a resume would do, and what stands against it; `disk` compares the files with it, which takes a walk.
-        `limits`: those that the resume would be given."""
+        `wanted`: how it would be asked to go on."""
         found = resolve(self._context.store, ref)
         info = listing.info_of(self._context, found)
         damage, calls, count, fold = None, [], 0, None
@@ -289,6 +290,10 @@ class Reading:
             damage=damage,
             files=held,
         )
+        files_plan, directory, refused = None, found.identity.directory, list[Reason]()
+        if damage is None:
+            files_plan, directory, refused = start_plan.files_plan(self._context, found, wanted, held)
+            plan = msgspec.structs.replace(plan, reasons=plan.reasons + refused)
         agent = starting.foresee(self._context, found, has_history=count > 0)
         reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
         reply = starting.first_reply(self._context, found.identity, fold) if reads and fold is not None else None
@@ -298,20 +303,23 @@ class Reading:
             plan,
             agent=agent,
             first_reply=reply,
-            directory=found.identity.directory,
+            directory=directory,
+            files_plan=files_plan,
             orphans=self._orphans(found) if disk and not plan.forks else [],
             wait_until=at(wake_us) if wake_us is not None else None,
             reasons=[*plan.reasons, limit] if limit is not None else plan.reasons,
         )
+        codes = codes_waived(wanted)
         plan = as_it_lives(plan)
         if plan.agent is None or plan.agent.living is None:
-            held_back = limiting.against(self._context, found, limits) if info.status not in LIVE else []
-            plan = msgspec.structs.replace(plan, reasons=plan.reasons + held_back, ok=plan.ok and not held_back)
+            held_back = limiting.against(self._context, found, wanted.limits) if info.status not in LIVE else []
+            plan = msgspec.structs.replace(plan, reasons=plan.reasons + held_back)
+        plan = waived(plan, codes)
         if not plan.ok or info.queue is not None:  # a worker looks where it is
             return plan
         variables, against = launch.foresee_start(self._context, found)
         against += repositories.against(self._context, found)
-        return msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against, ok=not against)
+        return waived(msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against), codes)
 
     def planned_calls(self, ref: str, *, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
         """What would be done about the calls that are open at a checkpoint, once the session was moved back to it, or
@@ -321,6 +329,13 @@ class Reading:
         load_it = load_returned if after == "rewind" else load_forked
         fold = load_it(self._context.store, found, seq)
         return abandoned_effects.planned(fold, agent=operator.speaks(self._context, found.identity))[0]
+
+    def plan_fork_files(
+        self, ref: str, *, name: str | None = None, workspace: str | Mapping[str, str] | None = None
+    ) -> FilesPlan | None:
+        """Where a fork would have its files; None where the session has no workspace. Refused like the fork."""
+        found = resolve(self._context.store, ref)
+        return start_plan.fork_files(self._context, found, name=name, workspace=workspace)
 
     def effects_since(self, session: str, seq: int) -> list[Call] | None:
         """Effects declared `once` that began after a checkpoint, on branches that were left too: going back does not

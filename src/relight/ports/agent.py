@@ -65,6 +65,9 @@ class Hooks(msgspec.Struct, frozen=True, kw_only=True):
     """where a settings file for this session may be written; ours, not the user's"""
     approve: tuple[str, ...] = ()
     """patterns of tool calls that wait for a person"""
+    deny: str = ""
+    """the answer that denies a tool call, in the agent's own form: the command's one argument before a tool. Set where
+    calls wait for a person; a call about which the command could not ask anybody must not run"""
     gate: bool = False
     """there is a limit of money or tokens: ask before whatever leads to a model call"""
 

@@ -14,8 +14,6 @@ from typing import Any, Final, Protocol
 
 SOCKET_VARIABLE: Final = "RELIGHT_HOOK_SOCKET"
 LOG_VARIABLE: Final = "RELIGHT_HOOK_LOG"
-DENY_VARIABLE: Final = "RELIGHT_HOOK_DENY"
-"""the answer that denies a call, in the agent's own form; set where calls need approval"""
 EPOCH_VARIABLE: Final = "RELIGHT_EPOCH"
 """the epoch of the supervisor's lease: a direct write goes under it, and is refused where somebody else has claimed"""
 
@@ -41,7 +39,8 @@ class HookChannel(Protocol):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What an agent runs as its hook: JSON on stdin, the answer on stdout."""
+        """What an agent runs as its hook: JSON on stdin, the answer on stdout. With one argument behind it, that is the
+        answer where what it is told cannot be recorded, and it needs nothing of its environment to give it."""
         ...
 
     def listen(self, directory: Path, answer: Answer) -> HookListener:

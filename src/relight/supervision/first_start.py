@@ -10,11 +10,12 @@ directories. An attempt of a session that was there before stays recorded, as on
 from __future__ import annotations
 
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from relight.errors import Corrupt, NotFound, NotResumable, RelightError, UsageError
+from relight.errors import Conflict, Corrupt, NotFound, NotResumable, RelightError, WorkspaceUnusable
 from relight.files import restore as restoring
 from relight.files import workspace_check
 from relight.files.directories import Directories
@@ -226,13 +227,9 @@ def plan(context: Context, ref: str, wanted: Wanted) -> Beginning:
     if wanted.from_last_good:
         _mend(context, ref, wanted)
     found = resolve(context.store, ref)
-    head = found.whole_head()
-    forks = found.seq is not None and found.seq != head.head
-    if not forks and (wanted.workspace is not None or wanted.in_place or wanted.name is not None):
-        raise UsageError(
-            "a name, a directory of its own and in place are for a checkpoint below the head, which is forked",
-            hints=[f"name one: {ref.partition('@')[0]}@SEQ"],
-        )
+    forks = fork.begins_anew(found)
+    if not forks:
+        fork.refuse_at_head(found, wanted)
     _check(context, found, wanted)
     asked = f"{found.identity.id}@{restoring.position_of(found)}"
     if not forks:
@@ -255,6 +252,19 @@ def check_files(context: Context, pending: Pending) -> None:
         why = f'no files of "{lacking}" were captured up to this checkpoint, so that it cannot have them'
         hints = ["take a later checkpoint", "or let it work in the directory as it is: in place"]
         raise NotResumable(name, why, hints=hints) from None
+    check_places(context, pending)
+
+
+def check_places(context: Context, pending: Pending) -> None:
+    """What making the directories of a new session would refuse, told before anything is made."""
+    begun = Directories(context).has_begun
+    for root, path in pending.identity.workspace.items():
+        if not os.path.lexists(path) or context.workspaces().is_unfinished(path, begun):
+            continue
+        if not os.path.isdir(path):
+            raise WorkspaceUnusable(root, path, "something that is no directory stands in its place")
+        if os.listdir(path):
+            raise Conflict(f"{path}: not empty; choose a new directory")
 
 
 def _check(context: Context, found: Found, wanted: Wanted) -> None:

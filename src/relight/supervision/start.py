@@ -26,7 +26,7 @@ from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.fold import Fold
 from relight.journal.limits import Reached
 from relight.ports.agent import AgentAdapter, Ask, Heard, Hooks, Launch, Line, OwnCost, Rung, Surroundings
-from relight.ports.hooks import DENY_VARIABLE, EPOCH_VARIABLE, HookListener
+from relight.ports.hooks import EPOCH_VARIABLE, HookListener
 from relight.ports.runtime import AGENT_VARIABLE, Child
 from relight.sessions.context import Context
 from relight.sessions.recorder import Recorder
@@ -232,7 +232,9 @@ class Start:
         directory, channel = self._context.run_directory(self._execution.session), self._context.hooks
         self._listening = channel.listen(directory, lambda told: self._answer(observer, told))
         file = directory / "settings.json"
-        return Hooks(command=channel.command, file=file, approve=self._execution.policy.approve, gate=gate)
+        approve = self._execution.policy.approve
+        deny = denial(self.adapter) if approve else ""
+        return Hooks(command=channel.command, file=file, approve=approve, deny=deny, gate=gate)
 
     def _answer(self, observer: Observer, told: Mapping[str, Any]) -> Mapping[str, Any] | None:
         heard = self.adapter.hears(told, self.surroundings)
@@ -330,7 +332,6 @@ class Start:
             AGENT_VARIABLE: execution.agent,
             EPOCH_VARIABLE: str(recorder.epoch),
             **(self._listening.environment if self._listening is not None else {}),
-            **denial(self.adapter, recorder.identity),
             **life.launch.environment,
         }
         life.observer.attempt = recorder.head.attempt
@@ -383,13 +384,11 @@ class Start:
         self._recorder.commit("status", Changes(status=working, native=life.native, note=note, answer=told))
 
 
-def denial(adapter: AgentAdapter, identity: Identity) -> dict[str, str]:
+def denial(adapter: AgentAdapter) -> str:
     """What a hook answers about a call that needs approval where nothing can be recorded."""
-    if not identity.policy.approve:
-        return {}
     reason = "relight could not record this call, so nobody could be asked to approve it; it was not run"
     answer = adapter.decides(Heard(kind="tool_begins"), "deny", reason)
-    return {DENY_VARIABLE: json.dumps(dict(answer))} if answer is not None else {}
+    return json.dumps(dict(answer)) if answer is not None else ""
 
 
 def native_file(context: Context, found: Found) -> dict[str, str]:

@@ -5,7 +5,7 @@ durations, money, sizes, places, and what a session does now.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Final, Literal
@@ -14,7 +14,7 @@ from relight.journal.effects.answers import no_words_for
 from relight.journal.retention import days_text
 from relight.text.safe import one_line, shortened
 from relight.values.call import PlannedCall
-from relight.values.info import AttentionKind, ResumePlan, SessionInfo
+from relight.values.info import AttentionKind, FilesPlan, ResumePlan, SessionInfo
 from relight.values.policy import Policy
 from relight.values.status import LIVE, Status, headline
 
@@ -241,9 +241,7 @@ def started_with(plan: ResumePlan) -> str:
     """The command of a plan and where it runs; nothing where relight does not know it."""
     if plan.command is None:
         return ""
-    return shlex.join(plan.command) + (
-        f"  in {display_path(plan.directory)}" if plan.directory and not (plan.forks and plan.files) else ""
-    )
+    return shlex.join(plan.command) + (f"  in {display_path(plan.directory)}" if plan.directory else "")
 
 
 def ended_first(plan: ResumePlan) -> str:
@@ -254,8 +252,30 @@ def ended_first(plan: ResumePlan) -> str:
     return f"{count(len(plan.orphans), 'process', 'processes')} of a dead attempt to be ended (pid {pids})"
 
 
-def files_of_a_fork(plan: ResumePlan) -> str:
-    """Where a new session gets its files from; nothing where the plan makes none."""
-    if not plan.forks or plan.files is None or plan.files.captured_at is None:
+def fork_files(planned: FilesPlan, workspace: Mapping[str, str], *, now: bool) -> str:
+    """Where a fork of this workspace has its files; `now`: the fork itself fills it."""
+    there = ", ".join(map(display_path, (planned.places or workspace).values()))
+    where = f"in {there}" if planned.places else f"in a new directory beside {there}"
+    if planned.at is None:
+        return f"{where}: nothing was captured up to here, so that its start would be refused"
+    return f"as at @{planned.at}, {where}, {'filled now' if now else 'which its first start makes'}"
+
+
+def files_put(plan: ResumePlan) -> str:
+    """What a start does to files, and where; nothing where it leaves those that are there as they are."""
+    planned, state = plan.files_plan, plan.files
+    if planned is None or state is None:
         return ""
-    return f"as at @{plan.files.captured_at}, in a directory of its own; what is on disk now stays as it is"
+    there = ", ".join(map(display_path, (planned.places or state.workspace).values()))
+    if planned.action == "own_directory" and planned.at is not None:
+        where = f"in {there}, which is made for it" if planned.places else f"in a new directory beside {there}"
+        return f"as at @{planned.at}, {where}; what is on disk now stays as it is"
+    if planned.action == "in_place":
+        return f"put back as at @{planned.at} in {there}; a safety snapshot keeps what is there now"
+    if planned.action == "made_anew":
+        return f"as at @{planned.at}; {there} is made anew and filled"
+    if planned.action == "put_back":
+        return f"{count(planned.files or 0, 'file')} put back as at @{planned.at}; whatever else differs stays"
+    if planned.action == "stay" and plan.forks:
+        return f"stay as they are in {there}: nothing was captured up to here"
+    return ""

@@ -140,6 +140,20 @@ class FilesState(msgspec.Struct, frozen=True, kw_only=True):
     left_out: list[LeftOut] | None = None
 
 
+class FilesPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a start does about the files of its session."""
+
+    action: Literal["stay", "put_back", "made_anew", "in_place", "own_directory"]
+    """left as they are; what is lacking is put back; missing directories are made and filled; the original directory
+    goes back to the checkpoint; a new session gets the checkpoint's in a new directory"""
+    at: int | None = None
+    """the step whose capture they are taken from; None: none is"""
+    places: dict[str, str] = {}
+    """root name to directory; empty where a new directory is named after an id that is not drawn yet"""
+    files: int | None = None
+    """how many are written or deleted; None: all of them, or none"""
+
+
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that stands against a resume, or that its user should know."""
 
@@ -209,5 +223,7 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     """where the command runs"""
     orphans: list[int] = []
     """processes of a dead attempt, which the start ends first"""
+    files_plan: FilesPlan | None = None
+    """what the start does about the files; None: the session has none, or nobody can say"""
     wait_until: datetime | None = None
     """a usage limit was met: unless it is told to start anyway, it stands in line until then"""

@@ -5,6 +5,8 @@ Such a session is made by the first step that is committed to it, in one transac
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from relight.values.policy import NO_ALLOWANCE, Allowance
@@ -41,3 +43,7 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """below the head: of the new session"""
     limits: Allowance = NO_ALLOWANCE
     """in the place of those it had"""
+
+
+AS_IT_IS: Final = Wanted()
+"""nothing said"""

@@ -13,6 +13,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.types import _DeltaSnapshot
 from langgraph.graph import END, START, StateGraph
 
+import relight
 from relight.frameworks.langgraph import RelightSaver
 from tests.frameworks.conftest import Open
 from tests.frameworks.langgraph.graphs import checkpoint, config
@@ -129,3 +130,21 @@ def test_a_graph_with_such_a_channel_ends_as_in_memory_and_after_pruning(fresh: 
     assert len(before["items"]) == steps
     if durability == "sync":
         assert len(list(saver.list(at))) < len(expected)
+
+
+def test_a_channel_left_out_at_a_version_that_has_a_value_has_that_value() -> None:
+    """LangGraph leaves out a delta channel that the step did not write; its own saver finds it by its version."""
+    seen = []
+    with relight.open("memory:") as rl:
+        for saver in (InMemorySaver(), RelightSaver(rl)):
+            first = checkpoint({"ch": _DeltaSnapshot([1]), "x": 1})
+            counted: Any = {"step": 1, "counted": (1, 2)}
+            at = saver.put(config("t"), first, counted, {"ch": 1, "x": 1})
+            then = checkpoint({"x": 2}, channel_versions={"ch": 1, "x": 2})
+            at = saver.put(at, then, {"step": 2}, {"x": 2})
+            last = checkpoint({"x": 3}, channel_versions={"ch": 2, "x": 3})
+            saver.put(at, last, {"step": 3}, {"ch": 2, "x": 3})
+            seen.append([(one.checkpoint["channel_values"], one.metadata) for one in saver.list(config("t"))])
+    theirs, ours = seen
+    assert ours == theirs
+    assert [set(values) for values, _ in ours] == [{"x"}, {"ch", "x"}, {"ch", "x"}]

@@ -24,6 +24,7 @@ from tests.frameworks.langgraph.graphs import checkpoint, config, put
 
 LONG = 2 * PAGE_RECORDS + 90
 SECRET = "sk-ant-api03-" + "Zq8vN3xK" * 5
+KEY = b"0123456789abcdef" * 2
 
 
 def long_thread(saver: Any, thread: str = "t", checkpoints: int = LONG) -> list[Any]:
@@ -229,9 +230,9 @@ def test_forks_copies_and_what_is_imported_are_whole(place: Open, made: list[Any
     newest = [f"word {number}" for number in range(1, LONG + 1)]
     fork = rl.fork("t").id
     saver.copy_thread("t", "copy")
-    rl.export_bundle("t", tmp_path / "bundle")
+    rl.export_bundle("t", tmp_path / "bundle", key=KEY)
     with relight.open(tmp_path / "other.db") as other:
-        other.import_bundle(tmp_path / "bundle")
+        other.import_bundle(tmp_path / "bundle", key=KEY)
         assert words_of(RelightSaver(other), config("t")) == newest
     for thread in (fork, "copy"):
         reader = RelightSaver(rl)
@@ -253,10 +254,10 @@ def test_a_thread_whose_secret_stayed_behind_is_whole_and_has_pages_again_once_i
         saver = RelightSaver(rl)
         secret = put(saver, config("t"), {"words": [SECRET]})
         made = [secret, *long_thread(saver)]
-        exported = rl.export_bundle("t", tmp_path / "bundle")
+        exported = rl.export_bundle("t", tmp_path / "bundle", key=KEY)
         assert exported.redacted == 1
     with relight.open(tmp_path / "other.db") as rl:
-        rl.import_bundle(tmp_path / "bundle")
+        rl.import_bundle(tmp_path / "bundle", key=KEY)
         saver = RelightSaver(rl)
         assert [one for one, _ in outlines(saver)] == made[::-1]
         assert len(words_of(saver, config("t"))) == LONG

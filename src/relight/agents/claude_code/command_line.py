@@ -185,9 +185,17 @@ def _settings(given: str | None, hooks: Hooks, surroundings: Surroundings) -> di
     merged = {name: list(groups) for name, groups in settings.get("hooks", {}).items()}
     for event in (*EVENTS, *(GATES if hooks.gate else ())):
         seconds = _APPROVAL_SECONDS if hooks.approve and event == "PreToolUse" else _HOOK_SECONDS
-        run = {"type": "command", "command": shlex.join(hooks.command), "timeout": seconds}
+        command = _guarded(hooks) if hooks.deny and event == "PreToolUse" else shlex.join(hooks.command)
+        run = {"type": "command", "command": command, "timeout": seconds}
         merged.setdefault(event, []).append({"matcher": "*", "hooks": [run]})
     return {**settings, "hooks": merged}
+
+
+def _guarded(hooks: Hooks) -> str:
+    """The hook before a tool, where calls wait for a person: no call runs about which it gave no answer. It is run by a
+    shell, and 2 is the one code that keeps the call from running; one that cannot even start would end with another."""
+    unasked = shlex.quote("relight's hook could not run, so nobody could be asked to approve this call; it was not run")
+    return f"{shlex.join((*hooks.command, hooks.deny))} || {{ echo {unasked} >&2; exit 2; }}"
 
 
 def _read_settings(given: str, surroundings: Surroundings) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from relight.cli.render.plan import call_facts
 from relight.cli.render.style import Line, Span
 from relight.cli.render.table import Fact, facts
 from relight.history.documents import session_document
-from relight.text.format import display_path
+from relight.text.format import display_path, fork_files
 
 
 @verb(
@@ -27,7 +27,7 @@ from relight.text.format import display_path
     metavar="DIR",
     help="A new directory, filled now with the checkpoint's files; else one beside the original, at its start.",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done about open calls, and make nothing.")
+@click.option("--dry-run", is_flag=True, help="Say what would be done about files and open calls, and make nothing.")
 @json_flag
 @pass_context
 def fork(
@@ -46,7 +46,7 @@ def fork(
     """
     console = cli.console
     if dry_run:
-        return _tell(cli, checkpoint, as_json=as_json)
+        return _tell(cli, checkpoint, name, workspace, as_json=as_json)
     with cli.opened() as rl:
         calls = rl.planned_calls(checkpoint, after="fork")
         made = rl.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
@@ -69,13 +69,18 @@ def fork(
     return 0
 
 
-def _tell(cli: CliContext, checkpoint: str, *, as_json: bool) -> int:
+def _tell(cli: CliContext, checkpoint: str, name: str | None, workspace: str | None, *, as_json: bool) -> int:
     console = cli.console
     with cli.opened() as rl:
+        files = rl.plan_fork_files(checkpoint, name=name, workspace=workspace)
         calls, parent = rl.planned_calls(checkpoint, after="fork"), rl.checkpoint(checkpoint).id
+        roots = rl.get(checkpoint).workspace
     if as_json:
-        console.document({"parent": parent, "calls": msgspec.to_builtins(calls)})
+        planned = {"calls": msgspec.to_builtins(calls), "files_plan": msgspec.to_builtins(files)}
+        console.document({"parent": parent, **planned})
         return 0
-    told = call_facts(calls, "calls") or [Fact("calls", "none open")]
-    console.write([[f"a new session from {parent}"], *facts(told, console.out)])
+    told = [Fact("files", fork_files(files, roots, now=workspace is not None))] if files is not None else []
+    told += call_facts(calls, "calls") or [Fact("calls", "none open")]
+    called = f" called {name}" if name is not None else ""
+    console.write([[f"a new session{called} from {parent}"], *facts(told, console.out)])
     return 0

@@ -24,6 +24,7 @@ from relight.text.format import count
 from relight.values.call import Call, PlannedCall
 from relight.values.info import SessionInfo
 from relight.values.snapshot import Choice
+from relight.values.status import LIVE
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -59,6 +60,8 @@ class Preview(NamedTuple):
     """None: the session has no workspace"""
     calls: list[PlannedCall] | None = []  # noqa: RUF012 a tuple's default is never changed
     """open there, and what will be done about each; None: the journal is damaged"""
+    scope: Scope | None = None
+    """what goes back; None: nobody has said it yet"""
 
 
 @verb(
@@ -91,14 +94,14 @@ def rewind(
     A call that is open there and ran since does not run again: its result is carried over, unless --again names it.
     """
     console = cli.console
-    if dry_run:
-        return _tell(cli, checkpoint, scope, choice or "stop", again, as_json=as_json)
-    if scope is None and not console.can_ask:
-        raise ScopeRequired(checkpoint)
     if scope == "files" and again:
         raise UsageError("--again is about calls, and --files leaves the conversation alone")
     if scope == "conversation" and choice is not None:
         raise UsageError(f"--{choice} is about files, and --conversation leaves them alone")
+    if dry_run:
+        return _tell(cli, checkpoint, scope, choice or "stop", again, as_json=as_json)
+    if scope is None and not console.can_ask:
+        raise ScopeRequired(checkpoint)
     with cli.opened() as rl:
         preview = _preview(rl, checkpoint, scope, choice or "stop", again)
         if console.err.terminal:
@@ -146,6 +149,7 @@ def _tell(
             "session": preview.info.id,
             "head": preview.info.head,
             "target": preview.target,
+            "scope": preview.scope,
             "calls": msgspec.to_builtins(preview.calls),
             "effects_since": [call_document(one) for one in effects] if effects is not None else None,
             "files": msgspec.to_builtins(preview.files._asdict()) if preview.files is not None else None,
@@ -165,7 +169,7 @@ def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice, 
     if plan.files is not None:
         files = FilesPreview(stay=True) if scope == "conversation" else _files(rl, checkpoint, info, choice)
     calls = _calls(rl, checkpoint, again) if scope != "files" else []
-    return Preview(info, target, label, rl.effects_since(info.id, target), files, calls)
+    return Preview(info, target, label, rl.effects_since(info.id, target), files, calls, scope)
 
 
 def _calls(rl: Relight, checkpoint: str, again: tuple[str, ...]) -> list[PlannedCall] | None:
@@ -205,7 +209,7 @@ def _refuse_without_files(preview: Preview, checkpoint: str) -> None:
 def lines_of(preview: Preview, style: Style) -> list[Line]:
     """From where to where, and what cannot be taken back."""
     info, target = preview.info, preview.target
-    gone = max(0, info.head - target)
+    gone = max(0, info.head - target) if preview.scope != "files" else 0
     kept = (
         f"{count(gone, 'step')} leave the model's view (kept, still @{target + 1} to @{info.head})"
         if gone
@@ -216,6 +220,8 @@ def lines_of(preview: Preview, style: Style) -> list[Line]:
     entries += call_facts(preview.calls or (), "calls")
     if preview.calls is None:
         entries.append(Fact("calls", "unknown: a newer step is damaged", "warn"))
+    if info.status in LIVE:
+        entries.append(Fact("", f"✗ it runs: stop it first (relight stop {info.title})", "bad"))
     title = printable(f"{info.title}  @{info.head} -> @{target}{label}", style)
     title = cut(title, style.width, ellipsis=style.ellipsis)
     name = printable(info.title, style)

@@ -14,7 +14,7 @@ from relight.text.format import (
     duration,
     ended_first,
     environment,
-    files_of_a_fork,
+    files_put,
     first_reply,
     moment,
     planned_calls,
@@ -31,7 +31,7 @@ def lines_of(plan: ResumePlan, *, now: datetime, style: Style) -> list[Line]:
     """What would happen, and what stands against it."""
     entries = [
         Fact("conversation", conversation(plan)),
-        Fact("files", files_of_a_fork(plan)) if files_of_a_fork(plan) else plan_fact(plan.files),
+        Fact("files", files_put(plan)) if files_put(plan) else plan_fact(plan.files),
         Fact("calls", _calls(plan)),
         *call_facts(plan.calls),
         Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),

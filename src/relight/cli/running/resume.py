@@ -24,9 +24,10 @@ from relight.cli.render.started import print_restored_files, print_waiting_start
 from relight.cli.render.style import Span
 from relight.errors import NotResumable, UsageError
 from relight.files.repositories import BACK
-from relight.files.repositories import CODE as MOVED
 from relight.history.documents import plan_document
 from relight.journal.bulk_resume import comes_back
+from relight.journal.files.repository_state import MOVED
+from relight.journal.resume_plan import waived
 from relight.processes.background import answered, decode_request
 from relight.text.format import count
 from relight.text.safe import one_line
@@ -128,16 +129,16 @@ def resume(
         if ref is None:
             return _resume_all(cli, opened, dry_run=dry_run, yes=yes)
         rl = opened if shown is None else _as_shown(opened, ref, shown, now=now)
-        plan = rl.can_resume(ref, disk=dry_run or level != "quiet", limits=limits)
+        how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
+        where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
+        wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
+        plan = rl.can_resume(ref, disk=dry_run or level != "quiet", wanted=wanted)
         if dry_run:
-            return _show_plan(cli, plan, as_json=as_json)
+            return _show_plan(cli, waived(plan, {MOVED}) if accept else plan, as_json=as_json)
         if queue is not None:
             when = moment_of(not_before, cli.now())
             info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
             return print_queued(cli, info)
-        how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
-        where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
-        wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
         if not _is_agreed(cli, rl, ref, plan, wanted, accept=accept, yes=yes, quiet=level == "quiet"):
             return 0
         if detach:
@@ -176,15 +177,12 @@ def _is_agreed(
 ) -> bool:
     """The plan is told, and what a person has to say to it was said. False: it ends here, and nothing is started."""
     moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
-    if moved and (accept or not wanted.restore):
-        plan = _with_repository(cli, rl, ref, plan, moved, wanted.limits, accept=accept)
+    if moved and (accept or not wanted.restore):  # with it, the workspace is put back
+        plan = _with_repository(cli, rl, ref, plan, moved, wanted, accept=accept)
         if plan.command is None:
             cli.console.say("run your program again: relight did not start it")
             return False
-    waived = {MOVED}  # accepted, or the workspace is put back
-    waived |= {"workspace_missing"} if wanted.restore else set()
-    waived |= {"secrets_missing"} if wanted.without_secrets else set()
-    if not all(reason.code in waived for reason in plan.reasons if reason.blocks):
+    if not plan.ok:
         return True  # the start refuses it, with its own evidence
     if not quiet and plan.command is not None:
         _print_plan(cli, plan)
@@ -192,7 +190,7 @@ def _is_agreed(
 
 
 def _with_repository(
-    cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], limits: Allowance, *, accept: bool
+    cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], wanted: Wanted, *, accept: bool
 ) -> ResumePlan:
     """The plan once somebody said that a repository which is not where the session left it is right where it is.
 
@@ -206,7 +204,7 @@ def _with_repository(
     made = rl.accept_repository(plan.session)
     for text in moved:
         cli.console.say(f"accepted (@{made.seq}): {one_line(text)}")
-    return rl.can_resume(ref, limits=limits)
+    return rl.can_resume(ref, wanted=wanted)
 
 
 def _check_options(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:

@@ -120,6 +120,13 @@ def new_put(
             if before is None:
                 raise
             raise thread.damaged(before.seq, f"a part of its channel {channel!a} is missing") from None
+    if before is not None:
+        # A delta channel that this step did not write is left out, though its version is that of a value which the
+        # parent has. It belongs to this checkpoint too: the walk back along the writes ends here.
+        for channel in versions.keys() - checkpoint[_VALUES].keys() - new_versions.keys():
+            place = thread.index.place(before, channel)
+            if place is not None and versions_before.get(channel) == versions[channel]:
+                draft.at[channel] = place
     rest = {key: value for key, value in checkpoint.items() if key not in (_VALUES, "id")}
     record = Put(
         page=thread.index.due_page(),
@@ -186,8 +193,9 @@ class Checkpoints:
         )
 
     def metadata(self, thread: Thread, stored: Stored) -> dict[str, Any]:
-        """Of a checkpoint."""
-        return self._mapping(thread, stored.seq, _record(thread, stored).metadata, "metadata")
+        """Of a checkpoint. Lists where tuples were given: in LangGraph's own savers it is JSON."""
+        found = self._mapping(thread, stored.seq, _record(thread, stored).metadata, "metadata")
+        return {key: _as_json(value) for key, value in found.items()}
 
     def matches(self, thread: Thread, stored: Stored, filter: Mapping[str, Any]) -> bool:
         """Has its metadata these values?"""
@@ -310,6 +318,12 @@ class Checkpoints:
             (write.task, write.channel, self._read(thread, write.seq, write.raw, write.channel))
             for write in stored.within.ordered_writes(stored.ns, stored.id)
         ]
+
+
+def _as_json(value: Any) -> Any:
+    if type(value) is dict:
+        return {key: _as_json(one) for key, one in value.items()}
+    return [_as_json(one) for one in value] if type(value) in (list, tuple) else value
 
 
 def config_of(thread_id: str, ns: str, id: str) -> RunnableConfig:

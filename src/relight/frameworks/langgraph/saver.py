@@ -34,6 +34,7 @@ from relight.frameworks.langgraph import naming, runs
 from relight.frameworks.langgraph.builder import rebuilt
 from relight.frameworks.langgraph.checkpoints import Checkpoints, config_of, new_put, new_writes
 from relight.frameworks.langgraph.index import Index, Stored
+from relight.frameworks.langgraph.parked import Given
 from relight.frameworks.langgraph.serde import DataSerializer
 from relight.frameworks.langgraph.thread import Thread, named_by
 from relight.frameworks.langgraph.values import Values
@@ -237,6 +238,8 @@ class RelightSaver(BaseCheckpointSaver[int]):
         whole = get_checkpoint_metadata(config, metadata)
         named = named_by(config, metadata)
         with self._turn(thread, token, nested=nested, named=named, may_create=True):
+            for given in thread.parked.given_back(ns, checkpoint["id"]):
+                self._write(thread, ns, checkpoint["id"], given, token, is_root=False)
             with self._failing(thread, token):
                 draft = new_put(thread, self._values, ns, parent, checkpoint, whole, new_versions)
             rests = self._rest_after(thread, token, checkpoint, metadata) if not ns and not nested else None
@@ -268,22 +271,33 @@ class RelightSaver(BaseCheckpointSaver[int]):
             raise UsageError("put_writes needs the checkpoint_id that it builds on")
         thread = self._thread(thread_id)
         token, nested = runs.token_of(config), runs.is_nested(config)
-        # Not may_create, though LangGraph's own savers take writes before any checkpoint: a write that comes after the
-        # thread was deleted, perhaps by another program, looks the same, and must not bring it back.
+        given = Given(task=task_id, path=task_path, writes=tuple(writes))
+        if token is None and not nested:
+            with thread.lock:
+                if thread.parked.takes(ns, id, given, may_come=thread.may_come):
+                    return
+        # Not may_create: a write that comes after the thread was deleted, perhaps by another program, must not bring it
+        # back. One that comes before its checkpoint is parked above until that is saved.
         with self._turn(thread, token, nested=nested, named=named_by(config), may_create=False):
-            numbered = [(WRITES_IDX_MAP.get(channel, at), channel, value) for at, (channel, value) in enumerate(writes)]
-            there = thread.index.written(ns, id)
-            fresh = [one for one in numbered if one[0] < 0 or (task_id, one[0]) not in there]
-            if not fresh:
-                return
-            with self._failing(thread, token):
-                data = new_writes(self._values, ns, id, task_id, task_path, fresh)
-            rests = None
-            if not ns and not nested:
-                rests = runs.rest_after([(channel, value) for _, channel, value in fresh]) or thread.rests_still(token)
-            thread.append(data, "mark", rests=rests)
-            if rests is not None:
-                thread.has_rested(token, rests)
+            self._write(thread, ns, id, given, token, is_root=not ns and not nested)
+
+    def _write(self, thread: Thread, ns: str, id: str, given: Given, token: object | None, *, is_root: bool) -> None:
+        """One step with what is new of these writes. The lease is held."""
+        numbered = [
+            (WRITES_IDX_MAP.get(channel, at), channel, value) for at, (channel, value) in enumerate(given.writes)
+        ]
+        there = thread.index.written(ns, id)
+        fresh = [one for one in numbered if one[0] < 0 or (given.task, one[0]) not in there]
+        if not fresh:
+            return
+        with self._failing(thread, token):
+            data = new_writes(self._values, ns, id, given.task, given.path, fresh)
+        rests = None
+        if is_root:
+            rests = runs.rest_after([(channel, value) for _, channel, value in fresh]) or thread.rests_still(token)
+        thread.append(data, "mark", rests=rests)
+        if rests is not None:
+            thread.has_rested(token, rests)
 
     # -- threads as a whole -----------------------------------------------------------------------------------
 

@@ -19,6 +19,7 @@ from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, Th
 from relight.frameworks.langgraph import naming
 from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Link
 from relight.frameworks.langgraph.lists import Live
+from relight.frameworks.langgraph.parked import Parked
 from relight.frameworks.langgraph.records import is_paged
 from relight.frameworks.langgraph.runs import Caller, Pulse, Run
 from relight.journal.codec import Undecodable
@@ -67,6 +68,8 @@ class Thread:
         self._rests: tuple[Run, StatusChange] | None = None
         """the run that gave the lease back with an interrupt or an error, and how"""
         self._deleted_at: int | None = None
+        self.parked = Parked()
+        """writes that came before their checkpoint"""
         self._barred: list[tuple[Run, bool]] = []
         """runs that may not write any more, and whether the thread was deleted under them"""
 
@@ -144,6 +147,7 @@ class Thread:
     def forget(self) -> None:
         """The session is gone: whoever worked on it may not bring it back."""
         self._deleted_at = self._stamp(self._context.clock.now_us())
+        self.parked = Parked()
         if self.run is not None:
             self._bar(self.run, deleted=True)
         self._begin_anew()
@@ -151,7 +155,7 @@ class Thread:
     @property
     def is_idle(self) -> bool:
         """May it be dropped from memory without forgetting who writes, or that it was deleted?"""
-        return not self.is_deleted and (self.run is None or not self.run.is_alive)
+        return not self.is_deleted and not self.parked and (self.run is None or not self.run.is_alive)
 
     @property
     def is_deleted(self) -> bool:
@@ -245,6 +249,20 @@ class Thread:
                 continue
             if self._ledger is None or made < self._stamp(self._ledger.identity.created_us):
                 raise ThreadGone(self.id)
+
+    def may_come(self, id: str) -> bool:
+        """May a checkpoint that a write names, and that is not here, still be saved? Where this program never saw the
+        thread, and where it is older than the thread and newer than checkpoints in it: a history is being put in."""
+        is_there = self.look()
+        if self.is_deleted or self._has(id):
+            return False
+        if not is_there or self._ledger is None:
+            return True
+        made, begun = uuid_time(id), self._stamp(self._ledger.identity.created_us)
+        if made is None or made >= begun:
+            return False
+        times = (uuid_time(one) for space in self.index.spaces.values() for one in space)
+        return any(time is not None and time < made for time in times)
 
     def _has(self, id: str | None) -> bool:
         return any(id in space for space in self.index.spaces.values())

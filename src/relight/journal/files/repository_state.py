@@ -10,6 +10,8 @@ from typing import Final
 
 from relight.values.snapshot import GitHead
 
+MOVED: Final = "repository_moved"
+"""the code of the reason that stands against a start"""
 NOTE: Final = "repository_accepted"
 """in a step's note: root name to the head that a person said is right"""
 _BRANCHES: Final = "refs/heads/"

@@ -14,7 +14,7 @@ from relight.errors import NotFound
 from relight.history.documents import checkpoint_document
 from relight.library.facade import Relight
 from relight.server.actions import Done
-from relight.server.api.session_reading import list_checkpoints, whole_plan
+from relight.server.api.session_reading import Planned, list_checkpoints, whole_plan
 from relight.server.api.session_writing import ResumeBody, resumed
 from relight.server.api.sessions import Limit, cursor_of
 from relight.server.http.routes import Body, Cursor, Ref, answer, delete, from_cursor, get, page_document, post
@@ -67,9 +67,9 @@ def get_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
 
 
 @get(router, "/api/checkpoints/{ref}/can-resume", model=PlanDocument, tag=_TAG, errors=(404, 409))
-def can_resume_checkpoint(request: Request, served: Served, ref: Ref, disk: bool = True) -> Response:
+def can_resume_checkpoint(request: Request, served: Served, ref: Ref, wanted: Planned, disk: bool = True) -> Response:
     """What a resume from here would do, with reasons and cures, and what it could not undo."""
-    return answer(request, whole_plan(served.rl, ref, disk=disk))
+    return answer(request, whole_plan(served.rl, ref, wanted, disk=disk))
 
 
 @get(router, "/api/checkpoints/{ref}/diff", model=Page[FileDocument], tag=_TAG, errors=(404, 409))

@@ -6,12 +6,13 @@ from itertools import islice
 from typing import Annotated, Any, Literal
 
 import msgspec
-from fastapi import APIRouter, Query, Request
+from fastapi import APIRouter, Depends, Query, Request
 from starlette.responses import Response
 
 from relight.errors import Corrupt
 from relight.history.documents import call_document, checkpoint_document, plan_document, session_document
 from relight.library.facade import Relight
+from relight.server.http.guard import needs
 from relight.server.http.routes import Cursor, Ref, answer, from_cursor, get, page_document, to_cursor
 from relight.server.http.schemas import (
     BranchDocument,
@@ -25,21 +26,39 @@ from relight.server.http.schemas import (
 )
 from relight.server.live.streams import event_document
 from relight.server.service import Served
+from relight.values.pending import Wanted
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=500, description="Items a page.")]
 _NONE = (404, 409)
 
 
+def wanted_of(
+    request: Request,
+    restore: Annotated[bool, Query(description="As in the body of a resume, and so are the others.")] = False,
+    without_secrets: bool = False,
+    in_place: bool = False,
+    workspace: Annotated[str | None, Query(max_length=4000, description="Needs the scope operate.")] = None,
+    name: Annotated[str | None, Query(max_length=100)] = None,
+) -> Wanted:
+    """How a resume would be asked for. Whoever only reads does not learn here what lies where on the machine."""
+    if workspace is not None:
+        needs("operate")(request)
+    return Wanted(restore=restore, without_secrets=without_secrets, in_place=in_place, workspace=workspace, name=name)
+
+
+Planned = Annotated[Wanted, Depends(wanted_of)]
+
+
 @get(router, "/api/sessions/{ref}/can-resume", model=PlanDocument, errors=_NONE)
-def can_resume(request: Request, served: Served, ref: Ref, disk: bool = True) -> Response:
+def can_resume(request: Request, served: Served, ref: Ref, wanted: Planned, disk: bool = True) -> Response:
     """What a resume would do, and what stands against it. `disk=false` does not compare the files with the disk."""
-    return answer(request, whole_plan(served.rl, ref, disk=disk))
+    return answer(request, whole_plan(served.rl, ref, wanted, disk=disk))
 
 
-def whole_plan(rl: Relight, ref: str, *, disk: bool) -> dict[str, Any]:
+def whole_plan(rl: Relight, ref: str, wanted: Wanted, *, disk: bool) -> dict[str, Any]:
     """The plan with what it cannot undo and what it would end."""
-    plan = rl.can_resume(ref, disk=disk)
+    plan = rl.can_resume(ref, disk=disk, wanted=wanted)
     seq = int(plan.checkpoint.rpartition("@")[2]) if "@" in plan.checkpoint else 0
     effects = rl.effects_since(plan.session, seq)
     since = [call_document(one) for one in effects] if effects is not None else None

@@ -7,7 +7,7 @@ Answers are not passed through these classes: a test compares the two, over ever
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Literal, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -181,6 +181,17 @@ class PlannedCallDocument(BaseModel):
     carried_from: str | None
 
 
+class FilesPlanDocument(BaseModel):
+    """What a start does about the files of its session."""
+
+    action: Literal["stay", "put_back", "made_anew", "in_place", "own_directory"]
+    at: int | None = Field(description="the step whose capture they are taken from")
+    places: dict[str, str] = Field(
+        description="root name to directory; empty where a new directory is named after an id that is not drawn yet"
+    )
+    files: int | None = Field(description="how many are put back, where it is not all of them or none")
+
+
 class PlanDocument(BaseModel):
     """What a resume would do. `plan` goes into `If-Match`."""
 
@@ -199,6 +210,7 @@ class PlanDocument(BaseModel):
     reasons: list[ReasonDocument]
     plan: str
     files: dict[str, Any] | None
+    files_plan: FilesPlanDocument | None = Field(description="what the start does about them")
     agent: dict[str, Any] | None
     environment: dict[str, bool] = Field(
         description="variables with credentials that its first start had: are they set here?",

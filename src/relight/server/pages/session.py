@@ -314,8 +314,8 @@ def plan_lines(plan: ResumePlan, now: datetime) -> list[tuple[str, str, str]]:
 def _files(plan: ResumePlan) -> tuple[str, str]:
     files = plan.files
     assert files is not None
-    if its_own := words.files_of_a_fork(plan):
-        return its_own, ""
+    if put := words.files_put(plan):
+        return put, ""
     if files.missing:
         return f"missing: {', '.join(files.missing)}", "bad"
     if files.captured_at is None:
