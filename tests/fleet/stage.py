@@ -15,7 +15,7 @@ from typing import Any
 
 import relight
 from relight.errors import RelightError
-from relight.processes.attendants import NURSERY
+from relight.processes.attendants import FORK_SERVER
 from relight.values.info import SessionInfo
 from tests.conftest import ROOT
 
@@ -75,7 +75,7 @@ class RunningWorker:
     def nursery(self) -> int:
         """The process that forks those who attend."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return next(int(pid) for pid in children if NURSERY.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
+        return next(int(pid) for pid in children if FORK_SERVER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
 
     def signal_all(self, number: int) -> None:
         """As if its machine died, slept or woke."""

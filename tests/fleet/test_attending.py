@@ -103,15 +103,15 @@ def test_one_that_is_killed_is_told_from_one_that_ended(fleet: Fleet, attendants
             os.kill(pid, signal.SIGKILL)
 
 
-def test_whoever_was_forked_outlives_the_nursery_and_the_next_one_is_made(fleet: Fleet) -> None:
+def test_whoever_was_forked_outlives_the_fork_server_and_the_next_one_is_made(fleet: Fleet) -> None:
     run_directory = fleet.rl._context.run_directory
     attendants = ProcessAttendants(fleet.url, "here", run_directory, fleet.environment, forks=True)
     first, second = fleet.submit(2, turns=3, seconds=0.1)
     one = attended(fleet, attendants, first)
     wait_until("an effect", fleet.effects.read_text)
-    assert attendants._nursery is not None
-    attendants._nursery._process.kill()
-    attendants._nursery._process.wait()
+    assert attendants._fork_server is not None
+    attendants._fork_server._process.kill()
+    attendants._fork_server._process.wait()
     other = attended(fleet, attendants, second)
     assert (code_of(one), code_of(other)) == (-signal.SIGKILL, 0)  # nobody was left to say how the first ended
     assert [fleet.rl.get(session).status for session in (first, second)] == ["completed", "completed"]

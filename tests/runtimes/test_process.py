@@ -18,7 +18,7 @@ from relight.ports.runtime import SESSION_VARIABLE, Exit
 from relight.runtimes.process import ProcessRuntime, output
 from relight.runtimes.process.child import ProcessChild
 from relight.runtimes.process.output import Lines, Log
-from relight.runtimes.process.subreaper import ADOPTED
+from relight.runtimes.process.subreaper import SUBREAPER
 from relight.system.processes import ancestors, children_of, children_of_ours, is_zombie, start_of
 from relight.testing.runtime_kit import until
 
@@ -71,11 +71,11 @@ def test_what_a_killed_agent_leaves_comes_to_us_and_is_ended_and_buried(tmp_path
 
 
 def test_orphans_that_end_by_themselves_leave_no_entry(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ADOPTED, "strange_seconds", 2.0)
+    monkeypatch.setattr(SUBREAPER, "foreign_seconds", 2.0)
     others = set(children_of_ours())  # of tests beside this one
     child, _ = spawn(tmp_path, sys.executable, "-I", "-S", "-c", LEAVES_QUICK_ONES)
     until((tmp_path / "done").exists, "the orphans were made")
-    until(lambda: ADOPTED.bury(now=True) == 0 and set(_adopted(child)) <= others, "all orphans are buried")
+    until(lambda: SUBREAPER.reap(now=True) == 0 and set(_adopted(child)) <= others, "all orphans are reaped")
     assert child.poll() is None
     child.signal(signal.SIGKILL)
     assert ended(child) == Exit(signal=9)
@@ -88,15 +88,15 @@ def _adopted(child: ProcessChild) -> list[int]:
 def test_burying_takes_no_exit_from_whoever_waits_for_it(tmp_path: Path) -> None:
     child, session = spawn(tmp_path, "sh", "-c", "(sleep 300 &); exec sleep 300")
     until(lambda: bool(_adopted(child)), "an orphan of the agent, in our own terminal session, is ours")
-    ADOPTED.bury(now=True)
+    SUBREAPER.reap(now=True)
     own = [subprocess.Popen(["sh", "-c", "exit 9"], start_new_session=apart) for apart in (False, True)]
     until(lambda: all(is_zombie(one.pid) for one in own), "they have ended, and nobody has asked")
     for _ in range(3):
-        ADOPTED.bury(now=True)
+        SUBREAPER.reap(now=True)
     assert [one.wait() for one in own] == [9, 9]
     child.signal(signal.SIGTERM)
     until(lambda: is_zombie(child.pid), "it has ended")
-    ADOPTED.bury(now=True)
+    SUBREAPER.reap(now=True)
     assert ended(child) == Exit(signal=signal.SIGTERM)
     assert ProcessRuntime().orphans(session) == [], "the signal went to the whole group"
 

@@ -1,12 +1,12 @@
-"""Processes that attend to sessions: each is a supervisor of its own, told by its worker what to do.
+"""Attendants: the processes in which a worker supervises its sessions, one process per session.
 
-A pipe leads to each of them: a byte asks it to stop, and so does its end, which comes when this worker ends, however
-that happens; they then put their sessions back in line. Another pipe leads back, and says how it ended. What they print
-goes to a file beside the store.
+Each attendant has a control pipe from its worker: a byte asks it to stop, and so does EOF, which comes when the worker
+dies. It then stops its program and requeues the session. A status pipe carries its exit code back. Its output is
+appended to a log beside the store.
 
-Most of the time that a process takes to start goes into imports. So one process, the nursery, imports everything and
-then does nothing but fork: once for each session. It opens no store and has no thread, so that what is copied is code.
-Should it die, those that it forked live on, and the next one is made. Where forking is not safe each is started anew.
+Most of the start-up time of a Python process is imports, so attendants are forked from a fork server that has done
+them. If the fork server dies, its children continue and the next request starts another one. Where forking is not safe
+each attendant is a new interpreter.
 """
 
 from __future__ import annotations
@@ -29,53 +29,53 @@ from relight.system.machine import open_log
 
 OWNER_VARIABLE: Final = "RELIGHT_ATTEND"
 WORKER_VARIABLE: Final = "RELIGHT_WORKER"
-NURSERY: Final = "--nursery"
-"""in the place of a session: fork for each one that is asked for on standard input"""
+FORK_SERVER: Final = "--fork-server"
+"""instead of a session: run as the fork server of the worker on standard input"""
 LENGTH_BYTES: Final = 4
 FILES: Final = 3
-"""that come with each request: the pipe to it, the pipe from it, where it prints"""
+"""descriptors sent with each request: control pipe, status pipe, log"""
 _LOG: Final = "supervisor.log"
 _LOST_CODE: Final = -signal.SIGKILL
-"""of one that ended, and nobody was left to say how"""
+"""exit code used when the fork server died before reporting one"""
 _CLOSE_SECONDS: Final = 5.0
 
 
 class ForkRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """What a nursery is asked for."""
+    """A request to the fork server: the attendant's arguments, and the owner id that holds the lease."""
 
     words: list[str]
     owner: str
 
 
 class ForkedAttendant:
-    """One that a nursery made, at the other end of two pipes."""
+    """An attendant made by the fork server; not our child, so its exit code is read from the status pipe."""
 
-    def __init__(self, to_it: int, from_it: int) -> None:
-        self._to_it, self._from_it = to_it, from_it
-        os.set_blocking(from_it, False)
-        self._said = b""
+    def __init__(self, control: int, status: int) -> None:
+        self._control, self._status = control, status
+        os.set_blocking(status, False)
+        self._reported = b""
         self._code: int | None = None
 
     def poll(self) -> int | None:
         while self._code is None:
             try:
-                said = os.read(self._from_it, 64)
+                data = os.read(self._status, 64)
             except BlockingIOError:
                 return None
-            self._said += said
-            if not said:
-                self._code = int(self._said) if self._said else _LOST_CODE
-                os.close(self._to_it)
-                os.close(self._from_it)
+            self._reported += data
+            if not data:
+                self._code = int(self._reported) if self._reported else _LOST_CODE
+                os.close(self._control)
+                os.close(self._status)
         return self._code
 
     def drain(self) -> None:
         if self._code is None:
-            _ask_to_stop(self._to_it)
+            _ask_to_stop(self._control)
 
 
 class StartedAttendant:
-    """One with an interpreter of its own, started by this process."""
+    """An attendant with an interpreter of its own, a child of this process."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
@@ -98,7 +98,7 @@ def _ask_to_stop(pipe: int) -> None:
 
 
 class ProcessAttendants:
-    """Starts them, for one worker on one store."""
+    """Starts the attendants of one worker on one store."""
 
     def __init__(
         self,
@@ -109,26 +109,27 @@ class ProcessAttendants:
         *,
         forks: bool = sys.platform == "linux",
     ) -> None:
-        """`forks`: elsewhere libraries of the system have threads that a fork would lose."""
+        """`forks`: use a fork server. Only on Linux: elsewhere system libraries start threads that a fork loses."""
         self._url = url
         self._worker = worker
         self._run_directory = run_directory
         self._environment = environment
         self._forks = forks
-        self._nursery: _Nursery | None = None
+        self._fork_server: _ForkServer | None = None
 
     def start(self, session: str, *, owner: str | None, retries: int | None) -> ForkedAttendant | StartedAttendant:
-        birth = ForkRequest(words=[session, *([str(retries)] if retries is not None else [])], owner=owner or "")
+        request = ForkRequest(words=[session, *([str(retries)] if retries is not None else [])], owner=owner or "")
         log = open_log(self._run_directory(session) / _LOG)
         try:
             if not self._forks:
-                return self._popen(["relight.processes.attend", *birth.words], log, {OWNER_VARIABLE: birth.owner})
+                return self._popen(["relight.processes.attend", *request.words], log, {OWNER_VARIABLE: request.owner})
             for is_last_try in (False, True):
-                if self._nursery is None:
-                    self._nursery = _Nursery(self._base())
+                if self._fork_server is None:
+                    self._fork_server = _ForkServer(self._base())
                 try:
-                    return self._nursery.fork(birth, log)
-                except (BrokenPipeError, ConnectionResetError):  # somebody ended it
+                    return self._fork_server.fork(request, log)
+                except (BrokenPipeError, ConnectionResetError):
+                    # The fork server was killed since the last request. Nothing was forked: start another, once.
                     self.close()
                     if is_last_try:
                         raise
@@ -144,14 +145,14 @@ class ProcessAttendants:
             os.close(nowhere)
 
     def close(self) -> None:
-        nursery, self._nursery = self._nursery, None
-        if nursery is not None:
-            nursery.close()
+        server, self._fork_server = self._fork_server, None
+        if server is not None:
+            server.close()
 
     def _base(self) -> dict[str, str]:
-        """The address is not an argument: it may hold a password, and arguments can be seen by others."""
-        kept = {name: value for name, value in self._environment.items() if name != "RELIGHT_OWNER"}
-        return {**kept, STORE_VARIABLE: self._url, WORKER_VARIABLE: self._worker}
+        # The address goes into the environment, not into argv: it may hold a password, and argv is public.
+        inherited = {name: value for name, value in self._environment.items() if name != "RELIGHT_OWNER"}
+        return {**inherited, STORE_VARIABLE: self._url, WORKER_VARIABLE: self._worker}
 
     def _popen(self, words: list[str], log: int, more: Mapping[str, str]) -> StartedAttendant:
         process = subprocess.Popen(
@@ -165,40 +166,41 @@ class ProcessAttendants:
         return StartedAttendant(process)
 
 
-class _Nursery:
-    """The process that forks, and the socket to it."""
+class _ForkServer:
+    """The fork server's process, and the socket to it."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:
         self._socket, theirs = socket.socketpair()
         with theirs:
             self._process = subprocess.Popen(
-                _python("relight.processes.attend", NURSERY),
+                _python("relight.processes.attend", FORK_SERVER),
                 stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 process_group=0,
                 env=environment,
             )
 
-    def fork(self, birth: ForkRequest, log: int) -> ForkedAttendant:
-        """At once: it is told, not waited for. One that is never born ends the pipe from it, as one that died."""
-        its_end, to_it = os.pipe()
-        from_it, its_word = os.pipe()
+    def fork(self, request: ForkRequest, log: int) -> ForkedAttendant:
+        """Request an attendant without waiting for it. One that is never forked looks like one that was killed."""
+        child_control, control = os.pipe()
+        status, child_status = os.pipe()
         try:
-            body = msgspec.json.encode(birth)
+            body = msgspec.json.encode(request)
             sent = [len(body).to_bytes(LENGTH_BYTES, "big"), body]
-            files = array.array("i", [its_end, its_word, log])
+            files = array.array("i", [child_control, child_status, log])
             self._socket.sendmsg(sent, [(socket.SOL_SOCKET, socket.SCM_RIGHTS, files)])
         except BaseException:
-            os.close(to_it)
-            os.close(from_it)
+            os.close(control)
+            os.close(status)
             raise
         finally:
-            os.close(its_end)
-            os.close(its_word)
-        return ForkedAttendant(to_it, from_it)
+            # Our copies of the child's ends: left open, the status pipe would never reach EOF.
+            os.close(child_control)
+            os.close(child_status)
+        return ForkedAttendant(control, status)
 
     def close(self) -> None:
-        """It leaves when the socket is closed."""
+        """Close the socket, which ends the fork server; kill it if it does not exit in time."""
         self._socket.close()
         try:
             self._process.wait(_CLOSE_SECONDS)

@@ -1,9 +1,8 @@
-"""A start in the background: a supervisor process of its own, and the proof that it began before anybody is told so.
+"""Background starts, for `--detach` and for the server: a detached supervisor, confirmed before the caller returns.
 
-The same for `--detach` and for the server. The supervisor is `relight resume` in a session of its own, so that it
-outlives whoever asked for it; what it prints goes to a file beside the store. What it is to start stands in a request
-on its standard input; it answers on a pipe once its program runs, or its session stands in line. Until then nothing was
-changed, and where it does not begin, what it said is told.
+The supervisor is `relight resume` in a process session of its own, so that it outlives the caller; its output goes to
+a log beside the store. It reads what to start from its standard input, and reports on a pipe once its program runs or
+its session is queued. If it ends or times out before that, nothing was changed, and its last output is the evidence.
 """
 
 from __future__ import annotations
@@ -35,44 +34,39 @@ if TYPE_CHECKING:
 
 START_SECONDS: Final = 15.0
 FILES_SECONDS: Final = 900.0
-"""where a directory has to be filled first"""
+"""instead of START_SECONDS if a directory has to be restored first"""
 _END_SECONDS: Final = 2.0
-_SAID_LINES: Final = 6
-_SAID_BYTES: Final = 8192
+_EVIDENCE_LINES: Final = 6
+_EVIDENCE_BYTES: Final = 8192
 _ANSWER_BYTES: Final = 65_536
 _TOKEN: Final = "RELIGHT_TOKEN"
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True):
-    """What a supervisor in the background is to start."""
+    """What a background supervisor is to start."""
 
     session: str
     pending: Pending | None = None
-    """where it does not exist yet"""
+    """the session to create, if it does not exist yet"""
     wanted: Wanted = Wanted()
     retries: int | None = None
     now: bool = False
     shown: str | None = None
-    """the hash of the plan that it was shown under"""
+    """the plan hash it is pinned to"""
 
 
-class Begun(NamedTuple):
-    """A supervisor whose program runs, or that waits with its session for its time."""
+class BackgroundStart(NamedTuple):
+    """A supervisor whose program runs, or whose session is queued."""
 
     session: SessionInfo
     pid: int
     child: subprocess.Popen[bytes]
-    """to be reaped by whoever outlives it"""
+    """a long-lived caller must reap it"""
     outcome: Outcome
 
 
-def encode_request(request: Request) -> bytes:
-    """As the supervisor reads it."""
-    return msgspec.msgpack.encode(request)
-
-
 def decode_request(data: bytes) -> Request:
-    """As it was asked for by a process of this machine and version."""
+    """What the calling process, of the same machine and version, wrote to the supervisor's standard input."""
     return msgspec.msgpack.decode(data, type=Request)
 
 
@@ -84,38 +78,40 @@ def start_in_background(
     retries: int | None = None,
     now: bool = False,
     seconds: float | None = None,
-) -> Begun:
-    """Start a supervisor for a session and wait until its program runs. What stands against it is raised before
-    anything is started; AgentFailed where it does not begin, with what it said.
+) -> BackgroundStart:
+    """Start a supervisor for a session and wait until its program runs.
 
-    A library that has the session as it was shown (`Relight.as_shown`) hands this on: it begins so, or not at all."""
+    Errors that can be known in advance are raised before anything is started; AgentFailed, with the supervisor's last
+    output, if it does not begin. A library pinned to a plan (`Relight.as_shown`) passes its hash on: the session is
+    started as planned, or not at all."""
     wanted = wanted or Wanted()
-    request = _requested(rl, ref, wanted, retries=retries, now=now)
+    request = _request_for(rl, ref, wanted, retries=retries, now=now)
     fills = wanted.restore or (request.pending is not None and bool(request.pending.files))
-    checked, rl = rl, rl.plain
+    pinned, rl = rl, rl.plain
     log = rl.run_directory_of(request.session) / "supervisor.log"
-    child, answers, said_from = _started(rl, request, log)
+    child, pipe, log_start = _spawn_supervisor(rl, request, log)
     try:
-        answer = _answer(child, answers, seconds or (FILES_SECONDS if fills else START_SECONDS))
+        outcome = _wait_for_outcome(pipe, seconds or (FILES_SECONDS if fills else START_SECONDS))
     finally:
-        os.close(answers)
-    if answer is None:
+        os.close(pipe)
+    if outcome is None:
         _end(child)
         if request.pending is not None:
             rl.clear_away(request.pending)
-        _say_why(checked, request, _said(log, said_from))
-    assert answer is not None
-    return Begun(rl.get(answer.session), child.pid, child, answer)
+        _raise_reason(pinned, request, _log_tail(log, log_start))
+    assert outcome is not None
+    return BackgroundStart(rl.get(outcome.session), child.pid, child, outcome)
 
 
-def _requested(rl: Relight, ref: str | Pending, wanted: Wanted, *, retries: int | None, now: bool) -> Request:
-    """Refused before anything is touched, or what the supervisor is told."""
+def _request_for(rl: Relight, ref: str | Pending, wanted: Wanted, *, retries: int | None, now: bool) -> Request:
+    """The supervisor's request, after every check that can refuse the start; changes nothing."""
     if isinstance(ref, Pending):
         return Request(session=ref.identity.id, pending=ref, wanted=wanted, retries=retries, now=now)
     before = rl.get(ref)
     shown = rl.plan_hash(before.id) if rl is not rl.plain and (before.wake_at is None or now) else None
-    if wanted.from_last_good:  # the supervisor mends it, and looks then
-        with contextlib.suppress(Corrupt):  # the damage is what it was asked for
+    if wanted.from_last_good:
+        # The supervisor repairs the session and checks it again then, so the damage itself is no reason to refuse.
+        with contextlib.suppress(Corrupt):
             rl.check_start(
                 ref,
                 prompt=wanted.prompt,
@@ -127,49 +123,52 @@ def _requested(rl: Relight, ref: str | Pending, wanted: Wanted, *, retries: int 
     try:
         planned = rl.plan_start(ref, wanted)
     except Corrupt:
-        rl.load(before.id)  # says what is whole before it
+        rl.load(before.id)  # raises a better error, which names the last good checkpoint
         raise
-    rl.load(before.id)  # damage is told by its own name
+    rl.load(before.id)  # the plan reads only the head: damage further back must be refused here, by name
     if planned is None:
         return Request(session=before.id, wanted=wanted, retries=retries, now=now, shown=shown)
     return Request(session=planned.identity.id, pending=planned, wanted=wanted, retries=retries, now=now)
 
 
-def _started(rl: Relight, request: Request, log: Path) -> tuple[subprocess.Popen[bytes], int, int]:
-    """The supervisor, the pipe it answers on, and from where on the log is its own."""
-    environment = {**os.environ, STORE_VARIABLE: rl.store.url}  # not an argument: an address may hold a password
+def _spawn_supervisor(rl: Relight, request: Request, log: Path) -> tuple[subprocess.Popen[bytes], int, int]:
+    """The supervisor, the pipe it reports on, and the offset at which its part of the log begins."""
+    # The address and the command line go into the environment, not into argv, which every user can read: an address
+    # may hold a password, and the command as typed may hold secrets that its stored record does not.
+    environment = {**os.environ, STORE_VARIABLE: rl.store.url}
     given = rl.take_command(request.session)
-    if given is not None:  # nor an argument: its record holds no secrets, and these are for nobody else to see
+    if given is not None:
         environment[COMMAND_VARIABLE] = json.dumps([request.session, *given])
     environment[LOG_VARIABLE] = "1"
-    environment.pop(_TOKEN, None)  # an agent does not get the key to the server that started it
-    near, far = os.pipe()
-    command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--quiet", "--request", str(far)]
+    environment.pop(_TOKEN, None)  # the agent must not inherit the token of the server that started it
+    reader, writer = os.pipe()
+    command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--quiet", "--request", str(writer)]
     try:
-        with open(open_log(log), "ab") as kept, tempfile.TemporaryFile() as asked:
-            said_from = kept.tell()
-            asked.write(encode_request(request))
-            asked.seek(0)
+        with open(open_log(log), "ab") as output, tempfile.TemporaryFile() as stdin:
+            log_start = output.tell()
+            stdin.write(msgspec.msgpack.encode(request))
+            stdin.seek(0)
             child = subprocess.Popen(
                 command,
-                stdin=asked,
-                stdout=kept,
-                stderr=kept,
+                stdin=stdin,
+                stdout=output,
+                stderr=output,
                 start_new_session=True,
                 env=environment,
-                pass_fds=(far,),
+                pass_fds=(writer,),
             )
     except OSError as error:
-        os.close(near)
-        hints = ["make room for another process and its file, then ask again"]
-        raise AgentFailed(f"{request.session[:8]}: no process could be started for it: {error}", hints=hints) from None
+        os.close(reader)
+        hints = ["free some memory, processes or disk space, then try again"]
+        raise AgentFailed(f"{request.session[:8]}: cannot start its supervisor: {error}", hints=hints) from None
     finally:
-        os.close(far)
-    return child, near, said_from
+        os.close(writer)
+    return child, reader, log_start
 
 
 def sweep_in_background(store: str, *, by: str) -> None:
-    """The sweep of the day, in a process that outlives this one. A machine with no room for it sweeps another time."""
+    """Run the daily sweep in a process that outlives this one. It is optional: if it cannot be started, another day's
+    sweep does its work."""
     command = [sys.executable, "-P", "-m", "relight.cli", "sweep", "--due", "--by", by]
     environment = {**os.environ, STORE_VARIABLE: store}
     environment.pop(_TOKEN, None)
@@ -183,34 +182,34 @@ def sweep_in_background(store: str, *, by: str) -> None:
     threading.Thread(target=child.wait, name="relight-sweep-reaper", daemon=True).start()
 
 
-def _answer(child: subprocess.Popen[bytes], answers: int, seconds: float) -> Outcome | None:
-    """What came of it; None where it ended without an answer, or its time is over."""
+def _wait_for_outcome(pipe: int, seconds: float) -> Outcome | None:
+    """What the supervisor reports; None if it ended without a report, or timed out."""
     deadline, data = time.monotonic() + seconds, b""
     while (left := deadline - time.monotonic()) > 0:
-        ready, _, _ = select.select([answers], [], [], left)
+        ready, _, _ = select.select([pipe], [], [], left)
         if not ready:
             return None
-        more = os.read(answers, _ANSWER_BYTES)
+        more = os.read(pipe, _ANSWER_BYTES)
         if not more:
             return msgspec.msgpack.decode(data, type=Outcome) if data else None
         data += more
     return None
 
 
-def _say_why(checked: Relight, request: Request, evidence: list[str]) -> None:
-    """By its own name, where looking again tells it; else what the supervisor said."""
+def _raise_reason(pinned: Relight, request: Request, evidence: list[str]) -> None:
+    """Raise the specific error if checking again finds one, else AgentFailed with the supervisor's last output."""
     if request.pending is None:
-        checked.get(request.session)  # moved since it was shown?
-        checked.plain.check_start(request.session, prompt=request.wanted.prompt, restore=request.wanted.restore)
-        title = checked.plain.get(request.session).title
+        pinned.get(request.session)  # Conflict if the session changed since its plan
+        pinned.plain.check_start(request.session, prompt=request.wanted.prompt, restore=request.wanted.restore)
+        title = pinned.plain.get(request.session).title
     else:
         title = request.pending.identity.name or (request.pending.asked or request.session)[:8]
-    hints = ["nothing was changed; above is what its supervisor said: mend that, then ask again"]
+    hints = ["nothing was changed; fix what its supervisor printed (above), then try again"]
     raise AgentFailed(f"{title}: it did not start in the background", evidence=evidence, hints=hints)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
-    """A supervisor that does not begin is not left behind to begin later."""
+    """End a supervisor that did not begin: left running, it could begin after the caller was told that it failed."""
     if child.poll() is None:
         child.terminate()
         try:
@@ -220,19 +219,19 @@ def _end(child: subprocess.Popen[bytes]) -> None:
             child.wait()
 
 
-def _said(log: Path, since: int) -> list[str]:
-    """Its last lines, as evidence."""
+def _log_tail(log: Path, since: int) -> list[str]:
+    """The last lines of a log from an offset on."""
     try:
-        with open(log, "rb") as kept:
-            kept.seek(max(since, kept.seek(0, os.SEEK_END) - _SAID_BYTES))
-            text = kept.read().decode("utf-8", "replace")
+        with open(log, "rb") as file:
+            file.seek(max(since, file.seek(0, os.SEEK_END) - _EVIDENCE_BYTES))
+            text = file.read().decode("utf-8", "replace")
     except OSError:
         return []
-    return list(deque((line for line in text.splitlines() if line.strip()), maxlen=_SAID_LINES))
+    return list(deque((line for line in text.splitlines() if line.strip()), maxlen=_EVIDENCE_LINES))
 
 
-def answered(descriptor: int, outcome: Outcome) -> None:
-    """In the supervisor: say what came of it, once. Whoever asked may be gone by now, and it goes on all the same."""
+def report_outcome(descriptor: int, outcome: Outcome) -> None:
+    """Called in the supervisor, once: send the outcome to the calling process, which may be gone by now."""
     try:
         with open(descriptor, "wb") as pipe:
             pipe.write(msgspec.msgpack.encode(outcome))

@@ -1,7 +1,7 @@
-"""The nursery: a process that has imported everything, and forks one attendant for each session it is asked for.
+"""Fork server: a process with all imports done that forks one attendant per session its worker asks for.
 
-It has no thread and no open store, and waits for two things: requests of its worker, and the ends of its children, of
-which it says how they ended. It leaves when its worker does; its children then have a pipe of their own to see it by.
+It waits for fork requests on a socket and for the exits of its children, whose codes it writes to their status pipes.
+It exits when its worker does; its children notice that by the end of their own pipe.
 """
 
 from __future__ import annotations
@@ -23,14 +23,16 @@ from relight.processes.attendants import FILES, LENGTH_BYTES, OWNER_VARIABLE, Fo
 
 _STDIN: Final = 0
 _IGNORED: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
-"""what is meant for the worker's group, or for a whole service: the worker decides what becomes of its children"""
 
 
-def fork_for_each() -> list[str]:
-    """Serve until the worker is gone, and then leave. In a child: the words that it is to be started with."""
+def serve_forks() -> list[str]:
+    """Serve until the worker is gone, then exit. Returns only in a forked child: the arguments of its attendant."""
+    # These are sent to the whole service or process group. The worker decides which of its sessions stop, so the
+    # fork server must survive until the worker closes the socket.
     for number in _IGNORED:
         signal.signal(number, signal.SIG_IGN)
     wiring.import_for_attending()
+    # Without freeze the first collection in a child would touch every object and so copy every inherited page.
     gc.collect()
     gc.freeze()
     ended, wakes = os.pipe()
@@ -39,21 +41,22 @@ def fork_for_each() -> list[str]:
     signal.set_wakeup_fd(wakes, warn_on_full_buffer=False)
     signal.signal(signal.SIGCHLD, lambda number, frame: None)
     children: dict[int, int] = {}
-    """pid to the pipe on which its end is told"""
+    """pid to status pipe"""
     with socket.socket(fileno=os.dup(_STDIN)) as worker:
         while True:
             ready, _, _ = select.select([worker.fileno(), ended], [], [])
             if ended in ready:
-                _tell_ends(children, ended)
+                _report_exits(children, ended)
             if worker.fileno() in ready:
-                asked = _request(worker)
-                if asked is None:
+                received = _receive(worker)
+                if received is None:
                     sys.exit(0)
-                birth, files = asked
+                request, files = received
                 try:
                     pid = os.fork()
                 except OSError as error:
-                    os.write(files[2], f"error: no process for it: {error.strerror}\n".encode())
+                    # Closing the status pipe without a code is the report: the worker reads it as a lost attendant.
+                    os.write(files[2], f"error: cannot fork: {error.strerror}\n".encode())
                     _close(files)
                     continue
                 if not pid:
@@ -61,12 +64,12 @@ def fork_for_each() -> list[str]:
                 children[pid] = files[1]
                 _close((files[0], files[2]))
     _init_child(files, [*children.values(), ended, wakes])
-    os.environ[OWNER_VARIABLE] = birth.owner
-    return birth.words
+    os.environ[OWNER_VARIABLE] = request.owner
+    return request.words
 
 
-def _request(worker: socket.socket) -> tuple[ForkRequest, list[int]] | None:
-    """What is asked for, with its files; None where the worker is gone."""
+def _receive(worker: socket.socket) -> tuple[ForkRequest, list[int]] | None:
+    """The next request with its descriptors; None when the worker is gone."""
     length, files, _, _ = socket.recv_fds(worker, LENGTH_BYTES, FILES, socket.MSG_WAITALL)
     if len(length) < LENGTH_BYTES or len(files) < FILES:
         return None
@@ -74,8 +77,8 @@ def _request(worker: socket.socket) -> tuple[ForkRequest, list[int]] | None:
     return msgspec.json.decode(body, type=ForkRequest), files
 
 
-def _tell_ends(children: dict[int, int], ended: int) -> None:
-    """Reap whoever has ended; its worker reads the code, and then the end of the pipe."""
+def _report_exits(children: dict[int, int], ended: int) -> None:
+    """Reap children that have exited; write each code to its status pipe and close that."""
     with contextlib.suppress(BlockingIOError):
         while os.read(ended, 4096):
             pass
@@ -90,16 +93,17 @@ def _tell_ends(children: dict[int, int], ended: int) -> None:
 
 
 def _init_child(files: list[int], others: list[int]) -> None:
-    """A process like one that was started: a group of its own, signals as at a start, three files and its word."""
+    """Make the forked child look freshly started: own group, default signals, stdin/stdout/stderr, status pipe."""
     os.setpgid(0, 0)
     signal.set_wakeup_fd(-1)
     for number in (*_IGNORED, signal.SIGCHLD):
         signal.signal(number, signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL)
     _close(others)
-    pipe, its_word, log = files
-    os.set_inheritable(its_word, False)  # it stays open here, and nowhere else: its end is the end of this process
-    for file, place in ((pipe, 0), (log, 1), (log, 2)):
-        os.dup2(file, place)
+    pipe, status, log = files
+    # The status pipe stays open in this process but not in the program it starts: EOF must mean this process ended.
+    os.set_inheritable(status, False)
+    for file, target in ((pipe, 0), (log, 1), (log, 2)):
+        os.dup2(file, target)
     _close((pipe, log))
 
 

@@ -1,8 +1,8 @@
-"""No verb: a hook without its supervisor. What the agent tells is written under the lease it was started with.
+"""Fallback of the hook client: records a hook event directly in the store when no supervisor answers.
 
-The supervisor may have been killed while its agent lives on. Its lease still names it, so a write under its owner and
-epoch is refused exactly where somebody else has claimed the session since; then the agent is not ours any more, and is
-not recorded.
+The supervisor may have been killed while its agent still runs. The event is written under the owner and epoch of the
+supervisor's lease, so the write is refused exactly if another owner has claimed the session since: events of an agent
+that was replaced are not recorded.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from relight.wiring import open_context
 
 
 def main() -> int:
-    """From stdin to stdout, as the client does it through the supervisor."""
+    """Read one hook event as JSON from stdin, record it, write the reply to stdout."""
     try:
-        return _recorded()
-    except Exception as error:  # whatever it is goes into a log of ours, where no secret may stand
+        return _record()
+    except Exception as error:  # stderr is the hook log: whatever failed, no secret may get into it
         print(redactor().text(f"{type(error).__name__}: {error}"), file=sys.stderr)
         return 1
 
 
-def _recorded() -> int:
-    told = json.load(sys.stdin)
-    if not isinstance(told, dict):
+def _record() -> int:
+    event = json.load(sys.stdin)
+    if not isinstance(event, dict):
         return 0
     with open_context() as context:
         answer: Mapping[str, Any] | None = record_hook(
             context,
-            told,
+            event,
             session=os.environ[SESSION_VARIABLE],
             agent=os.environ[AGENT_VARIABLE],
             owner=os.environ[OWNER_VARIABLE],

@@ -1,11 +1,11 @@
-"""Whose program is this process? What a supervisor hands to the program it starts, and what everything else inherits.
+"""Which process may open the session that a supervisor passed down in the environment.
 
-`relight run` names its session in the environment, which every process below it inherits. The session is for the
-program that was started: the started process itself, or the one below launchers that start exactly one program and wait
-for it (`uv run`, `timeout`, `env`). Any other process below is a child: sessions that it opens are its own, and are
-recorded as begun by this one. It may take the session only by asking for it by name, while nobody has.
+`relight run` names its session in environment variables, which every descendant inherits. The session is meant for the
+started program: the process itself, or the one below launchers that start exactly one program and wait for it
+(`uv run`, `timeout`, `env`). Any other descendant is a child: the sessions it opens are new ones, recorded with this
+one as their parent. It may open the inherited session only by name, while no process has.
 
-Once it is taken the name is gone from the environment, so that what the program starts from then on knows its parent.
+Once the session is open the variables are removed, so that later child processes see only their parent.
 """
 
 from __future__ import annotations
@@ -64,24 +64,23 @@ LAUNCHERS: Final = frozenset(
         "uvx",
     ]
 )
-"""programs that start exactly one other, wait for it and end with its code"""
-_PLACE: Final = "tmux"
-"""what a pane shows is what was started there, whoever began the server"""
-_DEEPEST: Final = 64
+"""programs that start exactly one other, wait for it and exit with its code"""
+_TERMINAL: Final = "tmux"
+_MAX_ANCESTORS: Final = 64
 _TAKEN: Final[dict[int, str]] = {}
-"""the session that this process took, by its pid: a fork of it is another process"""
+"""pid to the session this process opened; keyed by pid because a fork inherits the dictionary but not the session"""
 
 
 def handed(environment: MutableMapping[str, str]) -> dict[str, str]:
-    """What this process may open as its own (`session`, held under `owner`; `named`: only where it asks for it by
-    name), and the session that a session of its own is begun by (`parent`)."""
+    """What this process inherits: `session`, held under `owner`, which it may open (with `named`: only by its name),
+    and `parent`, which sessions it begins are recorded under."""
     session, parent = environment.get(SESSION_VARIABLE, ""), environment.get(PARENT_VARIABLE, "")
     if _TAKEN.get(os.getpid()) == parent:
-        parent = ""  # what it told those it starts is not meant for itself
+        parent = ""  # set by `took` for our children: this process is not its own child
     if not session:
         return {"parent": parent} if parent else {}
     if environment.get(AGENT_VARIABLE):
-        return {"parent": session}  # a program that a coding agent runs is not the session itself
+        return {"parent": session}  # a tool of a coding agent: the agent is the session's program, not its tools
     found = {"session": session, "owner": environment.get(OWNER_VARIABLE, ""), "parent": session}
     if not is_the_program(environment.get(SUPERVISOR_VARIABLE, "")):
         found["named"] = "1"
@@ -89,7 +88,7 @@ def handed(environment: MutableMapping[str, str]) -> dict[str, str]:
 
 
 def took(session: str, environment: MutableMapping[str, str]) -> None:
-    """This process is the program of that session from here on: what it starts is its child."""
+    """Record that this process opened the inherited session: processes it starts are children from here on."""
     if environment.get(SESSION_VARIABLE) == session:
         _TAKEN[os.getpid()] = session
         environment.pop(SESSION_VARIABLE, None)
@@ -98,22 +97,22 @@ def took(session: str, environment: MutableMapping[str, str]) -> None:
 
 
 def is_the_program(supervisor: str) -> bool:
-    """Are there only launchers between this process and the supervisor (pid and start time) that named the session?
-
-    Where the supervisor cannot be seen, inside of a sandbox or after its death, the way up ends at the first process.
-    """
+    """Whether only launchers are between this process and its supervisor, given as "PID:START"."""
     number, _, start = supervisor.partition(":")
-    for pid in islice(ancestors(os.getppid()), _DEEPEST):
+    for pid in islice(ancestors(os.getppid()), _MAX_ANCESTORS):
+        # The start time is compared too, because a pid alone may have been reused after the supervisor's death.
         if str(pid) == number and start_of(pid) == start:
             return True
         program = _program_of(pid)
         if program not in LAUNCHERS:
-            return pid == 1 or program == _PLACE
+            # In a sandbox, or after the supervisor's death, the walk ends at init; in a pane it ends at the tmux
+            # server, which runs what the supervisor asked for, whichever process started that server.
+            return pid == 1 or program == _TERMINAL
     return True
 
 
 def _program_of(pid: int) -> str:
-    """The name of a program; of a script, that of the script."""
+    """The base name of a process's program; for an interpreter, that of its script or module."""
     words = [os.path.basename(word) for word in words_of(pid)[:3]]
     name = words[0].split(":", maxsplit=1)[0] if words else ""
     if name.startswith("python") and len(words) > 1:

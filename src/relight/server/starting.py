@@ -16,7 +16,7 @@ import msgspec
 
 from relight.errors import UsageError
 from relight.library.facade import Relight
-from relight.processes.background import Begun, start_in_background
+from relight.processes.background import BackgroundStart, start_in_background
 from relight.server.jobs.callbacks import Callbacks
 from relight.values.info import SessionInfo
 from relight.values.outcome import Outcome
@@ -125,7 +125,7 @@ class Starter:
                 child.returncode = child.poll() or 0
             self._children.clear()
 
-    def _kept(self, begun: Begun) -> Started:
+    def _kept(self, begun: BackgroundStart) -> Started:
         with self._lock:
             self._children.append(begun.child)
         return Started(session=begun.session, pid=begun.pid, outcome=begun.outcome)

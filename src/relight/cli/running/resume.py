@@ -28,7 +28,7 @@ from relight.history.documents import plan_document
 from relight.journal.bulk_resume import comes_back
 from relight.journal.files.repository_state import MOVED
 from relight.journal.resume_plan import waived
-from relight.processes.background import answered, decode_request
+from relight.processes.background import decode_request, report_outcome
 from relight.text.format import count
 from relight.text.safe import one_line
 from relight.values.info import ResumePlan
@@ -168,7 +168,7 @@ def _supervise_request(cli: CliContext, descriptor: int) -> int:
         wanted = msgspec.structs.asdict(request.wanted)
         supervision = rl.supervise(asked, retries=request.retries, now=request.now, **wanted)
         supervision.watcher = Milestones(cli, supervision.info(), level="quiet", resumed=False)
-        supervision.on_begun = partial(answered, descriptor)
+        supervision.on_begun = partial(report_outcome, descriptor)
         return run_in_foreground(cli, supervision)
 
 

@@ -1,7 +1,7 @@
-"""The plain runtime: a child process on this machine, in a group of its own, that dies with its supervisor.
+"""The process runtime: a child process on this machine, in its own group, that dies with its supervisor.
 
-`runtime.ProcessRuntime` starts it; `child` watches over it, `output` carries what it prints, `terminal` hands the
-terminal over and takes it back, `adopted` buries what the agent left to us.
+`runtime.ProcessRuntime` starts it, `child` polls and signals it, `output` copies and logs what it prints, `terminal`
+passes the terminal to it and back, `subreaper` reaps orphans that it leaves to us.
 """
 
 from relight.runtimes.process.runtime import ProcessRuntime

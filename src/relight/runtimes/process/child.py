@@ -1,8 +1,8 @@
-"""A child process and its end.
+"""A spawned child process: its exit, its signals, its output and its use of the terminal.
 
-The terminal. The child starts in the background of our terminal, so that Ctrl-C reaches us and we can ask first and
-kill second. A program that wants the terminal itself (it reads from it, or sets its mode) is stopped by the kernel at
-that moment; we see it, hand the terminal over as a shell would, and let it go on. From then on it has the screen.
+The child starts in the background of our terminal, so that Ctrl-C reaches the supervisor, which can ask first and kill
+second. A program that reads from the terminal or sets its mode is stopped by the kernel (SIGTTIN, SIGTTOU). We then
+make it the foreground group, as a shell would, and continue it; from then on the terminal is its own.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 
 from relight.ports.runtime import Exit
 from relight.runtimes.process.output import Lines, Log, Stream
-from relight.runtimes.process.subreaper import ADOPTED
+from relight.runtimes.process.subreaper import SUBREAPER
 from relight.runtimes.process.terminal import give_terminal, in_foreground
 
 LAST_LINES: Final = 20
@@ -26,7 +26,7 @@ _STDERR: Final = 2
 
 
 class ProcessChild:
-    """One spawned process."""
+    """A child of this process, leader of its own process group."""
 
     handle = ""
 
@@ -48,7 +48,7 @@ class ProcessChild:
         if pid == 0:
             for stream in self._streams:
                 stream.resize()
-            ADOPTED.bury()
+            SUBREAPER.reap()
             return None
         if os.WIFSTOPPED(status):
             self._stopped(os.WSTOPSIG(status))
@@ -56,11 +56,12 @@ class ProcessChild:
         code = os.waitstatus_to_exitcode(status)
         self._process.returncode = code
         self._exit = Exit(signal=-code) if code < 0 else Exit(code=code)
-        ADOPTED.ended(self.pid)
+        SUBREAPER.ended(self.pid)
         return self._exit
 
     def _stopped(self, by: int) -> None:
         if by in _WANTS_TERMINAL:
+            # If we are in the background ourselves the terminal is not ours to give: it stays stopped until `fg`.
             if in_foreground():
                 give_terminal(self.pid)
                 self.holds_terminal = True
@@ -68,7 +69,9 @@ class ProcessChild:
             return
         if by == signal.SIGTSTP and self.holds_terminal:
             give_terminal(os.getpgrp())
-            os.kill(os.getpid(), signal.SIGSTOP)  # we are one job: the shell gets its prompt, `fg` continues both
+            # Ctrl-Z stopped only the child. To the shell we are one job: stop too, so that it prompts; on `fg` we
+            # are continued here and continue the child.
+            os.kill(os.getpid(), signal.SIGSTOP)
             give_terminal(self.pid)
             self.signal(signal.SIGCONT)
 
@@ -76,11 +79,11 @@ class ProcessChild:
         try:
             os.killpg(self.pid, number)
         except (ProcessLookupError, PermissionError):
-            return  # nothing of the group is left that we may signal
+            return  # no process of the group is left that we may signal
 
     def last_lines(self) -> list[str]:
         self._streams[0].join(_READER_SECONDS)
-        return self._last.look()
+        return self._last.peek()
 
     def output(self) -> list[str]:
         if self._exit is not None:
@@ -95,4 +98,4 @@ class ProcessChild:
             stream.join(_READER_SECONDS)
         if self._log is not None:
             self._log.close()
-        ADOPTED.bury(now=True)
+        SUBREAPER.reap(now=True)

@@ -1,7 +1,7 @@
-"""What a child prints: copied on at once, kept in a bounded log, cut into lines for whoever asks.
+"""A child's output: copied to our own streams at once, written to a bounded log, split into lines for the caller.
 
-Nothing here can stop the child: a reader of ours that is gone, a full disk or a caller that never asks for its lines
-costs that copy and no other.
+The child never blocks or fails because of this: a closed stream of ours, a full disk or a caller that never takes its
+lines loses that copy only.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from typing import Final
 from relight.runtimes.process.terminal import resize
 
 LOG_BYTES: Final = 16 * 1024 * 1024
-"""of one log file; the one before it is kept beside it, so a log is at most twice as long"""
+"""of one log file; one rotated file is stored beside it, so a log takes at most twice as much"""
 LINE_BYTES: Final = 8 * 1024 * 1024
-"""of one line; what is longer is cut"""
+"""of one line; longer ones are truncated"""
 HELD_BYTES: Final = 32 * 1024 * 1024
-"""of lines that nobody has asked for yet; the oldest go first"""
+"""of lines not taken yet; the oldest are dropped first"""
 _CHUNK_BYTES: Final = 65_536
 
 
 Clean = Callable[[str], str]
-"""text as it may be kept"""
+"""redacts text before it is stored"""
 
 
 class Log:
-    """A file that gets everything, line by line and cleaned, 0600, with one older part as `NAME.1`."""
+    """A log file (mode 0600) of redacted lines, rotated once to `NAME.1`."""
 
     def __init__(self, path: Path, clean: Clean | None = None) -> None:
         self._path = path
@@ -42,26 +42,27 @@ class Log:
     def write(self, data: bytes) -> None:
         with self._lock:
             if self._clean is None:
-                self._keep(data)
+                self._append(data)
                 return
+            # Redact whole lines only: a secret that is split over two chunks would not be recognised in either.
             whole, newline, rest = (self._rest + data).rpartition(b"\n")
             self._rest = rest
-            self._keep_clean(whole + newline)
+            self._append_redacted(whole + newline)
             if len(self._rest) > LINE_BYTES:
-                self._keep_clean(self._rest)
+                self._append_redacted(self._rest)
                 self._rest = b""
 
     def close(self) -> None:
         with self._lock:
-            self._keep_clean(self._rest)
+            self._append_redacted(self._rest)
             self._rest = b""
             self._close()
 
-    def _keep_clean(self, data: bytes) -> None:
+    def _append_redacted(self, data: bytes) -> None:
         if data and self._clean is not None:
-            self._keep(self._clean(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
+            self._append(self._clean(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape"))
 
-    def _keep(self, data: bytes) -> None:
+    def _append(self, data: bytes) -> None:
         if self._file < 0:
             return
         if self._size + len(data) > LOG_BYTES:
@@ -82,7 +83,7 @@ class Log:
             os.replace(self._path, f"{self._path}.1")
             self._open()
         except OSError:
-            self._close()  # it is not kept any further; the child goes on
+            self._close()  # logging ends here; the child continues
 
     def _close(self) -> None:
         if self._file >= 0:
@@ -91,7 +92,7 @@ class Log:
 
 
 class Lines:
-    """Bytes in, whole lines out, in bounded memory."""
+    """Splits bytes into lines in bounded memory. `count`: hold only the last non-blank lines."""
 
     def __init__(self, *, line_bytes: int = LINE_BYTES, held_bytes: int = HELD_BYTES, count: int | None = None) -> None:
         self._line_bytes, self._held_bytes = line_bytes, held_bytes
@@ -109,20 +110,20 @@ class Lines:
             self._grow(rest)
 
     def end(self) -> None:
-        """What has no newline at the end is a line too."""
+        """End of the stream: an unterminated last line counts as a line."""
         with self._lock:
             if self._rest_size:
                 self._finish()
 
     def take(self) -> list[str]:
-        """All since the last call."""
+        """Return and forget the lines since the last call."""
         with self._lock:
             taken, self._held = list(self._lines), 0
             self._lines.clear()
         return [line.decode("utf-8", "backslashreplace") for line in taken]
 
-    def look(self) -> list[str]:
-        """What is held now, without taking it."""
+    def peek(self) -> list[str]:
+        """The lines held now, which stay held."""
         with self._lock:
             return [line.decode("utf-8", "backslashreplace") for line in self._lines]
 
@@ -136,7 +137,7 @@ class Lines:
         line = b"".join(self._rest).rstrip(b"\r")
         self._rest, self._rest_size = [], 0
         if self._lines.maxlen is not None and not line.strip():
-            return  # of the last words only those that say something
+            return  # last lines are evidence for a person: blank ones would only push out others
         self._lines.append(line)
         if self._lines.maxlen is not None:
             return
@@ -146,7 +147,7 @@ class Lines:
 
 
 class Stream:
-    """One stream of a child on its way through us. Ends with the last process that holds the other end."""
+    """Copies one output stream of a child, on a thread that ends when no process holds the other end any more."""
 
     def __init__(self, channel: int, ours: int, *, lines: Lines, log: Log | None, name: str) -> None:
         self._channel, self._ours, self._lines, self._log = channel, ours, lines, log
@@ -178,11 +179,11 @@ def _read(channel: int) -> bytes:
     try:
         return os.read(channel, _CHUNK_BYTES)
     except OSError:
-        return b""  # a terminal whose other end is closed says so with an error
+        return b""  # EIO: a pty reports its closed other end as an error, not as EOF
 
 
 def write_all(descriptor: int, data: bytes) -> bool:
-    """False where nobody takes it any more; the child must not feel it."""
+    """Write everything; False if the descriptor no longer accepts it, which must not affect the child."""
     try:
         while data:
             data = data[os.write(descriptor, data) :]

@@ -1,10 +1,10 @@
-"""What a dead agent leaves behind comes to us, and we bury it.
+"""Reaps orphans that are re-parented to us (child subreaper).
 
-We are a child subreaper: a process whose parent died becomes our child, not init's, wherever it went (a session of its
-own included). So it stays in our family while it lives, and somebody must ask for its exit when it has ended. Only
-such processes are asked for, each by its pid: what this program itself started is waited for by whoever started it.
-A dead one is known as adopted when it was seen alive with the mark of a session of ours, when its group or terminal
-session is one of an agent of ours, or when it is of a foreign terminal session and nobody has asked for a while.
+As a child subreaper we become the parent of every descendant whose parent dies, even if it has its own terminal
+session. So orphans of an agent stay findable among our children while they live, and we must wait for them when they
+exit. Only orphans are waited for, each by its pid: children that this program started are waited for by their starter.
+A zombie counts as an orphan if it was seen alive with a session's marker in its environment, if its group or terminal
+session belongs to an agent of ours, or if it is of a foreign terminal session and was not waited for in an hour.
 """
 
 from __future__ import annotations
@@ -19,72 +19,75 @@ from typing import Final
 from relight.system.processes import children_of_ours, environment_of, group_of, is_zombie, marker, session_of
 
 _PR_SET_CHILD_SUBREAPER: Final = 36
-_LOOK_SECONDS: Final = 1.0
-STRANGE_SECONDS: Final = 3600.0
-"""so long somebody else of this program may take to ask for the exit of a child of its own"""
+_SCAN_SECONDS: Final = 1.0
+FOREIGN_SECONDS: Final = 3600.0
+"""time left to other code of this program to wait for a child of its own"""
 
 
 class Subreaper:
-    """The processes that come to us. One for the whole program, as the kernel sees it."""
+    """The orphans of this process. One instance per process, because the kernel attribute is per process."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._started: set[int] = set()
-        """children of ours that are waited for elsewhere"""
+        """children that their ProcessChild waits for"""
         self._groups: set[int] = set()
-        self._marks: set[bytes] = set()
-        self._known: set[int] = set()
-        self._strange: dict[int, float] = {}
-        self._looked = 0.0
-        self.strange_seconds = STRANGE_SECONDS
+        self._markers: set[bytes] = set()
+        self._orphans: set[int] = set()
+        self._foreign: dict[int, float] = {}
+        self._scanned = 0.0
+        self.foreign_seconds = FOREIGN_SECONDS
 
     def begin(self) -> None:
-        """Before a spawn, and again is no harm. No error where the system has no such thing."""
+        """Become a child subreaper (Linux; elsewhere nothing). Idempotent; called before each spawn."""
         if sys.platform.startswith("linux"):
             ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
     def started(self, pid: int, session: str) -> None:
-        """A child of ours that its own object waits for."""
+        """Register a child that its ProcessChild waits for, and its session's marker."""
         with self._lock:
             self._started.add(pid)
             self._groups.add(pid)
-            self._marks |= {marker(session)} if session else set()
+            self._markers |= {marker(session)} if session else set()
 
     def ended(self, pid: int) -> None:
-        """It was waited for."""
+        """The child was waited for, so its pid may be reused from here on."""
         with self._lock:
             self._started.discard(pid)
 
-    def bury(self, *, now: bool = False) -> int:
-        """Ask for the exits of adopted processes that have ended; how many there were."""
+    def reap(self, *, now: bool = False) -> int:
+        """Wait for orphans that have exited; how many there were. Without `now` at most once a second."""
         moment = time.monotonic()
         with self._lock:
-            if not now and moment - self._looked < _LOOK_SECONDS:
+            if not now and moment - self._scanned < _SCAN_SECONDS:
                 return 0
-            self._looked = moment
+            self._scanned = moment
             children = [pid for pid in children_of_ours() if pid not in self._started]
-            self._known &= set(children)
-            self._strange = {pid: since for pid, since in self._strange.items() if pid in children}
-            return sum(self._bury(pid, moment) for pid in children)
+            self._orphans &= set(children)
+            self._foreign = {pid: since for pid, since in self._foreign.items() if pid in children}
+            return sum(self._reap(pid, moment) for pid in children)
 
-    def _bury(self, pid: int, moment: float) -> bool:
+    def _reap(self, pid: int, moment: float) -> bool:
         if not is_zombie(pid):
-            if not self._marks.isdisjoint(environment_of(pid)):
-                self._known.add(pid)
+            # A zombie has no environment any more, so orphans are recognised, with their groups, while they live.
+            if not self._markers.isdisjoint(environment_of(pid)):
+                self._orphans.add(pid)
                 self._groups |= {group_of(pid), session_of(pid)} - {os.getpgrp(), os.getsid(0)}
             return False
-        if pid in self._known or group_of(pid) in self._groups or session_of(pid) in self._groups:
-            return _waited(pid)
+        if pid in self._orphans or group_of(pid) in self._groups or session_of(pid) in self._groups:
+            return _wait(pid)
+        # In our own terminal session it may be a child of other code in this program, such as a subprocess call of
+        # the embedding application: waiting for it here would steal its exit status.
         if session_of(pid) == os.getsid(0):
             return False
-        return moment - self._strange.setdefault(pid, moment) > self.strange_seconds and _waited(pid)
+        return moment - self._foreign.setdefault(pid, moment) > self.foreign_seconds and _wait(pid)
 
 
-def _waited(pid: int) -> bool:
+def _wait(pid: int) -> bool:
     try:
         return os.waitpid(pid, os.WNOHANG)[0] == pid
     except ChildProcessError:
         return False
 
 
-ADOPTED: Final = Subreaper()
+SUBREAPER: Final = Subreaper()

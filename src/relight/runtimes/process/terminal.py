@@ -1,4 +1,4 @@
-"""Our terminal, handed over and taken back as a shell would; and channels that look to a program like ours."""
+"""Job control for our terminal, as a shell does it, and pipes or ptys that match our own output streams."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import termios
 
 
 def in_foreground() -> bool:
-    """May we read from the terminal now?"""
+    """Whether our process group may read from the terminal."""
     try:
         return os.tcgetpgrp(0) == os.getpgrp()
     except OSError:
@@ -17,7 +17,8 @@ def in_foreground() -> bool:
 
 
 def give_terminal(group: int) -> None:
-    """As a shell does it; a background process that sets the foreground is stopped unless it ignores SIGTTOU."""
+    """Make a process group the foreground group of our terminal."""
+    # A background process that changes the foreground group is stopped by SIGTTOU unless it ignores that.
     before = signal.signal(signal.SIGTTOU, signal.SIG_IGN)
     try:
         os.tcsetpgrp(0, group)
@@ -28,19 +29,19 @@ def give_terminal(group: int) -> None:
 
 
 def channel_like(ours: int) -> tuple[int, int]:
-    """Our end and the child's end of a stream that passes through us: a terminal where our own is one."""
+    """Our end and the child's end of a stream to the child: a pty if `ours` is a terminal, else a pipe."""
     if not os.isatty(ours):
         return os.pipe()
-    near, far = os.openpty()
-    mode = termios.tcgetattr(far)
-    mode[1] &= ~termios.OPOST  # our own terminal does this; twice would show
-    termios.tcsetattr(far, termios.TCSANOW, mode)
-    resize(near, ours)
-    return near, far
+    master, slave = os.openpty()
+    mode = termios.tcgetattr(slave)
+    mode[1] &= ~termios.OPOST  # newlines are translated by our own terminal already
+    termios.tcsetattr(slave, termios.TCSANOW, mode)
+    resize(master, ours)
+    return master, slave
 
 
 def resize(channel: int, ours: int) -> None:
-    """Give a channel the size of our terminal; nothing where either is none."""
+    """Give a channel the window size of our terminal; nothing if either is no terminal."""
     try:
         size = fcntl.ioctl(ours, termios.TIOCGWINSZ, b"\0" * 8)
         if fcntl.ioctl(channel, termios.TIOCGWINSZ, b"\0" * 8) != size:
