@@ -1,0 +1,63 @@
+"""Identifiers use the words of docs/glossary.md: none has a banned word as a part of its name."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.house.files import ROOT, modules
+
+pytestmark = pytest.mark.house
+
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_BANNED = re.compile(r"^- `(\w+)`", re.MULTILINE)
+_ENTRY = re.compile(r"^\| (?!word\b|-)([^|]+) \|", re.MULTILINE)
+
+
+def glossary() -> str:
+    return (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+def banned() -> set[str]:
+    return set(_BANNED.findall(glossary().partition("## Banned in identifiers")[2]))
+
+
+def parts(name: str) -> set[str]:
+    """`OneLine` and `one_line` are both one and line. In capitals too, for words that are banned in constants only."""
+    found = _PART.findall(name)
+    return {part.lower() for part in found} | {part for part in found if part.isupper() and len(part) > 1}
+
+
+def identifiers(tree: ast.Module) -> Iterator[tuple[str, int]]:
+    """Classes, functions, arguments, and the constants and fields of modules and classes."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name, node.lineno
+        elif isinstance(node, ast.arg):
+            yield node.arg, node.lineno
+        if isinstance(node, ast.Module | ast.ClassDef):
+            for one in node.body:
+                targets = one.targets if isinstance(one, ast.Assign) else [getattr(one, "target", None)]
+                yield from ((target.id, target.lineno) for target in targets if isinstance(target, ast.Name))
+
+
+def test_no_identifier_uses_a_banned_word() -> None:
+    words = banned()
+    assert len(words) > 20
+    found = [
+        f"{name}:{line} {identifier}"
+        for name, _, tree in modules(only_source=True)
+        for identifier, line in identifiers(tree)
+        if parts(identifier) & words
+    ]
+    found += [name for name, _, _ in modules(only_source=True) if parts(name.rpartition("/")[2][:-3]) & words]
+    assert found == []
+
+
+def test_no_word_is_explained_twice() -> None:
+    words = [word.strip() for cell in _ENTRY.findall(glossary()) for word in cell.split(",")]
+    assert len(words) >= 60
+    assert sorted(words) == sorted(set(words))
