@@ -1,4 +1,4 @@
-"""What every use case is given: the ports, bound once by the composition root."""
+"""`Context`: the ports and settings that every use case is given, bound once in wiring.py."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True):
-    """The seams of one open relight."""
+    """The ports of one open store, with what depends on the process and its settings."""
 
     store: Store
     clock: Clock
@@ -36,86 +36,85 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     host: Host
     heartbeat: Heartbeat
     runtimes: Callable[[str, str, bool], Runtime]
-    """by name, for a session, with or without network; see `runtime`"""
+    """runtime by name, for a session id, with or without network; see `runtime`"""
     agents: Agents
-    """the translators of coding agents"""
+    """adapters of coding agents"""
     hooks: HookChannel
-    """how running agents reach their supervisor"""
+    """channel from running agents to their supervisor"""
     redactor: Callable[[], Redactor]
-    """takes secrets out of what is recorded"""
+    """removes secrets from what is recorded"""
     declare_secrets: Callable[[Sequence[str]], None]
-    """values of variables with these names are secrets from here on"""
+    """treat the values of these environment variables as secrets from now on"""
     run_directory: Callable[[str], Path]
-    """a private directory for what a running session needs beside the store; made when asked for"""
+    """private directory of a running session (sockets, logs); created on first use"""
     run_directories: Callable[[], list[str]]
-    """the sessions that have one"""
+    """ids of sessions that have a run directory"""
     remove_run_directory: Callable[[str], None]
-    """with all that lies in it, homes of sandboxes included; no error where there is none"""
+    """remove it with its content, sandbox homes included; no error if there is none"""
     write_private: Callable[[Path, bytes], None]
-    """put a file there, whole or not at all, for the user's eyes alone"""
+    """write a file atomically, readable by the user only"""
     environment: Mapping[str, str]
-    """the variables of this process, which what is started inherits"""
+    """environment of this process, inherited by what it starts"""
     prices: Callable[[], Mapping[str, Price]]
-    """prices of models that the user gave, above those of the table"""
+    """model prices given by the user; they override the built-in table"""
     uses_library: Callable[[Sequence[str], str], bool]
-    """does a command, started in this directory, show that its program imports this library?"""
+    """whether the program of a command, started in this directory, imports relight"""
     workspaces: Callable[[], Workspaces]
-    """where the files of sessions are captured; asked for only by sessions that have some"""
+    """captures files; a callable, so that sessions without a workspace do not import it"""
     notify: Callable[[str], None]
-    """one line for the person at the terminal; silent where hints are off"""
+    """print one line to the terminal; silent if hints are off"""
     sweep_in_background: Callable[[], None]
-    """begin the sweep of the day in a process of its own, which outlives this one; nothing where a store has one
-    process only"""
+    """start the daily sweep in a separate process that outlives this one; no effect for single-process stores"""
     inherited: dict[str, str]
-    """what this process may open as its own, taken by the first opening, and who began it; see
-    processes/inheritance.py
-    """
+    """session and owner that a supervisor handed over to this process, removed by the first opening, and the parent
+    session; see processes/inheritance.py"""
     mark_as_program: Callable[[str], None]
-    """this process is the program of that session from here on"""
+    """record that this process is the program of that session"""
     running_effects: RunningEffects = msgspec.field(default_factory=RunningEffects)
-    """the effects that run in this process: `close` waits for their end, and nobody waits for `close`"""
+    """effects that run in this process: the store is closed by the last of them"""
     commands: dict[str, tuple[str, ...]]
-    """by session: command lines as they were given to this process, where their record holds less than they do"""
+    """by session: command lines as given to this process, if the stored form is redacted"""
 
     def queue_time_us(self) -> int:
-        """Now, as lines count: the time of the store's server where there is one, so that machines whose clocks differ
-        stand in one line and wake at one time. A server's instant is its own wall time."""
+        """Now, as queues count time: the server's clock if the store has one, so that machines with different clocks
+        agree on the order and on wakeups."""
         if not hasattr(self.store, "place"):
             return self.clock.now_us()
         there = self.store.instant()
         return there.us if there.timeline != self.clock.instant().timeline else self.clock.now_us()
 
     def price(self, model: str | None) -> Price | None:
-        """What a model's tokens cost; None: nobody said."""
-        from relight.journal.prices import price_of  # who only looks at sessions does not wait for it
+        """Price of a model's tokens; None if unknown."""
+        from relight.journal.prices import price_of  # imported late: commands that only read start faster
 
         return price_of(model, self.prices())
 
     def recording(self, identity: Identity) -> Recording:
-        """What of a session is redacted before it is written: what is said about it; its data where that was asked for,
-        and the conversation of a coding agent."""
+        """What is redacted before a session's steps are written: always what is said about the session; its data too,
+        if that was requested or if it is the conversation of a coding agent."""
         everything = identity.redact or self.environment.get(REDACT_VARIABLE) == ALL
         return Recording(self.redactor, data=everything or self.is_coding_agent(identity))
 
     def redacted_changes(self, changes: Changes) -> Changes:
-        """Changes that hold nothing of the program's own, as they may be written."""
+        """Redact changes that hold no data of the program."""
         return redacted(changes, self.redactor)
 
     def is_coding_agent(self, identity: Identity) -> bool:
-        """Is it a coding agent that relight starts? Known by its name: nobody waits for its adapter."""
+        """Whether relight starts it as a coding agent. Decided by name, so that the adapter need not be imported."""
         return identity.command is not None and identity.agent in self.agents.names
 
     def command_of(self, identity: Identity) -> tuple[str, ...]:
-        """What starts a session: as it was given here, else its record with the values of its variables."""
+        """The command line that starts a session: as given to this process, else the stored one with its variables
+        filled in."""
         given = self.commands.get(identity.id)
         return given or tuple(expanded(identity.command or (), identity.secrets, self.environment))
 
     def agent(self, identity: Identity) -> AgentAdapter:
-        """Who translates for a session: by the command it was begun with, whatever its agent is called."""
+        """The adapter of a session, chosen by the command it was begun with."""
         return self.agents.of(identity.command) if identity.command else self.agents.named("command")
 
     def runtime(self, identity: Identity | None = None) -> Runtime:
-        """Where a session's program is started; without one, the plain runtime of this machine."""
+        """The runtime a session's program is started in; without a session, the plain process runtime."""
         if identity is None:
             return self.runtimes("process", "", True)
         return self.runtimes(identity.runtime or "process", identity.id, identity.policy.network)

@@ -1,12 +1,12 @@
-"""Programs: use cases with the user's own code in the middle, written once for both styles.
+"""Programs: use cases that call user code in the middle, written once for blocking and asynchronous callers.
 
-A program is a generator. Between its yields it decides and commits; what it yields is work that its driver has done and
-sends back the outcome of: a function of the user's (`Execute`) or a wait (`Pause`). `drive` does all of it in the
-calling thread; `relight.aio` runs coroutines on the caller's event loop and advances the program in a thread.
+A program is a generator. Between its yields it decides and commits; what it yields is work for its driver, which sends
+back the outcome: a user's function (`Execute`) or a wait (`Pause`). `drive` does it in the calling thread;
+`relight.aio` awaits coroutines on the caller's event loop and advances the program in a thread.
 
-A driver that gives up (the task was cancelled, Ctrl-C) closes the program. Closing records no outcome, so what was
-begun has an intent alone: in doubt, as after a crash. Only a thread that cannot be cancelled goes on: its driver sets
-`is_running` before it closes the program, and hands the outcome to `late` when there is one.
+A driver that gives up (cancelled task, Ctrl-C) closes the program. Closing records no outcome, so what had begun has
+only an intent: in doubt, as after a crash. A thread cannot be cancelled and runs on: its driver sets `is_running`
+before closing the program, and passes the outcome to `late` when there is one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Outcomes: TypeAlias = Callable[[], Any]
 
 
 class Execute:
-    """Run a function of the user's: a model, a tool, a probe, the function of `once`."""
+    """Request to run a user's function: a model, a tool, a probe, the function of `once`."""
 
     __slots__ = ("function", "is_running", "late", "run")
 
@@ -35,17 +35,17 @@ class Execute:
         late: Callable[[Outcomes], None] | None = None,
     ) -> None:
         self.function = function
-        """as the user wrote it: is it a coroutine function?"""
+        """as the user wrote it, to tell whether it is a coroutine function"""
         self.run: Callable[[], Any] = function if run is None else run
-        """call it with its arguments"""
+        """calls it with its arguments"""
         self.late = late
-        """takes an outcome that came after the program was closed; None where nobody wants it then"""
+        """receives an outcome that arrives after the program was closed; None: it is dropped"""
         self.is_running = False
-        """closed while the function could not be stopped: it still runs, and `late` is called at its end"""
+        """the program was closed while the function still runs; `late` is called at its end"""
 
 
 class Pause:
-    """Wait."""
+    """Request to wait for some seconds."""
 
     __slots__ = ("seconds",)
 
@@ -70,6 +70,8 @@ def drive(program: Program[_T], clock: Clock) -> _T:
             answer = _sleep(clock, request.seconds) if isinstance(request, Pause) else request.run()
         except Exception as error:
             advance = functools.partial(program.throw, error)
+        # KeyboardInterrupt and SystemExit are not passed to the program: it would record an outcome for a function that
+        # may have taken effect. Closing it leaves an intent, which is the truth.
         except BaseException:
             program.close()
             raise

@@ -1,14 +1,14 @@
-"""Effects: intent, run, result; and what is done about a call that started and is not known to have ended.
+"""Tool calls and `once`: intent, run, outcome; and what happens to a call that began and is not known to have ended.
 
-    commit intent   ->  run the tool  ->  commit result
+    commit intent   ->  run the tool  ->  commit outcome
 
-Dying on any line in between leaves an intent without a result: in doubt. The declared effect decides then:
-`pure` and `idempotent` run again under the same key, `probe` asks the tool, `once` is never run again by itself.
+A crash between these lines leaves an intent without an outcome: in doubt. The declared effect decides then: `pure` and
+`idempotent` run again under the same key, `probe` asks the tool, `once` never runs again on its own. Before anything
+runs, the effect ledger (journal/effects/ledger.py) adds what is known from abandoned branches: an outcome is carried
+over, a doubt remains a doubt.
 
-Before anything runs, what is known from branches that were left counts too (journal/effects/ledger.py): an outcome is
-carried over, a doubt stays a doubt.
-
-`run_tool` and `once` are programs: the middle line is done by their driver (program.py), in the caller's own style.
+`run_tool` and `once` are programs (coroutines.py): the middle line is run by their driver, blocking or on an event
+loop.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 
 def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[Call]:
-    """One call to its end. An error of the tool is a result for the model, not an exception for the caller."""
+    """Run one call to its end. An error of the tool becomes a result for the model, not an exception for the caller."""
     session._refuse_in_step("run_tool")
     recorder = session._recorder
     note_tools(session, box)
@@ -60,7 +60,8 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[C
         session._refuse_coroutine(tool.probe, f"the probe of {tool.name!r}")
         session._refuse_coroutine(tool.approve, f"approve of {tool.name!r}")
         may_begin, decision = True, list[str]()
-        if action_for(slot, tool.effect) == "run":  # once it has begun it was approved
+        # Approval is asked only before the first run. A call that has begun was approved by the commit of its intent.
+        if action_for(slot, tool.effect) == "run":
             may_begin, decision = yield from approved(session, slot, tool, arguments)
         if not may_begin:
             _finish(session, slot, "error", denial_of(session, decision), used=decision)
@@ -76,14 +77,15 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[C
 
 
 def refuse_call(session: Session, call: Call, why: str) -> None:
-    """Close a call that was never begun, without running it."""
+    """Close a call that has not begun, without running it."""
     slot = session._recorder.fold.slot(call.asked_seq, call.id)
     if slot is not None and slot.is_open and slot.intent is None:
         _finish(session, slot, "error", why)
 
 
 def _intend(session: Session, slot: Slot, tool: Tool, decision: list[str]) -> None:
-    """The commit from which on it may have begun; a decision that let it begin is used up by the same commit."""
+    """Commit the intent: from here on the tool may have begun. The approval that allowed it is used up by the same
+    commit."""
     faults.point("tool.asked")
     intent = Intent(
         id=slot.site.id,
@@ -102,8 +104,8 @@ def _run(execution: Execution, session: Session, slot: Slot, tool: Tool, argumen
     try:
         returned = yield request
     except Exception as error:
-        if error is session._misused:  # the model cannot mend it: the call is closed, and the tool's author is told
-            _finish(session, slot, "error", f"it stopped where it asked a person: {error}")
+        if error is session._misused:  # a bug of the program, which the model cannot fix: close the call and raise
+            _finish(session, slot, "error", f"the tool called s.wait: {error}")
             raise
         content, status = _failed(error)
     else:
@@ -114,7 +116,7 @@ def _run(execution: Execution, session: Session, slot: Slot, tool: Tool, argumen
 
 
 def _finish_late(execution: Execution, session: Session, slot: Slot, outcome: Outcomes) -> None:
-    """The outcome of a tool whose caller has given up. Recorded where the call is still open and the session ours."""
+    """Record the outcome of a tool whose caller gave up, if the call is still open and the session still ours."""
     try:
         try:
             content, status = _storable(outcome())
@@ -136,11 +138,11 @@ def _storable(returned: Any) -> tuple[Any, OutcomeStatus]:
     try:
         return isolated(returned), "ok"
     except InvalidMessage as error:
-        return f"it ran to its end, but what it returned cannot be kept ({error})", "error"
+        return f"the tool ran, but its return value cannot be stored ({error})", "error"
 
 
 def _may_run(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[bool]:
-    """May it run, or run again, as far as anything is known of it? Where it may not, its outcome is committed."""
+    """Whether the call may run, or run again, given what is known about it. If not, its outcome is committed."""
     action = action_for(slot, tool.effect)
     if action in ("run", "run_again"):
         return True
@@ -150,6 +152,8 @@ def _may_run(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]
     try:
         seen = isolated((yield Execute(tool.probe, partial(tool.ask_probe, arguments, slot.key))))
     except Exception as error:
+        # A failing probe proves nothing. Running the tool now could repeat the effect, so the model is told that the
+        # outcome is unknown.
         _finish(session, slot, "unknown", f"{OUTCOME_UNKNOWN} (its probe failed: {error})")
         return False
     if seen is not None:
@@ -172,7 +176,7 @@ def _finish(
 
 
 def note_tools(session: Session, box: Mapping[str, Tool]) -> None:
-    """Notice tools that changed since they were last recorded; refuse where a pending call depends on the change."""
+    """Record tools that changed since the last attempt; ToolsChanged if a pending call depends on the change."""
     recorder = session._recorder
     with recorder.lock:
         before, after = recorder.fold.tools, fingerprint_of(box)
@@ -208,7 +212,7 @@ def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any
         return known.content
     with Execution(session, (0, key)) as execution:
         with recorder.lock:
-            known = _known_once(session, key, running=False)  # another thread was faster
+            known = _known_once(session, key, running=False)  # another thread may have been faster
             if known is not None:
                 return known.content
             faults.point("tool.asked")
@@ -218,10 +222,11 @@ def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any
         execution.request = Execute(function, late=partial(_once_late, execution, session, key, generation))
         try:
             returned = yield execution.request
-        except Exception:  # it raised, so its author knows that it did not succeed: the next try may start it again
+        except Exception:
+            # The function reported its own failure, so this is not a doubt: the next call may run it again.
             _record_outcome(session, Outcome(id=key, status="void", synthetic=True, generation=generation))
             raise
-        content = isolated(returned)  # where this raises, it has happened and stays in doubt
+        content = isolated(returned)  # if this raises, the effect has happened and remains in doubt
         faults.point("tool.done")
         _record_outcome(session, Outcome(id=key, content=content, generation=generation))
         faults.point("tool.recorded")
@@ -229,7 +234,8 @@ def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any
 
 
 def _known_once(session: Session, key: str, *, running: bool) -> Outcome | None:
-    """The recorded outcome; None where it never began, was taken back, or is `running`. InDoubt where nobody knows."""
+    """The recorded outcome; None if the effect never began, may run again, or is `running`. InDoubt if its outcome is
+    unknown."""
     recorder = session._recorder
     with recorder.lock:
         effect = recorder.fold.once.get(key)
@@ -239,23 +245,20 @@ def _known_once(session: Session, key: str, *, running: bool) -> Outcome | None:
         if effect is not None and effect.outcome is None and not running:
             raise InDoubt(session.name or session.id, key)
         if effect is not None and effect.outcome is not None and effect.carried_from and recorder.owns:
-            carried = {
-                "id": key,
-                "carried_from": effect.carried_from,
-                "effect": "once",
-            }  # known in this branch from here on
+            # Record it on this branch too, so that the next load need not search the abandoned ones for it.
+            carried = {"id": key, "carried_from": effect.carried_from, "effect": "once"}
             session._record("result", Changes(outcomes=[msgspec.structs.replace(effect.outcome, **carried)]))
         return effect.outcome if effect is not None else None
 
 
 def _once_late(execution: Execution, session: Session, key: str, generation: int, outcome: Outcomes) -> None:
-    """The outcome of a `once` whose caller has given up; recorded where it is still open and the session ours."""
+    """Record the outcome of a `once` whose caller gave up, if it is still open and the session still ours."""
     try:
         try:
             ended = Outcome(id=key, content=isolated(outcome()), generation=generation)
         except InvalidMessage:
-            return  # it has happened, and what it returned cannot be kept: it stays in doubt
-        except Exception:  # as above: it raised, so it did not succeed
+            return  # it has happened, and its return value cannot be stored: it remains in doubt
+        except Exception:  # it raised, so it did not succeed
             ended = Outcome(id=key, status="void", synthetic=True, generation=generation)
         with session._recorder.lock:
             effect = session._recorder.fold.once.get(key)
@@ -270,7 +273,7 @@ def _record_outcome(session: Session, outcome: Outcome) -> None:
 
 
 def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoint:
-    """Close, or take back, an effect in doubt by its key or call id."""
+    """Record the outcome of an effect in doubt, or allow it to run again; by its key or its call id."""
     with session._recorder.lock:
         session._check_open()
         outcome = settling_outcome(session._recorder, key, result, retry=retry)
@@ -279,7 +282,7 @@ def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoin
 
 
 def trial_step(head: Head) -> Step:
-    """A step that is never stored: for folding a change before it is committed."""
+    """A step that is never stored, to fold a change before it is committed."""
     return Step(
         session=head.session,
         seq=head.seq + 1,

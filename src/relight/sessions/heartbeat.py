@@ -1,8 +1,9 @@
-"""The heartbeat: one thread that renews the leases of all open sessions. It proves the process, not progress.
+"""The heartbeat: one thread that renews the leases of all open sessions. It proves that the process lives, not that the
+agent makes progress.
 
-A commit renews its lease too, so a busy session needs no beat of its own. A beat that finds the lease taken over marks
-the recorder as lost; the writer learns it at its next write in any case. A store that does not answer is tried again
-at the next beat: an expired lease that nobody claimed is still good.
+A commit renews its lease too, so a busy session needs no extra renewal. A renewal that finds the lease taken over marks
+the recorder as lost; the writer would learn it at its next write in any case. If the store does not answer, the next
+beat tries again: an expired lease that no other process claimed is still valid.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ if TYPE_CHECKING:
 BEATS_A_LEASE: Final = 3
 _MAX_PAUSE_SECONDS: Final = 10.0
 _TIMED_PAUSE_SECONDS: Final = 1.0
-"""where there is a time limit: what a killed attempt had worked is known up to its last beat"""
+"""with a time limit: the working time of a killed attempt is known up to its last renewal"""
 
 
 class Heartbeat:
-    """Started with the first session, ended with `stop`."""
+    """The renewal thread of one store; starts with the first session and ends with `stop`."""
 
     def __init__(self) -> None:
         self._begin()
@@ -33,7 +34,7 @@ class Heartbeat:
         begins_anew(self)
 
     def after_fork(self) -> None:
-        """In a forked child: no thread runs, and the leases are the parent's to renew."""
+        """In a forked child no thread runs, and the leases are the parent's to renew."""
         self._begin()
 
     def _begin(self) -> None:
@@ -44,7 +45,7 @@ class Heartbeat:
         self._leaving: list[weakref.WeakMethod[Callable[[], None]]] = []
 
     def add(self, recorder: Recorder) -> None:
-        """Renew this one from now on."""
+        """Renew the lease of this recorder from now on."""
         with self._lock:
             self._recorders.add(recorder)
             if self._thread is None and not self._stopped:
@@ -53,25 +54,27 @@ class Heartbeat:
         self._wake.set()
 
     def remove(self, recorder: Recorder) -> None:
-        """It gave its lease back."""
+        """Stop renewing: the lease was released."""
         with self._lock:
             self._recorders.discard(recorder)
 
     def before_stop(self, leave: Callable[[], None]) -> None:
-        """Call this method before the end, while the store is still open, if its object still exists then."""
+        """Call this method before `stop`, while the store is still open, if its object still exists then."""
         with self._lock:
             self._leaving = [one for one in self._leaving if one() is not None]
             self._leaving.append(weakref.WeakMethod(leave))
 
     def stop(self) -> None:
-        """End the thread; leases that nobody gives back run out by themselves."""
+        """End the thread; leases that are not released expire."""
         with self._lock:
             leaving, self._leaving = self._leaving, []
-        for one in leaving:  # not under the lock: who leaves says so here
+        for one in leaving:  # not under the lock: the callbacks call `remove`
             leave = one()
             if leave is not None:
                 leave()
-        with self._lock:  # `keep` starts the thread under it: what is seen here has been started, and no other follows
+        # `add` starts the thread under the same lock. So a thread seen here has been started and can be joined, and
+        # no other can follow.
+        with self._lock:
             self._stopped = True
             thread = self._thread
         self._wake.set()
@@ -107,4 +110,4 @@ def _beat(recorder: Recorder) -> None:
         if recorder.owns:
             recorder.lost = error
     except RelightError:
-        return  # the store does not answer now; the next beat asks again
+        return  # the store does not answer; the next beat tries again

@@ -1,4 +1,4 @@
-"""What a program hands over (messages, usage, reasons, a model's reply), checked before it is committed."""
+"""Checks for what a program passes in (messages, usage, reasons, replies), before it is committed."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from relight.values.usage import Usage, unknown_members, usage_from
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """What a model function may return where a message alone does not say what it cost."""
+    """What a model function may return if a message alone does not say what it cost."""
 
     messages: dict[str, Any] | list[dict[str, Any]]
     usage: Usage | Mapping[str, Any] | None = None
-    """as the provider spells it, or its SDK's own object"""
+    """the provider's own mapping, or its SDK's object"""
     stop_reason: str | None = None
-    """why the model stopped, in the provider's word: `stop_reason`, `finish_reason`, `status`"""
+    """why the model stopped, as the provider names it: `stop_reason`, `finish_reason`, `status`"""
 
 
 def a_message(value: Any) -> dict[str, Any]:
-    """The value where it is a dict; its content is checked when it is encoded."""
+    """The value if it is a dict; its content is checked when it is encoded."""
     if isinstance(value, dict):
         return value
     hints = ["pass the provider's own dict: message.model_dump(mode='json', exclude_unset=True)"]
@@ -33,8 +33,8 @@ def a_message(value: Any) -> dict[str, Any]:
 
 
 def spent_of(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
-    """What a reply cost. A number that nobody knows beside known ones is warned of: a provider may add one any day,
-    and a reply that is paid for is not thrown away for it."""
+    """The usage of a reply. Unknown members beside known ones only cause a warning: a provider may add one at any
+    time, and a reply that has been paid for must not be lost because of it."""
     spent = usage_from(usage)
     strange = unknown_members(usage) if isinstance(usage, Mapping) else []
     if strange:
@@ -43,5 +43,5 @@ def spent_of(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
 
 
 def reason_of(text: str) -> str:
-    """Why it ended, as it is stored: whole, within its bound."""
+    """A reason as it is stored: checked, and cut at its bound."""
     return kept_text(check_text(text, "the reason"))

@@ -1,8 +1,8 @@
-"""Limits of money, tokens and time of a program's own session, and whether a limit can be enforced at all.
+"""Limits of money, tokens and time for a program's own session, and whether a limit can be enforced at all.
 
-What is used up is decided in journal/limits.py. The library halts the program itself: `loop` before it calls the model,
-and `append` with the reply that reached the limit, which is kept. Coding agents: supervision/limits.py. The supervisor
-ends what does neither.
+What is used up is decided in journal/limits.py. The library stops the program itself: `loop` before it calls the model,
+`append` with the reply that reached the limit, which is stored. Coding agents: supervision/limits.py. The supervisor
+stops programs that do neither.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def allowance(*, budget: Any = None, budget_tokens: Any = None, time_limit: Any = None) -> Allowance:
-    """Limits as somebody gave them. UsageError where one is no limit."""
+    """Limits from user input. UsageError if one is invalid."""
     given = {"budget": budget, "budget_tokens": budget_tokens, "time_limit": time_limit}
     for name, value in given.items():
         if value is None:
@@ -46,7 +46,7 @@ def allowance(*, budget: Any = None, budget_tokens: Any = None, time_limit: Any 
 
 
 def priced(context: Context, usage: Usage | None, model: str | None) -> Usage | None:
-    """With what it cost, where the caller did not say and the price of the model is known."""
+    """The usage with its cost, if the caller did not give one and the model's price is known."""
     if usage is None or usage.cost is not None or not usage.tokens:
         return usage
     price = context.price(model)
@@ -54,7 +54,7 @@ def priced(context: Context, usage: Usage | None, model: str | None) -> Usage | 
 
 
 def note_reply(s: Session, messages: Sequence[Any], usage: Usage | None) -> None:
-    """A reply that tells nothing of what it used makes a limit of money or tokens impossible to hold."""
+    """Remember that a reply came without usage: a limit of money or tokens can then not be enforced."""
     policy = s._recorder.identity.policy
     if not policy.counts_usage or not any(map(s._recorder.fold.format.is_assistant, messages)):
         return
@@ -65,20 +65,20 @@ def note_reply(s: Session, messages: Sequence[Any], usage: Usage | None) -> None
 
 
 def no_price(model: str | None) -> str:
-    """Why money cannot be counted, and what can."""
+    """Why cost cannot be counted, and the alternatives."""
     which = f"no price is known for the model {model}" if model else "nobody said which model replies"
     return f"{which}; give it one in RELIGHT_PRICES, or limit tokens instead (budget_tokens)"
 
 
 def reached_by(s: Session) -> Reached | None:
-    """The limit that keeps this session from another model call."""
+    """The limit that keeps this session from another model call, if any."""
     recorder, policy = s._recorder, s._recorder.identity.policy
     used = reached(policy, recorder.head, now_us=s._context.clock.now_us())
     return used or (uncounted(policy, s._uncounted) if s._uncounted is not None else None)
 
 
 def halt_at_limit(s: Session) -> bool:
-    """Before a model call: halt the session where a limit is reached. Was it?"""
+    """Halt the session before a model call if a limit is reached; returns whether it was."""
     limit = reached_by(s)
     if limit is None:
         return False
@@ -87,13 +87,13 @@ def halt_at_limit(s: Session) -> bool:
 
 
 def stop_own_loop(s: Session, recorded: Any) -> None:
-    """After a reply was recorded by a program with a loop of its own: LimitReached where it must not ask for more."""
+    """After a program with its own loop recorded a reply: LimitReached if it must not call the model again."""
     recorder = s._recorder
     if recorder.identity.policy == _NO_LIMITS or not recorder.owns:
         return
     messages = recorded if isinstance(recorded, list | tuple) else [recorded]
     if not any(map(recorder.fold.format.is_assistant, messages)):
-        return  # only a reply leads to the next one; what the user says is kept whatever was spent
+        return  # only a reply leads to another model call; user messages are stored whatever was spent
     limit = reached_by(s)
     if limit is not None:
         halt_at_limit(s)
@@ -107,8 +107,8 @@ _NO_LIMITS: Final = RunPolicy()
 
 
 def policy_with(context: Context, identity: Identity, limits: Allowance, *, model: str | None = None) -> RunPolicy:
-    """A session's policy with these limits on it. A limit of tokens takes the place of a budget in money that cannot be
-    counted, because nothing else would take that budget away. `model`: the one it gets with them."""
+    """The session's policy with these limits. A token limit replaces a money budget that cannot be counted, because
+    nothing else could remove that budget. `model`: the model it gets with them."""
     policy = limits.on(identity.policy)
     instead = limits.budget is None and limits.budget_tokens is not None
     if not instead or policy.budget is None:
@@ -119,7 +119,7 @@ def policy_with(context: Context, identity: Identity, limits: Allowance, *, mode
 
 
 def model_for(context: Context, identity: Identity) -> str | None:
-    """The model that a start of it would ask: of an agent the one it is told to take, else the one it had last."""
+    """The model that a start would use: for a coding agent the configured one, else the last one."""
     adapter = context.agent(identity)
     if not adapter.capabilities.transcript:
         return identity.model
@@ -131,7 +131,7 @@ def model_for(context: Context, identity: Identity) -> str | None:
 def check_enforceable(
     context: Context, adapter: AgentAdapter, command: Sequence[str], policy: RunPolicy, where: Surroundings
 ) -> None:
-    """For a session that begins with a command. UsageError where a limit of money or tokens could not be held."""
+    """For a session that begins with a command: UsageError if a limit of money or tokens could not be enforced."""
     if not policy.counts_usage:
         return
     if adapter.capabilities.transcript:
@@ -147,10 +147,10 @@ def check_enforceable(
 
 
 def check_priced(context: Context, identity: Identity, head: Head | None, *, before: Identity | None = None) -> None:
-    """For a program that opens its session. UsageError where its budget in money cannot be counted.
+    """For a program that opens its session: UsageError if its budget in money cannot be counted.
 
-    `before`: as it was recorded. What this same model replied so far was told with its cost: so will be what it replies
-    next, whether there is a price or not.
+    `before`: the identity as recorded. If the same model reported its cost so far, it will continue to, with a known
+    price or without.
     """
     if _unpriced(context, identity, head, before or identity) is not None:
         hints = ["limit tokens instead: rl.session(..., budget_tokens=N)", _A_PRICE]
@@ -160,7 +160,7 @@ def check_priced(context: Context, identity: Identity, head: Head | None, *, bef
 
 
 def _unpriced(context: Context, identity: Identity, head: Head | None, before: Identity) -> str | None:
-    """The model whose replies cannot be counted in money; None where they can, or nobody knows who will reply."""
+    """The model whose replies cannot be counted in money; None if they can, or if the model is unknown."""
     model = model_for(context, identity) if identity.policy.budget is not None else None
     if model is None or context.price(model) is not None:
         return None
@@ -169,12 +169,12 @@ def _unpriced(context: Context, identity: Identity, head: Head | None, before: I
 
 
 def used_up(context: Context, found: Found, policy: RunPolicy) -> Reached | None:
-    """The limit for which it would be halted before it did anything."""
+    """The limit that would halt the session before it did anything."""
     return reached(policy, found.whole_head(), now_us=context.clock.now_us())
 
 
 def against(context: Context, found: Found, limits: Allowance = NO_ALLOWANCE) -> list[Reason]:
-    """For a plan: what of its limits keeps a session from going on, and how to allow it."""
+    """For a plan: which limits prevent the session from continuing, and how to raise them."""
     identity, policy = found.identity, policy_with(context, found.identity, limits)
     begins = found.seq is not None and found.seq != found.whole_head().head  # a fork counts from its own beginning
     limit = None if begins else used_up(context, found, policy)
@@ -190,8 +190,8 @@ def against(context: Context, found: Found, limits: Allowance = NO_ALLOWANCE) ->
 
 
 def refuse(context: Context, found: Found, limits: Allowance) -> None:
-    """What a start would be refused for, before anything is touched. NotResumable where it is the session's own limit
-    that is used up or cannot be counted, UsageError where it is one that was given just now."""
+    """What a start would be refused for, before anything is changed. NotResumable for a limit of the session that is
+    used up or cannot be counted, UsageError for a limit that was given just now."""
     for reason in against(context, found, limits):
         name = found.identity.name or found.identity.id[:8]
         if reason.code == NO_USAGE:
@@ -205,7 +205,7 @@ def refuse(context: Context, found: Found, limits: Allowance) -> None:
 
 
 def _tells(context: Context, found: Found) -> bool:
-    """Does its program tell what it uses? It did, or is of a kind that does."""
+    """Whether its program reports usage: it did before, or it is of a kind that does."""
     identity, head = found.identity, found.whole_head()
     if identity.command is None or identity.policy.counts_usage or identity.policy.library:
         return True

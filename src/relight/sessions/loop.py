@@ -1,10 +1,10 @@
-"""`relight.loop`: the loop of model and tools, ready made, that a crash at any line continues.
+"""`relight.loop`: a ready-made loop of model and tools that continues after a crash at any line.
 
-    calls left open  ->  model  ->  commit its reply with its usage  ->  its calls  ->  ...  ->  verdict
+    open calls  ->  model  ->  commit its reply with its usage  ->  its calls  ->  ...  ->  verdict
 
-What a crash left open comes first, then a prompt that is new. A reply is checked and committed with what it cost, so
-nothing is paid twice but the one reply that was under way. Ends `completed` with the model's last text, `halted` on a
-loop, at the turn limit, or where the last reply was cut off.
+Calls that a crash left open come first, then a new prompt. A reply is committed with what it cost, so at most the one
+reply in flight is paid for twice. Ends `completed` with the model's last text, or `halted` on a repeated call, at the
+turn limit, or if the last reply was cut off.
 """
 
 from __future__ import annotations
@@ -62,10 +62,10 @@ def loop_program(
     retry: Retry | None = None,
     guard: LoopGuard | None = None,
 ) -> Program[Any]:
-    """Run until the model has nothing more to call; the session's result. A finished session returns at once.
+    """Run until the model requests no more calls; returns the session's result. A finished session returns at once.
 
-    `prompt` is a user's turn. With a `prompt_id` it is said once an id, whatever the text. Without: the same text as
-    the newest prompt is that prompt (a restarted program), another text is always a new turn.
+    `prompt` is a user message. With a `prompt_id` it is appended once per id, whatever the text. Without one, a text
+    equal to the newest prompt is that prompt (a restarted program), and any other text is a new turn.
     """
     if in_doubt not in ("tell", "wait"):
         raise UsageError(f'in_doubt is "tell" or "wait", not {in_doubt!a}')
@@ -78,7 +78,7 @@ def loop_program(
     box = toolbox(tools)
     if is_next and s.pending_calls():
         note_tools(s, box)
-        yield from _close_open_calls(s, box, in_doubt)  # a provider takes no word of the user's before their results
+        yield from _close_open_calls(s, box, in_doubt)  # providers refuse a user message before the results
     if is_next:
         _append_prompt(s, prompt, prompt_id)
     note_tools(s, box)
@@ -98,14 +98,14 @@ loop = driven(loop_program, name="loop")
 
 
 def _end_if_done(s: Session, guard: LoopGuard) -> bool:
-    """Give the verdict where the conversation has come to one."""
+    """Record the verdict if the conversation has reached one."""
     fold = s._recorder.fold
     last = _last_reply(s)
     if last and not s.pending_calls():
         seq, stop = fold.stop or (0, None)
         if is_cut_off(stop):
             if seq <= (s.resumed_from or 0):
-                return False  # whoever opens it again wants the model to be asked again
+                return False  # opened again since: the user wants the model to continue
             s.halt(f"the last reply was cut off ({stop}): allow it more tokens, or give another prompt")
         elif is_paused(last, stop):
             if len(last) < MAX_PAUSES:
@@ -121,7 +121,7 @@ def _end_if_done(s: Session, guard: LoopGuard) -> bool:
 
 
 def _commit_reply(s: Session, returned: Any) -> None:
-    """Check what the model function returned, and commit it with what it cost and why it ended."""
+    """Check what the model function returned, and commit it with its usage and stop reason."""
     usage, stop = None, None
     if isinstance(returned, Reply):
         returned, usage, stop = returned.messages, returned.usage, returned.stop_reason
@@ -134,12 +134,12 @@ def _commit_reply(s: Session, returned: Any) -> None:
 
 
 def _last_reply(s: Session) -> list[dict[str, Any]]:
-    """The reply that ends the conversation, just given or left by a crash before the verdict. Empty: more follows."""
+    """The reply that ends the conversation, new or left by a crash before the verdict. Empty: more must follow."""
     return list(takewhile(s._recorder.fold.format.is_assistant, reversed(s.messages)))[::-1]
 
 
 def _turns_since_prompt(s: Session) -> int:
-    """Replies since the user last spoke, over all attempts, so that a crash does not give a loop new turns."""
+    """Replies since the last user message, over all attempts: a crash must not reset the turn limit."""
     format = s._recorder.fold.format
     replies = 0
     for message in reversed(s.messages):
@@ -151,8 +151,9 @@ def _turns_since_prompt(s: Session) -> int:
 
 
 def _is_new_prompt(s: Session, prompt: Any, prompt_id: str | None) -> bool:
-    """Is it a turn that the session has not had? A prompt of the operator's in between is no prompt of the program's,
-    so that a program that always gives the same one does not repeat it after `relight resume NAME PROMPT`."""
+    """Whether the session has not had this prompt. Compared with the program's own last prompt, not with one that an
+    operator sent, so that a program that always passes the same prompt does not repeat it after `relight resume NAME
+    PROMPT`."""
     if prompt_id is not None:
         if prompt is None or not check_text(prompt_id, "prompt_id"):
             raise UsageError("a prompt_id is a text that belongs to a prompt: give both")
@@ -163,7 +164,7 @@ def _is_new_prompt(s: Session, prompt: Any, prompt_id: str | None) -> bool:
     before = fold.prompt or fold.spoken
     if before is not None:
         return not _same(s, before, prompt)
-    # A reset that 0.1.0 wrote does not carry the prompt along. In the middle of a turn it has been said.
+    # A reset written by 0.1.0 does not carry the prompt. In the middle of a turn it must have been appended before.
     return s.is_new or not fold.was_reset or s.is_finished
 
 
@@ -197,19 +198,19 @@ def _close_open_calls(s: Session, box: Mapping[str, Tool], in_doubt: str) -> Pro
 
 
 def _ask(s: Session, model: Callable[..., Any], retry: Retry) -> Program[Any]:
-    """One reply, trying again what is worth trying again."""
+    """One reply of the model; transient errors are retried."""
     for failures in range(1, retry.attempts + 1):
         try:
             return (yield Execute(model, partial(model, s.messages)))
         except Exception as error:
             if failures == retry.attempts or not is_transient(error):
                 raise
-            yield Pause(s._backoff_seconds(retry, failures))
+            yield Pause(retry.delay_seconds(failures, s._context.entropy.jitter()))
     raise AssertionError("unreachable: the last failure is raised")
 
 
 def is_transient(error: BaseException) -> bool:
-    """Would the same request have a chance later? By status code, by the providers' class names, by type."""
+    """Whether the same request may succeed later, judged by status code, by class names of provider SDKs, by type."""
     status = getattr(error, "status_code", None)
     if isinstance(status, int):
         return status in _TRANSIENT_STATUS

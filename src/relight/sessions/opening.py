@@ -1,9 +1,9 @@
 """Opening: from a name to a session that may be written, new or exactly where it stopped.
 
-    find -> refuse_archived -> look at the owner -> claim and begin the attempt, in one commit
+    find -> refuse archived -> gather evidence about the owner -> claim and begin the attempt, in one commit
 
-The claim carries the epoch the evidence was gathered under, so that of two openers one wins and the other is told who
-did. Nothing is repaired here: open calls stay open until the program, or its model, deals with them.
+The claim names the epoch under which the evidence was gathered, so of two processes that open at once one wins and the
+other gets LeaseHeld. Nothing is repaired here: open calls stay open until the program or its model deals with them.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
 
 LEASE_SECONDS: Final = 30.0
 IMPORTED: Final = "imported"
-"""the label that says whether a session from a bundle is trusted"""
+"""label that marks an imported session as trusted or untrusted"""
 _CLAIM_TRIES: Final = 5
 _MAX_LEASE_SECONDS: Final = 1e9
 
 
 def evidence_of(context: Context, head: Head) -> Evidence:
-    """What can be seen of a session's owner right now."""
+    """What this process can observe about the owner of a session right now."""
     gone = context.host.is_gone(head.lease.owner) if head.lease is not None else None
     return Evidence(now=context.store.instant(), now_us=context.clock.now_us(), owner_gone=gone)
 
 
 def find_existing(context: Context, name: str) -> Found | None:
-    """The session of this id or name, of an id that begins so (at least 8 characters; Ambiguous where several do), or
-    the archived one that had the name."""
+    """The session with this id or name, else one whose id begins so (at least 8 characters; Ambiguous if several do),
+    else the archived session that last had the name."""
     store = context.store
     record = find_exactly(store, name) or by_prefix(store, name, least=OPENING_PREFIX_MIN) or find_former(store, name)
     return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
@@ -63,7 +63,7 @@ def create(
     in_queue: bool = True,
     reason: str | None = None,
 ) -> Found:
-    """Begin a session that has no step yet; where it has a place it stands in line from this commit on."""
+    """Create a session without steps. If it has a queue position, it is queued from this commit on."""
     place = identity.place if in_queue else None
     head = Head(session=identity.id, status="queued", place=place, wake_us=wake_us, reason=reason)
     names.release_archived(context, identity.name)
@@ -73,7 +73,7 @@ def create(
 
 
 def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) -> Identity:
-    """A fresh identity from checked fields; `name` is checked, None stays None."""
+    """A new identity from checked fields; `name` is checked, None stays None."""
     if name is not None:
         check_name(name)
     return Identity(
@@ -88,7 +88,8 @@ def new_identity(context: Context, name: str | None, fields: Mapping[str, Any]) 
 def checked_fields(
     *, labels: Mapping[str, str] | None, metadata: Mapping[str, Any] | None, **texts: str | None
 ) -> dict[str, Any]:
-    """What a session may be told to be, without what was not said. A struct would take anything, and lose it later."""
+    """The given options as identity fields, without those left out. Checked here because a struct would accept any type
+    and fail only when it is decoded."""
     fields: dict[str, Any] = {what: check_text(text, what) for what, text in texts.items() if text is not None}
     for what, given in (("labels", labels), ("metadata", metadata)):
         if given is not None and not isinstance(given, Mapping):
@@ -101,18 +102,18 @@ def checked_fields(
 
 
 def redaction_option(found: Found, redact: bool | None) -> dict[str, bool]:
-    """Redact its data from here on, where that is asked for. It is never taken back: what was promised once holds."""
+    """The identity change for `redact`. It cannot be switched off again: readers rely on what was promised."""
     if redact is None:
         return {}
     if not redact and found.identity.redact:
         name = found.identity.name or found.identity.id
-        hints = ["leave redact out, or begin another session"]
-        raise UsageError(f"{name}: its data is redacted since it was opened with redact=True", hints=hints)
+        hints = ["leave out redact, or begin another session"]
+        raise UsageError(f"{name}: redaction cannot be switched off (opened with redact=True before)", hints=hints)
     return {"redact": redact}
 
 
 def lease_seconds_of(environment: Mapping[str, str]) -> float:
-    """How long a lease lasts where nobody says otherwise."""
+    """The default duration of a lease, from RELIGHT_LEASE_SECONDS."""
     asked = environment.get("RELIGHT_LEASE_SECONDS")
     try:
         return checked_seconds(float(asked)) if asked else LEASE_SECONDS
@@ -121,20 +122,21 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
 
 
 def checked_seconds(lease_seconds: float) -> float:
-    """How long a lease may last without a sign of life."""
+    """`lease_seconds` if it is a positive number below the bound."""
     if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _MAX_LEASE_SECONDS:
         raise UsageError(f"lease_seconds is a number over 0, not {lease_seconds!a}")
     return float(lease_seconds)
 
 
 def release_name(context: Context, found: Found) -> None:
-    """Let another session begin under this one's name; this one keeps its id."""
+    """Free the name of this session for another one; the session keeps its id."""
     context.store.update(msgspec.structs.replace(found.identity, name=None))
 
 
 def take_inherited(context: Context, name: str) -> tuple[Found | None, str | None]:
-    """The session that a supervisor handed to this process, with the owner that holds it for us; None where this
-    process has none to take, took it before, or is only below the program that was meant and asks for another."""
+    """The session that a supervisor handed over to this process, and the owner that holds it; (None, None) if there is
+    none, if it was taken before, or if this process is only a descendant of the intended program and opens another
+    session."""
     session, owner = context.inherited.pop("session", None), context.inherited.pop("owner", None)
     only_named = context.inherited.pop("named", None) is not None
     record = context.store.find(session) if session is not None else None
@@ -155,21 +157,21 @@ def take_inherited(context: Context, name: str) -> tuple[Found | None, str | Non
 def _notify_child(context: Context, parent: Found) -> None:
     title = parent.identity.name or parent.identity.id[:8]
     context.notify(
-        f"a session of its own, begun by {title}: {title} is the program that was started. To be it, start this one"
-        f" with exec, or open it by that name"
+        f"opened as a separate session: {title} belongs to the program that was started. To continue {title} here,"
+        f" start this program with exec, or open the session by that name"
     )
 
 
 def set_policy(context: Context, recorder: Recorder, policy: RunPolicy) -> None:
-    """Other limits from here on; nothing is written where they are the same."""
+    """Change the limits of the session from now on; writes nothing if they are equal."""
     if policy != recorder.identity.policy:
         recorder.identity = msgspec.structs.replace(recorder.identity, policy=policy)
         context.store.update(recorder.identity)
 
 
 def recorder_for(context: Context, found: Found) -> Recorder:
-    """A recorder on a verified state, that of the head or of the checkpoint found; it owns nothing yet."""
-    from relight.sessions.recorder import Recorder  # who only looks at sessions does not wait for it
+    """A recorder on a verified state, at the head or at the checkpoint found. It owns nothing yet."""
+    from relight.sessions.recorder import Recorder  # imported late: commands that only read start faster
 
     fold = load(context.store, found)
     session = found.identity.id
@@ -192,10 +194,10 @@ def begin_attempt(
     note: dict[str, Any] | None = None,
     beside: Callable[[Recorder], Changes] | None = None,
 ) -> None:
-    """Claim the lease and commit the attempt, with what is said `beside` it. LeaseHeld where somebody else has it,
-    QueueFull where its queue lets no further session work now.
+    """Claim the lease and commit the start of the attempt, with the changes that `beside` adds to the same step.
 
-    Finished where an owner that was thought dead completed the session before our claim.
+    LeaseHeld if another owner holds it, QueueFull if its queue allows no more working sessions, Finished if the owner
+    that was presumed dead completed the session before our claim.
     """
     was_completed = recorder.head.status == "completed"
     for _ in range(_CLAIM_TRIES):
@@ -211,10 +213,10 @@ def begin_attempt(
             expected_epoch=head.epoch,
             expected_seq=head.seq,
             owner_gone=gone,
-            slot=not handed,  # whoever handed it over has one
+            slot=not handed,  # the supervisor that hands over its lease already holds one
         )
         attempt = AttemptStart(
-            number=head.attempt if handed else head.attempt + 1,  # a supervisor's is the program's own
+            number=head.attempt if handed else head.attempt + 1,  # supervisor and program share one attempt
             resumed_from=head.resumed_from or 0 if handed else head.head,
             reason=None if handed or head.attempt == 0 else f"{before}: {headline(why)}" if why else before,
             owner=owner.label,
@@ -227,6 +229,8 @@ def begin_attempt(
                 more, attempt=attempt, status=StatusChange(status=status), note=note or more.note
             )
             recorder.commit("attempt", changes, claim=claim)
+        # Lost the race for the epoch. The evidence was about the former owner, so everything is read and decided again;
+        # the bound only stops a livelock among many claimants.
         except Conflict:
             refresh(context, recorder)
             refuse_archived(Found(identity=recorder.identity, head=recorder.head, seq=None))
@@ -235,13 +239,13 @@ def begin_attempt(
             continue
         faults.point("resume.claimed")
         return
-    raise Conflict(f"{recorder.identity.id}: others kept claiming it")
+    raise Conflict(f"{recorder.identity.id}: other processes kept claiming it")
 
 
 def refuse_if_held(
     context: Context, identity: Identity, head: Head, evidence: Evidence, handed_over_by: str | None = None
 ) -> bool:
-    """Is the present owner known to be gone? LeaseHeld where it is not and its time is not over."""
+    """Whether the present owner is known to be gone. LeaseHeld if it is not and its lease has not expired."""
     lease = head.lease
     if lease is None:
         return False
@@ -259,7 +263,7 @@ def refuse_if_held(
 
 
 def refresh(context: Context, recorder: Recorder) -> None:
-    """Read head and state again after somebody else wrote."""
+    """Read head and state again after another process wrote."""
     record = context.store.find(recorder.identity.id)
     if record is None:
         raise NotFound(recorder.identity.id)
@@ -269,21 +273,22 @@ def refresh(context: Context, recorder: Recorder) -> None:
 
 
 def refuse_untrusted(found: Found) -> None:
-    """A session from a bundle that nobody vouched for is not opened by a program: it would run what others asked for,
-    or take their words for its own result. A fork is a person's decision, and runs nothing of its parent's."""
+    """NotResumable for an imported session whose signature is not trusted: a program that opens it would run the tool
+    calls, and trust the results, of an unknown author. A fork is allowed: a person decides it, and it runs nothing of
+    its parent."""
     if found.identity.labels.get(IMPORTED) == "untrusted":
         name = found.identity.name or found.identity.id
-        why = "it was imported from a bundle whose signature is not known here; nothing of it was run"
+        why = "imported from a bundle whose signature is not trusted here; nothing was run"
         hints = [
             f"read it: relight show {name}",
-            f"go on with a copy: relight fork {name} --name NEW",
+            f"continue a copy: relight fork {name} --name NEW",
             f"begin another session of this name: rl.session({name!r}, resume=False)",
         ]
         raise NotResumable(name, why, hints=hints)
 
 
 def refuse_archived(found: Found) -> None:
-    """An archived session is finished for good; nothing is touched."""
+    """NotResumable for an archived session."""
     if found.head is not None and found.head.status == "archived":
         name = found.identity.name or found.identity.id
         hints = [f"continue a copy of it: relight fork {name}"]

@@ -1,7 +1,7 @@
-"""Beginning a session and its first step in one transaction, or not at all.
+"""Creating a session and its first step in one transaction.
 
-A store with one session more, which only this process sees. Everything that works with a session works with it; the
-first commit writes the session and the step together. Until then a death leaves nothing of it.
+`PendingStore` wraps a store and adds one session that only this process sees. Everything that works with a session
+works with it; the first commit writes session and step together. Until then a crash leaves no trace of it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from relight.values.step import Committed, Draft
 
 
 def with_pending(context: Context, pending: Pending) -> Context:
-    """The same seams, with a session that begins with the first step that is committed to it."""
+    """The same context, with a session that is created by the first step committed to it."""
     return msgspec.structs.replace(context, store=cast(Store, PendingStore(context, pending)))
 
 
 class PendingStore:
-    """Passes everything on, but for one session until it begins."""
+    """Delegates to the store, except for the one session that does not exist yet."""
 
     def __init__(self, context: Context, pending: Pending) -> None:
         self._store, self._context = context.store, context
@@ -37,29 +37,25 @@ class PendingStore:
         return getattr(self._store, name)
 
     def find(self, session: str) -> Record | None:
-        """By full id."""
         return self._record if self._is_mine(session) else self._store.find(session)
 
     def find_named(self, name: str) -> Record | None:
-        """By exact name."""
         mine = not self._begun and name == self._record.identity.name
         return self._record if mine else self._store.find_named(name)
 
     def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
-        """By the beginning of the id."""
         found = self._store.find_prefixed(prefix, limit)
         mine = not self._begun and self._record.identity.id.startswith(prefix)
         return [self._record, *found][:limit] if mine else found
 
     def update(self, identity: Identity) -> None:
-        """Replace what a session is."""
         if self._is_mine(identity.id):
             self._record = Record(identity=identity, head=self._record.head)
         else:
             self._store.update(identity)
 
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One durable step; the first one of the pending session begins it."""
+        """One durable step; the first one of the pending session creates it."""
         if not self._is_mine(session):
             return self._store.commit(session, draft)
         identity, head = self._record.identity, self._record.head
@@ -77,7 +73,7 @@ class PendingStore:
         return planned
 
     def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
-        """What became of a commit whose outcome is not known: where it got through, the session exists."""
+        """Outcome of a commit that may have been lost: if it got through, the session exists."""
         if self._is_mine(session):
             if self._store.find(session) is None:
                 return None

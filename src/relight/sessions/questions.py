@@ -1,12 +1,12 @@
-"""Asking a person from one's own program: `s.wait`, and the approval of a tool call.
+"""Questions of a program to a person: `s.wait`, and approval of tool calls.
 
-    commit `waiting` with the question  ->  the block is left  ->  somebody answers, in a commit of their own
-    ->  the program is opened again and asks the same  ->  the answer is returned, and marked as used by the next step
+    commit `waiting` with the question  ->  the block is left  ->  a person answers, in a commit of their own
+    ->  the program is opened again and asks the same  ->  the answer is returned, and used up by the next step
 
-An answer is for one asking. It is used with the first step that is committed after it was returned, in the same
-commit: dying before that step leaves it unused, and the same question gets it again; dying after it, the same text is
-a new question. A `key` makes all askings under it one. What nobody asked for again lapses when the user says something
-new, so that an old yes never approves a new question.
+An answer belongs to one asking. It is used up by the first step committed after it was returned, in the same commit: a
+crash before that step leaves it unused, and the same question gets it again; after it, the same text is a new question.
+A `key` makes all askings under it one. An answer that no program asks for again lapses with the next user message, so
+that an old yes never approves a new question.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _MAX_CHOICES: Final = 100
 def wait(
     session: Session, question: str, key: str | None, choices: Sequence[str] | None, timeout: float | None, default: Any
 ) -> Any:
-    """The answer to this asking; where there is none, commit `waiting` and raise Waiting."""
+    """The answer to this asking; if there is none, commit `waiting` and raise Waiting."""
     _check(question, key, choices, timeout, default)
     session._refuse_in_step("wait")
     recorder = session._recorder
@@ -53,9 +53,7 @@ def wait(
         if slot in recorder.fold.answered and slot not in session._used_answers:
             return _mark_used(session, slot, recorder.fold.answered[slot])
         if key is None and question in recorder.fold.answers and question not in session._used_answers:
-            return _mark_used(
-                session, question, recorder.fold.answers[question]
-            )  # of 0.1.0, which filed it by its text
+            return _mark_used(session, question, recorder.fold.answers[question])  # 0.1.0 filed answers by text
         wake_us = _wake_us(session, slot, timeout)
         if wake_us is not None and wake_us <= session._context.clock.now_us():
             return _give_up(session, slot, question, default)
@@ -97,7 +95,7 @@ def _mark_used(session: Session, slot: str, answer: Any) -> Any:
 
 
 def _wake_us(session: Session, slot: str, timeout: float | None) -> int | None:
-    """Until when it waits. A program that asks again after a restart does not get more time by that."""
+    """The deadline of the wait. Asking again after a restart does not extend it."""
     if timeout is None:
         return None
     before = session._recorder.fold.asking
@@ -107,20 +105,20 @@ def _wake_us(session: Session, slot: str, timeout: float | None) -> int | None:
 
 
 def _give_up(session: Session, slot: str, question: str, default: Any) -> Any:
-    """Nobody answered in time: the default is the answer, and is recorded as one."""
+    """No answer in time: record the default as the answer."""
     if default is ...:
-        raise TimeoutError(f"nobody answered in time: {question}")
+        raise TimeoutError(f"no answer in time: {question}")
     default = isolated(default)
-    note = {"answered": "by its default: nobody answered in time"}
+    note = {"answered": "by its default: no answer in time"}
     session._record("mark", Changes(answer=[question, default, slot], note=note))
     return default if slot.startswith("key:") else _mark_used(session, slot, default)
 
 
 def approved(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]) -> Program[tuple[bool, list[str]]]:
-    """May a call begin? And the decision to mark as used where it does, or where it is refused.
+    """Whether a call may begin, and the decision to mark as used if it does or is refused.
 
-    A decision that is there counts before the tool is asked whether it wants one, so that a denial holds whatever a
-    predicate says later. Waiting where a person has to decide: nothing has begun then.
+    An existing decision counts before the tool's predicate is called, so a denial holds whatever the predicate says
+    later. Raises Waiting if a person has to decide; nothing has begun then.
     """
     place = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, arguments)
     answer = session._recorder.fold.answered.get(place)
@@ -141,7 +139,7 @@ def _waiting(session: Session, change: StatusChange) -> Waiting:
 
 
 def denial_of(session: Session, decision: Sequence[str]) -> str:
-    """What the model is told about a call that a person denied."""
+    """The result the model gets for a call that a person denied."""
     reasons = [session._recorder.fold.reasons[one] for one in decision if one in session._recorder.fold.reasons]
     return f"not run: a person denied it{': ' + reasons[0] if reasons else ''}"
 
@@ -151,5 +149,5 @@ def _wants_approval(tool: Tool, arguments: dict[str, Any], key: str) -> Program[
         return tool.approve
     try:
         return bool((yield Execute(tool.approve, partial(tool.ask_approval, arguments, key))))
-    except Exception:  # a predicate that fails decides nothing: a person does
-        return True
+    except Exception:
+        return True  # fail safe: if the predicate fails, a person decides

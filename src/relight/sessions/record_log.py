@@ -1,15 +1,15 @@
-"""A ledger: a session whose steps each hold a record of a framework's own, which no fold looks into.
+"""Record log: a session whose steps each hold one record of a framework, opaque to the fold.
 
-A framework brings its own idea of state (LangGraph: checkpoints of channels), so what it saves is kept beside the
-conversation: data, under the same digest chain, lease, retention and verbs. A record is written as bytes that were
-encoded once and is read back as bytes, so that a list need not decode what it does not show.
+A framework has its own notion of state (LangGraph: checkpoints of channels), so its records are stored as data of the
+steps, under the same digest chain, lease, retention and commands. A record is written as bytes that were encoded once
+and is read as bytes, so that a listing need not decode what it does not show.
 
-    look (who owns it?) -> claim, one step -> append, one step each -> the last one may give the lease back
+    read_new (also: who owns it?) -> claim, one step -> append, one step each -> the last may release the lease
 
-A framework whose records now and then say what is before them (`start`) is read from the end up to such a record; what
-lies before it is read when it is wanted, by the digests that record names. Where anything does not fit, all is read.
+Where a record repeats what is before it (`start`), reading begins at the newest such record; what is before it is read
+on demand, by the digests that record names. If anything does not fit, everything is read.
 
-Nothing here is thread-safe: whoever holds a ledger holds a lock around it.
+Not thread-safe: the caller holds a lock.
 """
 
 from __future__ import annotations
@@ -49,31 +49,31 @@ from relight.values.step import AttemptStart, Changes, Claim, Draft, Step, StepK
 _CLAIM_TRIES: Final = 5
 _FIRST_READ: Final = 64
 _MAX_READ: Final = 1024
-"""steps that are read from the end before all are read"""
+"""steps read backwards from the end before falling back to reading everything"""
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One step with a record, the record still encoded."""
+    """One step with a record, still encoded."""
 
     seq: int
     at_us: int
     data: bytes
     digest: bytes
-    """of the step"""
+    """of the step, not of the record"""
 
 
 class NewEntries(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look found."""
+    """What `read_new` found."""
 
     entries: Sequence[Entry]
     anew: bool
-    """these are all entries there are: forget the former ones"""
+    """these replace all entries read before"""
     partial: bool = False
-    """all from the first of them on: it says what is before it"""
+    """the first entry is a `start` record: earlier entries exist and were not read"""
 
 
 class RecordLog:
-    """One session, seen from the program that keeps records in it."""
+    """The records of one session, as the program that writes them sees it."""
 
     def __init__(self, context: Context, found: Found) -> None:
         self._context = context
@@ -84,36 +84,36 @@ class RecordLog:
         )
         self._seen, self._digest = 0, GENESIS
         self._path_head = 0
-        """the step that the next visible one builds on"""
+        """the visible step that the next one builds on"""
         self.start: Callable[[bytes], bool] | None = None
-        """does this record say what is before it? A first look then begins at the newest that does"""
+        """whether a record repeats what is before it; the first read then begins at the newest one that does"""
         self.min_seq = 0
-        """the steps up to which that is not asked"""
+        """up to this seq `start` is not used: reading everything is as fast"""
 
     @property
     def head(self) -> Head:
-        """Where it stands, as far as this program knows."""
+        """The newest head this program has seen."""
         return self._recorder.head
 
     @property
     def recorder(self) -> Recorder:
-        """For the heartbeat."""
+        """The recorder, for the heartbeat."""
         return self._recorder
 
     @property
     def owns(self) -> bool:
-        """Does this program hold the lease, as far as it knows?"""
+        """Whether this program holds the lease, as far as it knows."""
         return self._recorder.owns and self._recorder.epoch == self._recorder.head.epoch
 
     @property
     def name(self) -> str:
-        """What a person calls it."""
+        """Name if there is one, else id."""
         return self.identity.name or self.identity.id
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     def read_new(self) -> NewEntries:
-        """Everything written since the last look. NotFound where the session is gone, Corrupt where it is damaged."""
+        """Entries written since the last read. NotFound if the session is gone, Corrupt if it is damaged."""
         record = self._context.store.find(self.identity.id)
         if record is None:
             raise NotFound(self.name)
@@ -133,7 +133,7 @@ class RecordLog:
         return partial or self._read_whole(head)
 
     def read_all(self) -> NewEntries:
-        """Everything there is, as at a first look, from the beginning on."""
+        """All entries from the beginning, as if nothing had been read before."""
         record = self._context.store.find(self.identity.id)
         if record is None:
             raise NotFound(self.name)
@@ -143,7 +143,7 @@ class RecordLog:
         return self._read_whole(record.head)
 
     def restart_reading(self) -> None:
-        """What was read could not be used: the next look reads everything again."""
+        """Forget what was read, so that the next read returns everything."""
         self._seen, self._digest, self._path_head = 0, GENESIS, 0
 
     def _read_whole(self, head: Head) -> NewEntries:
@@ -152,7 +152,7 @@ class RecordLog:
         return NewEntries(entries=news.entries, anew=True)
 
     def _read_end(self, head: Head) -> NewEntries | None:
-        """The entries from the newest that begins a reading on; None where none is near or anything does not fit."""
+        """The entries from the newest `start` record on; None if none is near, or if anything does not fit."""
         assert self.start is not None
         try:
             steps, found = self._end(head.seq, self.start)
@@ -169,13 +169,13 @@ class RecordLog:
             ):
                 return None
         except (Corrupt, IndexError):
-            return None  # reading everything names what is wrong, and where
+            return None  # reading everything reports what is wrong, and where
         self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
         on_path = set(path)
         return NewEntries(entries=[entry for entry in found if entry.seq in on_path], anew=True, partial=True)
 
     def _end(self, upto: int, start: Callable[[bytes], bool]) -> tuple[list[Step], list[Entry]]:
-        """The last steps and their entries, from the newest that begins a reading on; none where it is not near."""
+        """The last steps and their entries, from the newest `start` record on; empty if it is not near."""
         steps: list[Step] = []
         entries: list[Entry] = []
         low, size = upto, _FIRST_READ
@@ -195,7 +195,7 @@ class RecordLog:
         return [], []
 
     def read_one(self, seq: int, digest: bytes) -> Entry | None:
-        """The entry of the step that has this digest; None where there is no such step."""
+        """The entry of the step with this digest; None if there is no such step."""
         steps = self._steps(max(seq - 2, 0), seq)
         before = steps[0].digest if seq > 1 and steps else GENESIS
         if not steps or steps[-1].seq != seq or steps[-1].digest != digest or step_digest(before, steps[-1]) != digest:
@@ -204,7 +204,7 @@ class RecordLog:
         return entries[0] if entries else None
 
     def read_between(self, after: tuple[int, bytes], upto: tuple[int, bytes]) -> list[Entry]:
-        """The visible entries between two steps of these digests. NotFound, Corrupt as with `look`."""
+        """The visible entries between two steps given by seq and digest. NotFound, Corrupt as in `read_new`."""
         steps = self._steps(after[0], upto[0])
         by_seq = {step.seq: step for step in steps}
         path = visible({seq: step.base for seq, step in by_seq.items()}, head=upto[0], since=0)
@@ -216,7 +216,7 @@ class RecordLog:
         raise self._corrupt("what it says of the steps before it is not so", upto[0])
 
     def _read(self, head: Head, after: int) -> NewEntries | None:
-        """The visible entries behind `after`; None where they do not simply follow, and all must be read again."""
+        """The visible entries after `after`; None if they do not simply follow, so that everything must be read again."""
         steps = self._steps(after, head.seq)
         if after and (not steps or any(step.kind == "rewind" for step in steps)):
             return None
@@ -235,6 +235,8 @@ class RecordLog:
         wrong = [seq for seq in path if seq in broken]
         if wrong:
             raise self._corrupt(broken[wrong[0]], wrong[0])
+        # Damage off the visible path does not matter, except at the newest step: it alone proves that nothing was cut
+        # off. A rewind written to leave damage behind links to a broken step and is whole if the head names its digest.
         if last is not None and last.seq in broken and not (last.kind == "rewind" and last.digest == head.digest):
             raise self._corrupt(broken[last.seq], last.seq)
         entries = self._decoded([by_seq[seq] for seq in path])
@@ -271,13 +273,13 @@ class RecordLog:
         return Corrupt(what, session=self.name, seq=seq, offered=ref)
 
     def unreadable(self, seq: int, what: str) -> Corrupt:
-        """A record that its own framework cannot read, as damage of that step."""
+        """Corrupt for a record that its framework cannot decode."""
         return self._corrupt(what, seq)
 
     # -- writing ----------------------------------------------------------------------------------------------
 
     def claim(self, seconds: float) -> None:
-        """Take the lease and begin an attempt, on the newest state that was looked at. LeaseHeld, Conflict."""
+        """Take the lease and begin an attempt on the newest state read. LeaseHeld, Conflict."""
         recorder, context = self._recorder, self._context
         head = recorder.head
         refuse_archived(Found(identity=self.identity, head=head, seq=None))
@@ -300,7 +302,7 @@ class RecordLog:
     def append(
         self, data: bytes, kind: StepKind, *, status: StatusChange | None = None, release: bool = False
     ) -> Entry:
-        """One durable step with this record. LeaseLost where somebody else has claimed, NotFound where it is gone."""
+        """Commit one step with this record. LeaseLost if another owner has claimed, NotFound if the session is gone."""
         recorder = self._recorder
         if recorder.lost is not None:
             raise recorder.lost
@@ -316,36 +318,35 @@ class RecordLog:
         return Entry(seq=checkpoint.seq, at_us=head.updated_us, data=data, digest=head.digest)
 
     def release(self, status: StatusChange) -> None:
-        """Give the lease back, and say how the session rests."""
+        """Release the lease with the status the session ends in."""
         if self.owns and self._recorder.lost is None:
             self._recorder.commit("status", Changes(status=status), release=True)
             self._mark_committed_read()
 
     def _mark_committed_read(self) -> None:
-        """What was just committed is known: only the owner writes."""
+        """Our own commit needs no reading: only the owner writes."""
         head = self._recorder.head
         if head.seq == self._seen + 1:
             self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
 
     @property
     def is_current(self) -> bool:
-        """Is everything up to the known head read?"""
+        """Whether everything up to the known head was read."""
         return self._seen == self._recorder.head.seq and not self._recorder.has_unknown_commit
 
 
 def create_log(context: Context, name: str | None, fields: Mapping[str, Any]) -> RecordLog:
-    """A new session without a record. Conflict where the name is taken."""
+    """A new session without records. Conflict if the name is taken."""
     return RecordLog(context, create(context, new_identity(context, name, fields)))
 
 
 def list_logs(context: Context, *, agent: str, key: str | None = None) -> Iterator[Record]:
-    """All of an agent's, or those with this key, newest created first, damaged ones too."""
+    """All sessions of an agent, or those with this key; newest first, damaged ones included."""
     return every_session(context.store, Query(agent=agent, key=key))
 
 
 def open_log(context: Context, record: Record) -> RecordLog:
-    """The ledger of a session, whatever is in it. Corrupt where its row is damaged, NotResumable where it came from a
-    bundle that nobody vouched for."""
+    """The record log of a session. Corrupt if its head row is damaged, NotResumable if it is an untrusted import."""
     refuse_untrusted(Found(identity=record.identity, head=record.head, seq=None))
     if record.head is None:
         name = record.identity.name or record.identity.id
@@ -358,7 +359,7 @@ def open_log(context: Context, record: Record) -> RecordLog:
 
 
 def remove(context: Context, identities: Sequence[Identity]) -> None:
-    """Remove sessions with every byte of theirs, whoever owns them: their owners' next write is refused."""
+    """Remove sessions with all their bytes, whoever owns them: the next write of an owner is refused."""
     ids = [identity.id for identity in identities]
     for identity in identities:
         forks = [one.identity for one in every_session(context.store, Query(parent=identity.id))]
@@ -371,9 +372,9 @@ def remove(context: Context, identities: Sequence[Identity]) -> None:
 
 
 def rewind_to_whole(context: Context, identity: Identity, *, before: int | None = None) -> bool:
-    """Leave damage behind: stand on the newest whole checkpoint again; False where nothing is broken.
+    """Rewind a damaged session to its newest whole checkpoint; False if nothing is broken.
 
-    `before`: a step that is whole, but holds what its framework cannot read; False where nothing is whole before it.
+    `before`: a step that is whole, but whose record the framework cannot read; False if nothing is whole before it.
     """
     record = context.store.find(identity.id)
     if record is None:
@@ -390,10 +391,8 @@ def rewind_to_whole(context: Context, identity: Identity, *, before: int | None 
 def write_whole(
     context: Context, identity: Identity, records: Sequence[tuple[bytes, StepKind]], status: StatusChange
 ) -> None:
-    """A session with all its records at once: there as a whole, or not at all. Nobody owns it.
-
-    Conflict where the id exists or the name is taken.
-    """
+    """Write a session with all its records in one transaction, unowned. Conflict if the id exists or the name is
+    taken."""
     owner = context.host.owner(context.entropy.session_id())
     head = Head(session=identity.id)
     now, at_us = context.store.instant(), context.clock.now_us()
@@ -428,14 +427,14 @@ def write_whole(
 
 
 def rename(context: Context, identity: Identity, **fields: Any) -> Identity:
-    """The same session under another name or key."""
+    """Change the name or key of a session."""
     changed = msgspec.structs.replace(identity, **fields)
     context.store.update(changed)
     return changed
 
 
 def read_and_claim(ledger: RecordLog, seconds: float) -> Iterator[NewEntries]:
-    """Look, then claim what was seen; again where somebody was faster. Yields what each look found."""
+    """Read, then claim what was read; again if another process was faster. Yields what each read found."""
     for number in range(_CLAIM_TRIES):
         yield ledger.read_new()
         try:

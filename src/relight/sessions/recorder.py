@@ -1,11 +1,12 @@
-"""The recorder: one writer of one session. Every change of a session goes through `commit`.
+"""The recorder: the single writer of one session. Every change of a session goes through `Recorder.commit`.
 
-Order of a commit: redact and encode outside the lock; under it count what the change adds, hand the draft to the store,
-and apply it to the live fold only after the store has answered. So the fold never shows what is not durable.
+A commit redacts and encodes outside the lock; under the lock it counts what the change adds, passes the draft to the
+store, and applies it to the live fold only after the store has acknowledged it. So the fold never shows what is not
+durable.
 
-When the store fails in the middle, the outcome is unknown. The recorder asks the store by the writer's own key, at
-once or before the next commit, and writes nothing else until it knows; the same change given again is not written
-twice.
+If the store fails in the middle, the outcome is unknown. The recorder looks the commit up by its own key, at once or
+before the next commit, and writes nothing else until the outcome is known. The same change given again is then not
+written twice.
 """
 
 from __future__ import annotations
@@ -47,27 +48,27 @@ class Recorder:
     ) -> None:
         self.store = store
         self.recording = recording
-        """what of a change is redacted before it is encoded"""
+        """redacts changes before they are encoded"""
         self.identity = identity
         self.head = head
         self.fold = fold
         self.owner = ""
         self.epoch = 0
-        """the one it claimed; another one in the head means that somebody else has claimed since"""
+        """the epoch this recorder claimed; another one in the head means that another owner has claimed since"""
         self.lost: RelightError | None = None
         self.lock = threading.RLock()
         self._entropy = entropy
         self._reload = reload
         self._unknown_commit: tuple[Draft, Changes, int] | None = None
-        """the commit whose outcome is not known, what its caller had given, and the seq it was to follow"""
+        """the commit whose outcome is not known, the changes its caller passed, and the seq it was to follow"""
         self._fold_is_stale = False
-        """it was committed, and interrupted while the fold took it in: the fold is read anew"""
+        """interrupted while the fold was applying a commit: the fold must be loaded again"""
         self.is_inherited = False
-        """held by the process that this one was forked from"""
+        """the lease belongs to the process that this one was forked from"""
         begins_anew(self)
 
     def after_fork(self) -> None:
-        """In a forked child: the lease is the parent's, and so is everything that is said under it."""
+        """In a forked child the lease stays with the parent, so this copy refuses every write."""
         self.lock = threading.RLock()
         if not self.owner:
             return
@@ -81,7 +82,7 @@ class Recorder:
 
     @property
     def owns(self) -> bool:
-        """Does this recorder hold the lease, as far as it knows?"""
+        """Whether this recorder holds the lease, as far as it knows."""
         lease = self.head.lease
         return self.lost is None and lease is not None and lease.owner.id == self.owner
 
@@ -98,9 +99,9 @@ class Recorder:
         snapshots: tuple[Snapshot, ...] = (),
         place: QueuePosition | None = None,
     ) -> Checkpoint:
-        """One durable step. Raises, and then nothing of it is acknowledged.
+        """Write one durable step. If it raises, nothing of the step has been acknowledged.
 
-        `given` is what the caller asked for, where `changes` holds more: by it the same change given again is known.
+        `given` is what the caller passed, if `changes` holds more than that: a repeated change is recognised by it.
         """
         given = given or changes
         self.recording.check_label(label)
@@ -109,7 +110,9 @@ class Recorder:
         with self.lock:
             committed = self._resolve(kind, given) if self._unknown_commit is not None else None
             if committed is not None:
-                changes = decode_changes(committed.step.body)  # what was written then, its own snapshots included
+                # The earlier commit got through. Its own body counts, not the one encoded now: it names its own
+                # snapshots.
+                changes = decode_changes(committed.step.body)
             else:
                 draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, place)
                 before = self.head.seq
@@ -118,7 +121,9 @@ class Recorder:
                     self._apply(committed, draft, changes)
                 except RelightError:
                     raise
-                except BaseException:  # Ctrl-C, on either side of the commit
+                except BaseException:
+                    # KeyboardInterrupt can arrive before, during or after the store's commit, or while the fold is
+                    # half changed. All that is certain is that nothing is: resolve it by key, and reload the fold.
                     self._unknown_commit, self._fold_is_stale = (draft, given, before), True
                     raise
         faults.point("commit.told")
@@ -126,14 +131,14 @@ class Recorder:
 
     @property
     def has_unknown_commit(self) -> bool:
-        """Is there a commit whose outcome is not known yet?"""
+        """Whether a commit is pending whose outcome is not known."""
         return self._unknown_commit is not None
 
     def resolve_unknown(self, kind: StepKind, given: Changes = _NOTHING) -> Checkpoint | None:
-        """Learn how the commit of unknown outcome ended, before a change is made up from a fold that may lack it.
+        """Find out how the commit of unknown outcome ended, before a change is computed from a fold that may lack it.
 
-        Its checkpoint where it got through and was given the same changes. StoreUnavailable where the store still
-        cannot say: nothing else may be written then.
+        Returns its checkpoint if it got through and was given the same changes. StoreUnavailable if the store still
+        cannot tell; nothing else may be written then.
         """
         with self.lock:
             committed = self._resolve(kind, given)
@@ -178,16 +183,19 @@ class Recorder:
         )
 
     def _closed_by(self, changes: Changes) -> tuple[tuple[int, str], ...]:
-        """(asked_seq, id) of what is open no longer: by a recorded result, or by a message with one."""
+        """(asked_seq, id) of the effects that these changes close, by a recorded outcome or by a message with the
+        result."""
         if not self.head.open:
             return ()
         closed = [(outcome.asked_seq, outcome.id) for outcome in changes.outcomes]
-        slots = [slot for place in closed if (slot := self.fold.slot(*place)) is not None]
+        slots = [slot for key in closed if (slot := self.fold.slot(*key)) is not None]
         return tuple(closed + [slot.effect_key for slot in slots + self.fold.answered_by(changes.messages)])
 
     def _write(self, draft: Draft, given: Changes) -> Committed:
         try:
             return self.store.commit(self.identity.id, draft)
+        # Only StoreUnavailable leaves the outcome open: the connection may have died after the server committed. Every
+        # other error of a store means that the transaction was rolled back.
         except StoreUnavailable:
             self._unknown_commit = (draft, given, self.head.seq)
             found = self._try_to_resolve()
@@ -199,12 +207,12 @@ class Recorder:
         try:
             found = self._find_unknown_commit()
         except RelightError:
-            return None  # it stays unresolved, and the next commit asks again
+            return None  # still unknown; the next commit looks again
         self._unknown_commit = None
         return found
 
     def _find_unknown_commit(self) -> Committed | None:
-        """Did the draft of unknown outcome get through?"""
+        """The commit of unknown outcome, if it got through."""
         assert self._unknown_commit is not None
         draft, _, after = self._unknown_commit
         return self.store.find_commit(self.identity.id, draft.key, after=after)
@@ -223,6 +231,7 @@ class Recorder:
         self._unknown_commit, self._fold_is_stale = None, False
         if found is None:
             return None
+        # Compared by what the caller gave: the body may differ in state or snapshots that were added since.
         return found if draft.kind == kind and encoded(given) == encoded(before) else None
 
     def _apply(self, committed: Committed, draft: Draft, changes: Changes) -> None:
@@ -230,6 +239,8 @@ class Recorder:
         self.head = committed.head
         if draft.claim is not None:
             self.owner, self.epoch = draft.claim.owner.id, draft.claim.expected_epoch + 1
+        # A rewind changes which steps are visible, and a gap means that another process wrote (an operator, under its
+        # own claim). Neither can be applied as an increment.
         if committed.step.kind == "rewind" or not follows or self._fold_is_stale:
             self.fold = self._reload()
             return
@@ -237,7 +248,7 @@ class Recorder:
 
 
 def checkpoint_of(committed: Committed, model: str | None, snapshots: Mapping[str, str] | None) -> Checkpoint:
-    """The public face of a committed step, with the snapshots it names."""
+    """A committed step as users see it, with the snapshots it names."""
     step = committed.step
     return Checkpoint(
         id=f"{step.session}@{step.seq}",

@@ -1,7 +1,7 @@
-"""Between the engine and its store: what is written about a session is redacted, whoever writes it.
+"""Redaction between use cases and the store: whatever is written about a session passes through here.
 
-`Recording` knows what of one session is to be redacted; every commit passes through it before it is encoded, because a
-store sees only bytes. `RecordedStore` does the same for what a session is. Which field is whose is declared in
+`Recording` redacts the steps of one session; every commit passes through it before it is encoded, because a store sees
+only bytes. `RecordedStore` redacts identities and heads. Which field belongs to whom is declared in
 journal/redaction/recorded_fields.py.
 """
 
@@ -26,33 +26,33 @@ ALL: Final = "all"
 
 
 class Recording:
-    """What of one session's steps is redacted before it is written."""
+    """Redacts the steps of one session before they are written."""
 
     def __init__(self, redactor: Callable[[], Redactor], *, data: bool) -> None:
         self._redactor = redactor
         self.data = data
-        """the program's own data too: asked for, or a coding agent's conversation"""
+        """redact the program's own data too: requested, or the conversation of a coding agent"""
 
     def changes(self, changes: Changes) -> Changes:
-        """A step's changes as they may be written."""
+        """The changes of a step as they may be written."""
         return recorded_fields.redacted(changes, self._redactor, data=self.data)
 
     def data_of(self, value: Any) -> Any:
-        """The program's own value as it is written: by this form it is known again."""
+        """A value of the program as it would be stored, to compare it with what was stored."""
         return self._redactor().value(value) if self.data else value
 
     def about(self, text: str) -> str:
-        """A text that is shown, as it is written: a question is known by this form."""
+        """A text about the session as it would be stored, to compare it with what was stored."""
         return self._redactor().text(text)
 
     def check_label(self, label: str | None) -> None:
-        """UsageError for a checkpoint's label that holds a secret."""
+        """UsageError if a checkpoint's label holds a secret."""
         if label is not None:
             recorded_fields.refuse_secret(label, "the label", self._redactor)
 
 
 class RecordedStore:
-    """Passes everything on; what a session is, is redacted first."""
+    """Delegates to the store; identities and heads are redacted first."""
 
     def __init__(self, store: Store, redactor: Callable[[], Redactor]) -> None:
         self._store, self._redactor = store, redactor
@@ -61,12 +61,11 @@ class RecordedStore:
         return getattr(self._store, name)
 
     def create(self, identity: Identity, head: Head) -> None:
-        """Begin a session. UsageError where its name or key holds a secret."""
+        """Create a session. UsageError if its name or key holds a secret."""
         head = recorded_fields.redacted(head, self._redactor, data=identity.redact)
         self._store.create(self._clean(identity), head)
 
     def update(self, identity: Identity) -> None:
-        """Replace what a session is."""
         self._store.update(self._clean(identity))
 
     def import_sessions(
@@ -80,7 +79,7 @@ class RecordedStore:
         self._store.import_sessions(cleaned, steps, labels)
 
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
-        """Name a checkpoint. UsageError where the label holds a secret."""
+        """Label a checkpoint. UsageError if the label holds a secret."""
         recorded_fields.refuse_secret(label, "the label", self._redactor)
         self._store.label(session, seq, label, at_us)
 
@@ -90,10 +89,10 @@ class RecordedStore:
 
 
 def bare(store: Store) -> Store:
-    """The store that was opened."""
+    """The store without its redacting wrapper."""
     return store._store if isinstance(store, RecordedStore) else store
 
 
 def recorded_store(store: Store, redactor: Callable[[], Redactor]) -> Store:
-    """The same store, behind the redactor; one that is behind it already is given back as it is."""
+    """The store behind the redactor; unchanged if it already is."""
     return store if isinstance(store, RecordedStore) else cast(Store, RecordedStore(store, redactor))

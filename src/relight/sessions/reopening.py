@@ -1,8 +1,8 @@
-"""Options given when a session is opened again: taken and noted, or refused; never ignored.
+"""Options given when an existing session is opened: applied and noted, or refused; never ignored.
 
-What says how to go on (model, provider, task, labels, metadata, workspace, snapshot) is taken from the next step on.
-What says which session it is (key, agent) must agree: another one there means that the name belongs to somebody else's
-work. They are recorded after the claim, so that whoever is refused the session changes nothing about it.
+Options that say how to continue (model, provider, task, labels, metadata, workspace, snapshot) apply from the next step
+on. Options that identify the session (key, agent) must agree: a different value means that the name belongs to other
+work. They are recorded after the claim, so that a process that is refused the session changes nothing about it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _MERGED: Final = ("labels", "metadata")
 
 
 class Taken(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as the options make it, and what they change about it."""
+    """A session with the options applied, and what they change."""
 
     found: Found
     before: Identity | None
-    """as it was recorded; None where a supervisor has looked at its workspace already"""
+    """as it was recorded; None if a supervisor has already checked its workspace"""
     changed: dict[str, Any]
     note: dict[str, Any] | None
 
@@ -53,15 +53,15 @@ def take(
 
 
 def record(context: Context, taken: Taken | None) -> None:
-    """Write down what was taken; nothing for a new session."""
+    """Write the applied options; nothing for a new session."""
     if taken is not None:
         record_options(context, taken.found.identity.id, taken.changed)
 
 
 def options_taken(identity: Identity, fields: Mapping[str, Any], *, seq: int, handed: bool = False) -> dict[str, Any]:
-    """The fields of the identity that these options change, with their new values; Conflict where one must not.
+    """The identity fields that these options change, with their new values; Conflict for one that must not change.
 
-    `handed`: a supervisor or a framework found the session for this program, which knows better what it is.
+    `handed`: a supervisor or a framework found the session for this program, so identifying options may differ.
     """
     changed: dict[str, Any] = {}
     for what, given in fields.items():
@@ -78,12 +78,12 @@ def options_taken(identity: Identity, fields: Mapping[str, Any], *, seq: int, ha
 
 
 def with_options(identity: Identity, changed: Mapping[str, Any]) -> Identity:
-    """The same with what was taken."""
+    """The identity with these changes."""
     return msgspec.structs.replace(identity, **changed)
 
 
 def record_options(context: Context, session: str, changed: Mapping[str, Any]) -> None:
-    """Write them down, whatever else has changed about the session meanwhile."""
+    """Write the changes onto the identity as it is stored now, which may have changed meanwhile."""
     if not changed:
         return
     record = context.store.find(session)
@@ -93,7 +93,7 @@ def record_options(context: Context, session: str, changed: Mapping[str, Any]) -
 
 
 def note_of(identity: Identity, changed: Mapping[str, Any]) -> dict[str, Any] | None:
-    """What the attempt's step says about them: names, and of the model the words."""
+    """The note for the attempt's step: names of the changed options, and for the model both values."""
     names = sorted(what for what in changed if what not in ("models", "pools", "model"))
     if "model" in changed:
         names.insert(0, f"model {identity.model or 'unknown'} -> {changed['model']}")

@@ -1,4 +1,4 @@
-"""A reset: other messages in the place of the conversation, which stays in the journal. Folding starts at it."""
+"""Reset: other messages replace the conversation, which remains in the journal. Folding starts at the reset."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relight.values.step import Changes, View
 
 
 def reset_to(recorder: Recorder, messages: Sequence[dict[str, Any]]) -> tuple[Changes, View]:
-    """What the step commits, effects that are still open carried along, and what the view becomes."""
+    """The changes of a reset step, with open effects carried over, and the resulting view."""
     changes = Changes(messages=messages, carried=recorder.fold.carried(messages))
     trial = type(recorder.fold)(recorder.identity.provider)
     trial.apply(trial_step(recorder.head), changes)

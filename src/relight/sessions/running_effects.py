@@ -1,8 +1,8 @@
-"""Effects under way: as long as one runs, its session keeps its lease and its store stays open, whoever waits for it.
+"""Effects that run in this process: while one runs, its session keeps its lease and its store stays open.
 
-A tool in a thread cannot be stopped. If its session were released while it runs, the next attempt would find a call
-in doubt that has not ended at all, and a probe would answer "no" a moment before the effect happens. So leaving the
-block, a verdict and `close` return at once, and what they give back is given back by the last execution that ends.
+A tool in a thread cannot be stopped. If its session were released while it runs, the next attempt would find a call in
+doubt that has not ended, and a probe could answer "no" a moment before the effect happens. So leaving the block, a
+verdict and `close` return at once, and the last execution to end does the release.
 """
 
 from __future__ import annotations
@@ -19,31 +19,30 @@ if TYPE_CHECKING:
     from relight.sessions.session import Session
 
 EffectKey = tuple[int, str]
-"""(asked_seq, id) of a call, (0, key) of `once`"""
+"""(asked_seq, id) of a tool call, (0, key) of `once`"""
 
 
 class RunningEffects:
-    """What runs in one open store of this process, and what is done once nothing does."""
+    """The effects running under one open store, and what to do when none is."""
 
     def __init__(self) -> None:
         self.after_fork()
         begins_anew(self)
 
     def after_fork(self) -> None:
-        """In a forked child nothing runs yet, as at the beginning."""
         self._lock = threading.Lock()
         self._running: list[tuple[str, str]] = []
         self._at_rest: list[Callable[[], None]] = []
 
     def begin(self, session: str, what: str) -> None:
-        """One more: an effect of this session, or "" for what belongs to none."""
+        """Count one more: an effect of this session, or "" for work that belongs to none."""
         with self._lock:
             self._running.append((session, what))
 
     def end(self, session: str, what: str) -> None:
-        """One less; the last one does what waited for it."""
+        """Count one less; the last one runs the deferred callbacks."""
         with self._lock:
-            if (session, what) in self._running:  # not so in a child that was forked inside it
+            if (session, what) in self._running:  # it is not in a child process forked inside the effect
                 self._running.remove((session, what))
             waiting: list[Callable[[], None]] = []
             if not self._running:
@@ -52,12 +51,12 @@ class RunningEffects:
             one()
 
     def of(self, session: str) -> list[str]:
-        """What runs of a session, by call id or key."""
+        """Call ids and keys of the effects that run for a session."""
         with self._lock:
             return [what for owner, what in self._running if owner == session]
 
     def when_idle(self, do: Callable[[], None]) -> None:
-        """Now where nothing runs, else by the last that ends."""
+        """Call now if nothing runs, else when the last effect ends."""
         with self._lock:
             if self._running:
                 self._at_rest.append(do)
@@ -72,7 +71,7 @@ class Execution:
         self._session = session
         self._place = place
         self.request: Execute | None = None
-        """the function that is run; where it still runs when the program is closed, `end` is called by its `late`"""
+        """the function being run; if it outlives the program, its `late` callback calls `end`"""
 
     def __enter__(self) -> Execution:
         self._session._begin_execution(self._place)
@@ -85,5 +84,5 @@ class Execution:
             self.end()
 
     def end(self) -> None:
-        """It has ended, and its outcome is recorded where there is one."""
+        """The effect has ended, and its outcome, if any, is recorded."""
         self._session._end_execution(self._place)

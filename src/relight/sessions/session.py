@@ -1,8 +1,8 @@
-"""`s`: one open session, as a program sees it.
+"""`Session`: one open session, as the program that writes it sees it.
 
-A session is opened by `rl.session` (opening.py), which claims the lease and begins an attempt. Everything written
-here is one durable step, committed before the call returns. Leaving the block without a verdict ends the attempt as
-`terminated`, an exception as `failed`; in both cases everything saved is kept and the next opening goes on from it.
+`rl.session` opens it (opening.py): it claims the lease and begins an attempt. Each write here is one durable step,
+committed before the call returns. Leaving the block without a verdict ends the attempt as `terminated`, leaving it by
+an exception as `failed`; the saved steps remain in both cases, and the next opening continues from them.
 """
 
 from __future__ import annotations
@@ -34,7 +34,6 @@ from relight.sessions.state import StateMap
 from relight.sessions.tools import Tools, is_coroutine_function, toolbox
 from relight.values.call import Call, Outcome
 from relight.values.checkpoint import Checkpoint
-from relight.values.policy import Retry
 from relight.values.ref import check_label
 from relight.values.snapshot import Snapshot
 from relight.values.status import ENDED, Failure, Status, StatusChange
@@ -46,7 +45,7 @@ _T = TypeVar("_T")
 
 
 class Batch:
-    """The changes of a `step()` block, until its end."""
+    """Changes collected inside a `step()` block, committed together at its end."""
 
     def __init__(self, label: str | None) -> None:
         self.label = label
@@ -57,7 +56,7 @@ class Batch:
 
 
 class Session:
-    """An open session. Thread-safe; each append gets its own seq."""
+    """One open session. Thread-safe: appends from several threads each get their own seq."""
 
     def __init__(
         self,
@@ -68,7 +67,7 @@ class Session:
         files: Files | None = None,
         open_files: Callable[[], Files | None] | None = None,
     ) -> None:
-        """`open_files` is for a finished session: asked where it goes on with a new prompt."""
+        """`open_files` is for a finished session: called only if it is reopened by a new prompt."""
         self._context = context
         self._recorder = recorder
         self._files = files
@@ -77,47 +76,47 @@ class Session:
         self._state = StateMap(lambda: self._recorder.fold.state)
         self._batch: ContextVar[Batch | None] = ContextVar("relight_step", default=None)
         self._running: set[EffectKey] = set()
-        """effects under way in this very attempt: not in doubt"""
+        """effects that run in this attempt, and so are not in doubt"""
         self._used_answers: list[str] = []
-        """keys of answers that the program was given; committed as used with the next step"""
+        """keys of answers returned to the program; the next step commits them as used"""
         self._misused: UsageError | None = None
-        """the error of a `wait` inside a tool: for the tool's author, not for the model"""
+        """a `wait` was called inside a tool: raised to the program instead of becoming a result for the model"""
         self._is_async = False
-        """driven from an event loop: its functions may be coroutine functions"""
+        """driven from an event loop, so tools and models may be coroutine functions"""
         self._uncounted: str | None = None
-        """why a limit of money or tokens cannot be counted any more"""
+        """why usage can no longer be counted against a limit of money or tokens"""
         self._closed = False
-        """the block was left"""
+
         self._exit_error: tuple[BaseException | None] | None = None
-        """with which error it was left, where effects under way keep the lease until they have ended"""
+        """the error the block was left with, while effects that still run keep the lease"""
         self._release_due = False
-        """a verdict was given while effects were under way: the lease goes with the last of them"""
+        """a verdict was committed while effects ran: the last of them to end releases the lease"""
 
     # -- what it is -------------------------------------------------------------------------------------------
 
     @property
     def id(self) -> str:
-        """32 hexadecimal characters, for ever the same."""
+        """32 hexadecimal characters; never changes."""
         return self._recorder.identity.id
 
     @property
     def name(self) -> str | None:
-        """The name it was opened under."""
+        """The name it was opened under, if any."""
         return self._recorder.identity.name
 
     @property
     def head(self) -> str:
-        """The checkpoint it stands on, `<id>@<seq>`."""
+        """The checkpoint the next step builds on, `<id>@<seq>`."""
         return f"{self.id}@{self._recorder.head.head}"
 
     @property
     def status(self) -> Status:
-        """As stored."""
+        """The status as stored; `rl.get` derives the one to show."""
         return self._recorder.head.status
 
     @property
     def attempt(self) -> int:
-        """Which life of this session this is, from 1."""
+        """Number of the current attempt, from 1."""
         return self._recorder.head.attempt
 
     @property
@@ -127,7 +126,7 @@ class Session:
 
     @property
     def usage(self) -> Usage:
-        """Of the whole session, over all attempts, each reply counted once."""
+        """Usage of all attempts together; each reply is counted once."""
         return self._recorder.head.usage
 
     @property
@@ -137,17 +136,17 @@ class Session:
 
     @property
     def is_finished(self) -> bool:
-        """Has it a verdict?"""
+        """Whether a verdict (`completed`, `failed`, `halted`) is recorded."""
         return self._recorder.head.status in ENDED
 
     @property
     def result(self) -> Any:
-        """What `complete` was given."""
+        """The value given to `complete`."""
         return self._recorder.fold.result
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation as the provider takes it. A fresh list; the messages in it are not copies."""
+        """The conversation in the provider's own form. A new list; the messages in it are not copies."""
         batch = self._batch.get()
         with self._recorder.lock:
             return self._recorder.fold.messages + (batch.messages if batch is not None else [])
@@ -159,23 +158,23 @@ class Session:
 
     @property
     def partial_result(self) -> Any:
-        """The newest value given to `partial`, over all attempts."""
+        """The newest value given to `partial`, in any attempt."""
         return self._recorder.fold.partial
 
     @property
     def partials(self) -> list[Any]:
-        """All values given to `partial`, oldest first, over all attempts; the newest 1,000 of them."""
+        """The newest 1,000 values given to `partial`, in all attempts, oldest first."""
         return list(self._recorder.fold.partials)
 
     def calls(self) -> list[Call]:
-        """All tool calls in the conversation, with their results."""
+        """All tool calls of the conversation, with their results."""
         with self._recorder.lock:
             return [self._as_call(slot) for slot in self._recorder.fold.slots()]
 
     def pending_calls(self) -> list[Call]:
-        """Calls without a result, in order; `in_doubt` on those that an earlier attempt had started.
+        """Calls without a result, in order; `in_doubt` is set on those that an earlier attempt started.
 
-        InvalidMessage where the newest reply asks for something in a form that nobody here would run.
+        InvalidMessage if the newest reply requests calls in a form that relight cannot run.
         """
         with self._recorder.lock:
             fold = self._recorder.fold
@@ -190,9 +189,10 @@ class Session:
     def append(
         self, message: dict[str, Any] | list[dict[str, Any]], usage: Usage | Mapping[str, Any] | None = None
     ) -> Checkpoint | None:
-        """Commit a message, or the items of one reply, as one step. Inside `step()`: with the block, and None now.
+        """Commit a message, or the items of one reply, as one step. Inside `step()` it is part of that step, and None
+        is returned.
 
-        LimitReached where this reply reaches a limit of the session: it is kept, and the session is halted.
+        LimitReached if this reply reaches a limit of the session: the reply is stored, and the session is halted.
         """
         given = [message] if type(message) is dict else message if isinstance(message, list | tuple) else [message]
         checkpoint = self._append(given, usage)
@@ -208,7 +208,8 @@ class Session:
         prompt: str | None = None,
         stop: str | None = None,
     ) -> Checkpoint | None:
-        """`prompt`, `stop`: what `loop` knows of the message; it looks at the limits itself, before it asks again."""
+        """`prompt` and `stop` are what `loop` knows about the message. `loop` checks the limits itself before its next
+        call."""
         messages = [isolated(a_message(one)) for one in given]
         if not messages:
             raise UsageError("append needs at least one message")
@@ -223,14 +224,15 @@ class Session:
         return checkpoint
 
     def checkpoint(self, label: str | None = None) -> Checkpoint:
-        """Commit a mark, with a label by which one can return to it."""
+        """Commit a checkpoint, optionally with a label to return to."""
         if label is not None:
             check_label(label)
         self._refuse_in_step("checkpoint")
         return self._record("mark", Changes(), label=label, asked=True)
 
     def snapshot(self) -> Snapshot | dict[str, Snapshot]:
-        """Capture the files now; durable, and part of the next step. By root name where there are several."""
+        """Capture the files now. Durable at once, and named by the next step. A mapping by root name if there are
+        several roots."""
         with self._recorder.lock:
             self._check_open()
             if self._files is None:
@@ -239,13 +241,13 @@ class Session:
         return next(iter(taken.values())) if len(taken) == 1 else taken
 
     def step(self, label: str | None = None) -> StepBlock:
-        """A block whose appends and state changes become one step, or none where it raises."""
+        """A block whose appends and state changes become one step, or none if it raises."""
         if label is not None:
             check_label(label)
         return StepBlock(self, label)
 
     def partial(self, value: Any) -> Checkpoint | None:
-        """Record a partial result: shown, and there again after a crash."""
+        """Record a partial result: visible to readers at once, and still there after a crash."""
         value = isolated(value)
         batch = self._batch.get()
         if batch is not None:
@@ -254,7 +256,7 @@ class Session:
         return self._record("mark", Changes(partial=[value]))
 
     def replace(self, messages: Iterable[dict[str, Any]]) -> Checkpoint:
-        """Put other messages in place of the conversation (compaction). What was there stays in the journal."""
+        """Replace the conversation by other messages (compaction). The former ones remain in the journal."""
         self._refuse_in_step("replace")
         fresh = [isolated(a_message(one)) for one in messages]
         recorder = self._recorder
@@ -267,15 +269,15 @@ class Session:
     # -- effects ----------------------------------------------------------------------------------------------
 
     def run_tool(self, call: Call, tools: Tools) -> Call:
-        """Commit the intent, run the tool, commit its result; for a call in doubt, what its effect allows."""
+        """Commit the intent, run the tool, commit its result. A call in doubt is handled as its effect allows."""
         return drive(effects.run_tool(self, call, toolbox(tools)), self._context.clock)
 
     def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """Run any side effect at most once in this session's life; later calls return the recorded result."""
+        """Run a side effect at most once in the life of this session; later calls return the recorded result."""
         return drive(effects.once(self, key, function), self._context.clock)
 
     def settle(self, key: str, result: Any = None, *, retry: bool = False) -> Checkpoint:
-        """Decide what to believe about an effect in doubt: its result, or that it may run again (`KEY/2`)."""
+        """Record the outcome of an effect in doubt: its result, or that it may run again (under the key `KEY/2`)."""
         self._refuse_in_step("settle")
         return effects.settle(self, key, result, retry=retry)
 
@@ -288,26 +290,28 @@ class Session:
         timeout: float | None = None,
         default: Any = ...,
     ) -> Any:
-        """A person's answer, over restarts; where there is none, commit `waiting` and leave the block.
+        """Return a person's answer; if there is none yet, commit `waiting` and leave the block (the next opening asks
+        again).
 
-        An answer is for one asking: the same text asked again later is a new question. `key`: all askings under it are
-        one. `choices`: no other answer is taken. `timeout` seconds after it was first asked, `default` is the answer.
+        An answer belongs to one asking: the same text asked again later is a new question. `key` makes all askings
+        under it one. `choices` restricts the answers. `default` is the answer once `timeout` seconds have passed since
+        the first asking.
         """
         return questions.wait(self, question, key, choices, timeout, default)
 
     # -- verdicts ---------------------------------------------------------------------------------------------
 
     def complete(self, result: Any = None) -> Checkpoint:
-        """The task is done. Its result is kept with it."""
+        """End the session as completed and store its result."""
         return self._end(StatusChange(status="completed", result=isolated(result)))
 
     def fail(self, reason: str, *, failure: Failure | None = None) -> Checkpoint:
-        """The task failed; everything is kept, and a new attempt may go on."""
+        """End the attempt as failed. All steps remain, and a new attempt may continue from them."""
         failure = failure or Failure(kind="agent", text=reason_of(reason))
         return self._end(StatusChange(status="failed", reason=reason_of(reason), failure=failure))
 
     def halt(self, reason: str) -> Checkpoint:
-        """Stopped on purpose before the end: a loop, a budget."""
+        """Stop on purpose before the task is done, for example on a loop or a budget."""
         return self._end(StatusChange(status="halted", reason=reason_of(reason)))
 
     def _end(self, change: StatusChange) -> Checkpoint:
@@ -322,10 +326,12 @@ class Session:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> Literal[False] | bool:
-        if self._recorder.is_inherited:  # a forked child: the session, and the files it looks at, are its parent's
+        if self._recorder.is_inherited:  # a forked child: session and files belong to the parent
             return False
         waits = isinstance(error, Waiting) and error.session in (self.name, self.id)
         with self._recorder.lock:
+            # A tool in a thread cannot be stopped. Releasing the lease while it runs would let the next attempt find a
+            # call in doubt that has not even ended, so the block ends later, with the last effect.
             if self._running and not self._closed:
                 self._closed, self._exit_error = True, (error,)
                 return waits
@@ -333,7 +339,7 @@ class Session:
         return waits
 
     def _end_block(self, error: BaseException | None) -> None:
-        """Give the lease back with what the block was left with, and let go of everything."""
+        """Record how the block ended, release the lease, and stop the heartbeat and the file tracking."""
         was_closed, self._closed = self._closed and self._exit_error is None, True
         self._exit_error = None
         try:
@@ -345,7 +351,7 @@ class Session:
                 self._files.close()
 
     def close(self) -> None:
-        """Leave without a verdict: `terminated`, reason "left"; the next opening goes on."""
+        """Leave the block without a verdict: `terminated`, reason "left"; the next opening continues."""
         self.__exit__(None, None, None)
 
     def _leave(self, error: BaseException | None) -> None:
@@ -357,10 +363,9 @@ class Session:
             return
         if error is None:
             change = StatusChange(status="terminated", reason="left")
+        # A store outage says nothing about the task. A queued session is requeued for another worker instead of failed.
         elif isinstance(error, StoreUnavailable) and recorder.head.place is not None:
-            change = StatusChange(
-                status="queued", reason=reason_of(f"its store was away: {error}")
-            )  # that is no verdict
+            change = StatusChange(status="queued", reason=reason_of(f"store unavailable: {error}"))
         elif isinstance(error, Exception):
             text = reason_of(f"{type(error).__name__}: {error}")
             failure = Failure(kind="exception", text=text, fields={"type": type(error).__name__})
@@ -370,14 +375,16 @@ class Session:
         self._batch.set(None)
         try:
             self._record("status", Changes(status=change), release=True, finishing=True)
-        except Exception:  # the error that ends the block matters more than the verdict that could not be written
+        except Exception:
+            # The caller's own exception must not be replaced by ours. Nothing is lost: the lease expires, and the
+            # session is found as it was left.
             if error is None:
-                raise  # else the lease runs out, and the session is found as it was left
+                raise
 
     # -- committing -------------------------------------------------------------------------------------------
 
     def _reopen(self, handed_over_by: str | None = None, note: dict[str, Any] | None = None) -> None:
-        """Begin an attempt: at opening, and where a finished session goes on with a new prompt."""
+        """Begin an attempt: at opening, and when a finished session continues with a new prompt."""
         if self._files is None and self._open_files is not None:
             self._files = self._open_files()
         limits.check_priced(self._context, self._recorder.identity, self._recorder.head)
@@ -386,13 +393,10 @@ class Session:
         )
         self._context.heartbeat.add(self._recorder)
 
-    def _backoff_seconds(self, retry: Retry, failures: int) -> float:
-        return retry.delay_seconds(failures, self._context.entropy.jitter())
-
     # -- effects under way ------------------------------------------------------------------------------------
 
     def _begin_execution(self, place: EffectKey) -> None:
-        """From here on the session keeps its lease, and the store stays open, until `_end_execution`."""
+        """From here until `_end_execution` the session keeps its lease and the store stays open."""
         with self._recorder.lock:
             self._check_open()
             self._refuse_running(place)
@@ -400,7 +404,7 @@ class Session:
             self._context.running_effects.begin(self.id, place[1])
 
     def _end_execution(self, place: EffectKey) -> None:
-        """The last effect under way gives back what waited for it."""
+        """The last running effect to end does what was deferred: it releases the lease or ends the block."""
         try:
             with self._recorder.lock:
                 self._running.discard(place)
@@ -413,7 +417,7 @@ class Session:
             self._context.running_effects.end(self.id, place[1])
 
     def _release_lease(self) -> None:
-        """The lease, without a step: the verdict is committed."""
+        """Release without writing a step: the verdict is committed already."""
         recorder = self._recorder
         self._release_due = False
         if recorder.owns:
@@ -440,13 +444,19 @@ class Session:
         asked: bool = False,
         finishing: bool = False,
     ) -> Checkpoint:
-        """`finishing`: what an effect that was begun here, or the end of the block, has to say after it was left."""
+        """Commit one step with everything due with it: unsaved state, used answers, closed calls, snapshots.
+
+        `finishing`: a write that is still allowed after the block was left (the outcome of an effect, the end of the
+        block).
+        """
         recorder = self._recorder
         with recorder.lock:
             self._check_open(finishing=finishing)
             if release and self._running:
                 release, self._release_due = False, True
             if recorder.has_unknown_commit:
+                # The fold may lack the commit of unknown outcome. Everything below is computed from the fold, so that
+                # commit is resolved first; if it was this very change, it is not written again.
                 earlier = recorder.resolve_unknown(kind, changes)
                 if earlier is not None:
                     return earlier
@@ -465,6 +475,8 @@ class Session:
                 checkpoint = self._with_files(kind, whole, asked, commit)
             if pending is not None:
                 self._state.taken(pending)
+            # Another thread may have been given an answer during the commit; only what this step recorded as used is
+            # dropped.
             self._used_answers = [key for key in self._used_answers if key not in used]
             return checkpoint
 
@@ -485,14 +497,14 @@ class Session:
         return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
 
     def _with_pending(self, changes: Changes, pending: Changes | None) -> Changes:
-        """With what every step takes along: state not saved yet, and results for calls that a reply leaves behind."""
+        """Add unsaved state, and outcomes for calls that a new reply leaves unanswered."""
         if pending is not None and (pending.state or pending.unset):
             changes = msgspec.structs.replace(changes, state=pending.state, unset=pending.unset)
         closing = self._closing_outcomes(changes)
         return msgspec.structs.replace(changes, outcomes=[*closing, *changes.outcomes]) if closing else changes
 
     def _closing_outcomes(self, changes: Changes) -> list[Outcome]:
-        """A reply that comes while calls are open closes them in the same commit."""
+        """A reply that arrives while calls are open closes them in the same commit: providers refuse it otherwise."""
         fold = self._recorder.fold
         is_assistant = fold.format.is_assistant
         if changes.carried is not None or not any(map(is_assistant, changes.messages)):
@@ -503,7 +515,8 @@ class Session:
         return [closing_outcome(slot) for slot in slots]
 
     def _continues_reply(self, slots: list[Any]) -> bool:
-        """Where replies span items, an item right behind calls that nobody started belongs to the same reply."""
+        """In formats where a reply spans several items, an item right behind calls that were not started belongs to
+        that reply."""
         fold = self._recorder.fold
         return (
             fold.format.spans
@@ -530,7 +543,7 @@ class Session:
 def driven(
     program: Callable[Concatenate[Session, _P], Program[_T]], *, name: str
 ) -> Callable[Concatenate[Session, _P], _T]:
-    """A program as a function of this name: run to its end in the calling thread."""
+    """A program as a blocking function of this name."""
 
     def run(s: Session, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
         return drive(program(s, *args, **kwargs), s._context.clock)
@@ -542,7 +555,7 @@ def driven(
 
 
 class StepBlock:
-    """`with s.step("label"):` one commit for everything inside."""
+    """`with s.step("label"):` commits everything inside as one step."""
 
     def __init__(self, session: Session, label: str | None) -> None:
         self._session = session
@@ -550,7 +563,7 @@ class StepBlock:
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The committed step, after the block."""
+        """The committed step; None until the block has ended."""
         return self._batch.checkpoint
 
     def __enter__(self) -> StepBlock:
@@ -561,7 +574,7 @@ class StepBlock:
         return self
 
     def leave(self) -> None:
-        """What follows is no part of the block any more."""
+        """Stop collecting: what follows is committed on its own."""
         self._session._batch.set(None)
 
     def __exit__(
@@ -579,7 +592,7 @@ class StepBlock:
             step_kind: StepKind = "message" if batch.messages else ("state" if is_state else "mark")
             batch.checkpoint = session._record(step_kind, changes, label=batch.label)
         except BaseException:
-            session._state.roll_back(self._mark)  # else the next step would take half of the block along
+            session._state.roll_back(self._mark)  # or the next step would save half of the block
             raise
         if batch.messages:
             limits.note_reply(session, batch.messages, batch.usage)

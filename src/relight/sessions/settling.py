@@ -1,7 +1,7 @@
-"""Settling: what is recorded where a person, or the program, decides about an effect that may have taken place.
+"""Settling: the outcome recorded when a person or the program decides about an effect in doubt.
 
-Either what it is taken to have returned, or that it may run again: then under the next generation of its key, so that
-an outside service sees a new request.
+Either the result it is taken to have returned, or that it may run again, under the next generation of its key, so that
+an external service sees a new request.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ from relight.values.call import Outcome
 
 
 def settling_outcome(recorder: Recorder, key: str, result: Any, *, retry: bool) -> Outcome:
-    """What is recorded where somebody decides an effect that is open here: its result, or that it may run again."""
+    """The outcome to record for an open effect: its result, or that it may run again. NotFound if there is no such
+    effect."""
     found = retriable(recorder.fold, key) if retry else find_open(recorder.fold, key)
     if found is None:
         raise no_such_effect(recorder, key)
@@ -29,8 +30,8 @@ def settling_outcome(recorder: Recorder, key: str, result: Any, *, retry: bool) 
 
 
 def retriable(fold: Fold, key: str) -> Outcome | None:
-    """The outcome that lets an effect run again, by its call id, its key or the key given to `once`; None where there
-    is none that could. An effect that may have begun gets the next generation of its key."""
+    """The outcome that lets an effect run again, by call id, effect key or `once` key; None if none could. An effect
+    that may have begun gets the next generation of its key."""
     effect = fold.once.get(key)
     if effect is not None and (effect.outcome is None or effect.carried_from or effect.outcome.carried_from):
         generation = fold.generations.get(key, 1) + 1
@@ -43,7 +44,7 @@ def retriable(fold: Fold, key: str) -> Outcome | None:
 
 
 def find_open(fold: Fold, key: str) -> Outcome | None:
-    """An outcome, still without what it says, of the open effect that a person names; None where there is none."""
+    """An outcome without content for the open effect that a person names; None if there is none."""
     effect = fold.once.get(key)
     if effect is not None and effect.outcome is None:
         return Outcome(id=key, synthetic=True, generation=fold.generations.get(key, 1))
@@ -58,7 +59,7 @@ def _open_slot(fold: Fold, key: str) -> Slot | None:
 
 
 def no_such_effect(recorder: Recorder, key: str) -> NotFound:
-    """The refusal, with what is open."""
+    """NotFound, with the effects that are open."""
     open_keys = [slot.site.id for slot in recorder.fold.open_slots()]
     open_keys += [name for name, one in recorder.fold.once.items() if one.outcome is None]
     name = recorder.identity.name or recorder.identity.id

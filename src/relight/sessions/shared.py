@@ -1,16 +1,15 @@
-"""A session that several programs write to: each write is one commit, and takes the lease from whoever has it.
+"""A session that several programs write to, for frameworks whose processes may append to a conversation at any time.
 
-Frameworks let any of their processes append to a conversation at any time, and expect the appends to be put in a row.
-So here a lease does not keep others out: it says who wrote last and whether that process lives, which is what lists
-show. A writer that finds itself overtaken reads what the others wrote, decides again on the state it sees then, and
-commits under a claim of its own. The claim names the newest step that the decision was made on, so that no write is
-ever decided on a state that is no longer true: nothing is lost, nothing is doubled, and there is no gap.
+    enqueue -> (one at a time, in order) -> decide on the fold -> commit; overtaken: catch up, decide again
 
-    ask -> (one at a time, in the order asked) -> decide on the fold -> commit; overtaken: catch up, decide again
+The lease does not exclude other writers here: it records who wrote last and whether that process lives. A writer that
+was overtaken reads what the others wrote, decides again on the new state, and commits under a claim of its own. The
+claim names the newest step the decision was based on, so no write is decided on an outdated state: nothing is lost,
+doubled or skipped.
 
-Nothing is read or written before the first use. A session that was removed is not brought back by a late write: only
-somebody who has looked and seen that it is gone may begin it anew. For those who never saw it, the removal is kept for
-some days under a digest of the name: a write that can only be the rest of something does not begin it.
+Nothing is read or written before the first use. A late write does not recreate a removed session: only a caller that
+has read since, and so knows that the session is gone, may begin it again. For processes that never read it, the removal
+is remembered for some days under a digest of the name; a write that cannot be the first is then refused.
 """
 
 from __future__ import annotations
@@ -58,9 +57,9 @@ from relight.values.status import StatusChange, headline
 from relight.values.step import AttemptStart, Changes, Claim, StepKind, View
 
 MAX_TRIES: Final = 200
-"""how often a writer may be overtaken in a row; each time somebody else has got on"""
+"""how often a writer may be overtaken in a row; each time, another writer has made progress"""
 _READ_TRIES: Final = 3
-"""a session may be removed, and another begun, between two looks at it"""
+"""a session may be removed, and another created, between finding and reading it"""
 _REMEMBERED_US: Final = 30 * 86_400 * 1_000_000
 _MAX_REMEMBERED: Final = 1_000
 _PAUSES: Final = Retry(first_seconds=0.001, max_seconds=0.05)
@@ -69,13 +68,13 @@ _T = TypeVar("_T")
 
 
 class Write(msgspec.Struct, frozen=True, kw_only=True):
-    """What a writer wants, decided on the state it was shown."""
+    """What a writer wants to commit, decided on the state it was given."""
 
     changes: Changes
-    """for a reset: the messages in the place of all others, and what changes in the state"""
+    """for a reset: the messages that replace all others, and the changes of the state"""
     kind: StepKind = "message"
     ends: StatusChange | None = None
-    """the session rests after this, and nobody owns it; None: it is being worked on"""
+    """status to end in, which also releases the lease; None: the session remains `working`"""
 
 
 Decide = Callable[[Fold], Write | None]
@@ -83,7 +82,7 @@ Decide = Callable[[Fold], Write | None]
 
 
 class PendingWrite:
-    """A write that has its place in the row."""
+    """A write in the queue of a shared session."""
 
     def __init__(self, session: SharedSession, decide: Decide, *, begins: bool) -> None:
         self.decide, self.begins = decide, begins
@@ -93,7 +92,7 @@ class PendingWrite:
         self._session = session
 
     def wait(self) -> Checkpoint | None:
-        """Wait until it is durable; None where there was nothing to write."""
+        """Wait until it is durable; None if there was nothing to write."""
         self._session._drain_queue(self)
         if self.error is not None:
             raise self.error
@@ -101,7 +100,7 @@ class PendingWrite:
 
 
 class SharedSession:
-    """One session, open to many writers. Thread-safe."""
+    """One session with many writers. Thread-safe."""
 
     def __init__(
         self,
@@ -114,7 +113,7 @@ class SharedSession:
         lease_seconds: float,
         begins: bool = True,
     ) -> None:
-        """`begins`: where there is no such session, the first write makes it; else that write is refused."""
+        """`begins`: the first write creates the session if it does not exist; otherwise that write is refused."""
         self.name = name
         self._context = context
         self._fields = fields
@@ -130,7 +129,7 @@ class SharedSession:
         begins_anew(self)
 
     def after_fork(self) -> None:
-        """In a forked child: another writer in the row, with nothing of its own on its way."""
+        """In a forked child: another writer, with an empty queue and a reader of its own."""
         self._owner = self._context.host.owner(self._context.entropy.session_id())
         self._recorder = self._files = None
         self._queue.clear()
@@ -139,9 +138,9 @@ class SharedSession:
     # -- reading ----------------------------------------------------------------------------------------------
 
     def read(self, reader: Callable[[Fold, Head], _T]) -> _T | None:
-        """What the reader makes of the newest state; None where there is no such session. It must copy what it keeps.
+        """Apply `reader` to the newest state; None if there is no such session. The reader must copy what it keeps.
 
-        Whoever looks and finds nothing may begin the session anew with its next write.
+        A caller that finds no session may create it with its next write.
         """
         with self._lock:
             for _ in range(_READ_TRIES):
@@ -153,7 +152,7 @@ class SharedSession:
                         recorder.resolve_unknown("mark")
                     self._catch_up(recorder)
                 except NotFound:
-                    self.forget()  # removed; there may be another one under the same name by now
+                    self.forget()  # removed; another one may exist under the same name by now
                     continue
                 return reader(recorder.fold, recorder.head)
             return None
@@ -161,26 +160,27 @@ class SharedSession:
     # -- writing ----------------------------------------------------------------------------------------------
 
     def enqueue(self, decide: Decide, *, begins: bool = True) -> PendingWrite:
-        """Take a place in the row of writes, without waiting; `settle` on what comes back does the work.
+        """Add a write to the queue without waiting; `wait` on the result does the work.
 
-        `begins`: could this be the first write of a session? Another one does not begin a session that was removed.
+        `begins`: this can be the first write of a session. One that cannot does not recreate a session that was
+        removed.
         """
         asked = PendingWrite(self, decide, begins=begins)
         self._queue.append(asked)
         return asked
 
     def write(self, decide: Decide) -> Checkpoint | None:
-        """Write what is decided on the newest state; None where it decides that there is nothing to write."""
+        """Commit what is decided on the newest state; None if it decides that there is nothing to write."""
         return self.enqueue(decide).wait()
 
     def drop(
         self, *, with_forks: bool = False, only_if: Callable[[Fold], bool] | None = None, remembered: bool = False
     ) -> bool:
-        """Remove the session and every byte of it, whoever works on it; False where there was none, or where its
-        newest state is not as `only_if` wants it.
+        """Remove the session with all its bytes, whoever works on it; False if there was none, or if `only_if` rejects
+        its newest state.
 
-        A writer of this program that comes too late does not bring it back; where it is `remembered`, nobody's does
-        that says it cannot be the first.
+        A late write of this program does not recreate it; with `remembered`, neither does one of another process that
+        says that it cannot be the first.
         """
         with self._lock:
             for failures in range(1, MAX_TRIES + 1):
@@ -188,7 +188,9 @@ class SharedSession:
                 if found is None:
                     return False
                 try:
-                    self._revoke_lease(found)  # from here on a writer has to claim, which a removal notices
+                    # Without a lease every writer must claim, and the removal fails on a claim. So no write can be
+                    # acknowledged between the check of `only_if` and the removal.
+                    self._revoke_lease(found)
                     found = self._found_if(only_if)
                     if found is None:
                         return False
@@ -202,7 +204,7 @@ class SharedSession:
                     continue
                 self._let_go()
                 return True
-            raise Conflict(f"{self.name}: others kept writing to it; nothing was removed")
+            raise Conflict(f"{self.name}: other processes kept writing to it; nothing was removed")
 
     def _found_if(self, only_if: Callable[[Fold], bool] | None) -> Found | None:
         if only_if is None:
@@ -224,13 +226,13 @@ class SharedSession:
             operator.clear(self._context, found, why="removed", who="its framework")
 
     def forget(self) -> None:
-        """What was known of the session is not true any more; the next use looks again, or begins anew."""
+        """Drop the cached state; the next use reads the session again, or creates it."""
         with self._lock:
             self._let_go()
             self._recorder = None
 
     def close(self) -> None:
-        """Give the lease back, where this program has it. Another use opens it again."""
+        """Release the lease if this program holds it. Another use opens the session again."""
         with self._lock:
             recorder = self._recorder
             try:
@@ -238,19 +240,19 @@ class SharedSession:
                     left = StatusChange(status="terminated", reason="left")
                     recorder.commit("status", Changes(status=left), release=True)
             except RelightError:
-                pass  # it is found as if this program had ended
+                pass  # the lease expires, as if this program had died
             finally:
                 self.forget()
 
     @property
     def is_idle(self) -> bool:
-        """Does this program own nothing of it right now?"""
+        """Whether this program holds neither the lease nor queued writes."""
         return not self._queue and (self._recorder is None or not self._recorder.owns)
 
     # -- the row ----------------------------------------------------------------------------------------------
 
     def _drain_queue(self, mine: PendingWrite) -> None:
-        """Do what was asked for before, then this: whoever comes first works for those behind as well."""
+        """Work off the queue up to `mine`: the first waiter to get the lock also writes for those queued before it."""
         with self._lock:
             while not mine.is_done:
                 asked = self._queue.popleft()
@@ -259,7 +261,7 @@ class SharedSession:
                 except BaseException as error:
                     asked.error = error
                     if not isinstance(error, Exception) and asked is not mine:
-                        raise  # an interrupt is for this thread
+                        raise  # an interrupt belongs to this thread, not to the one that enqueued the write
                 finally:
                     asked.is_done = True
 
@@ -284,12 +286,12 @@ class SharedSession:
             except NotFound:
                 raise _removed(self.name) from None
             except (LeaseLost, Conflict):
-                recorder.owner = ""  # overtaken: it owns nothing until it has claimed again
+                recorder.owner = ""  # overtaken: owns nothing until it has claimed again
                 self._pause(failures)
-        raise Conflict(f"{self.name}: others kept writing to it; nothing was written", hints=["try it again"])
+        raise Conflict(f"{self.name}: other processes kept writing to it; nothing was written", hints=["try again"])
 
     def _recall(self, recorder: Recorder, before: Write | None) -> Checkpoint | None:
-        """How a commit of unknown outcome ended; its checkpoint where it was this very write."""
+        """Resolve a commit of unknown outcome; its checkpoint if it was this very write."""
         if before is None:
             recorder.resolve_unknown("mark")
             return None
@@ -298,7 +300,7 @@ class SharedSession:
     # -- removals ---------------------------------------------------------------------------------------------
 
     def _remember_removal(self) -> None:
-        """Keep, for a while, that a session of this name was removed; nothing of the name itself."""
+        """Record for a while that a session of this name was removed, by a digest of the name."""
         store, now_us = self._context.store, self._context.clock.now_us()
         times = {one: unpack_record(record, int) or 0 for one, record in store.list_records("removed").items()}
         oldest = sorted(times, key=times.__getitem__)[: max(0, len(times) - _MAX_REMEMBERED + 1)]
@@ -345,7 +347,7 @@ class SharedSession:
         return self._recorder
 
     def _with_options(self, found: Found) -> Found:
-        """What the framework's user says about the session counts from the next step on."""
+        """Apply the options given by the framework's user from the next step on."""
         said = {what: one for what, one in self._fields.items() if what != "directory"}
         # A framework finds sessions by their names: a fork has its parent's key until it is opened as its own.
         changed = options_taken(found.identity, said, seq=found.whole_head().seq, handed=True)
@@ -353,12 +355,12 @@ class SharedSession:
         return Found(identity=with_options(found.identity, changed), head=found.head, seq=found.seq)
 
     def _find_by_name(self) -> Found | None:
-        """By its name alone: a name comes from whoever uses the framework, and may be another session's id."""
+        """By name only: names come from users of the framework, and one may equal the id of another session."""
         record = self._context.store.find_named(self.name)
         return Found(identity=record.identity, head=record.head, seq=None) if record is not None else None
 
     def _catch_up(self, recorder: Recorder) -> None:
-        """Read what others wrote since; only that, where it simply follows."""
+        """Read what other writers appended; everything, if their steps do not simply follow."""
         store, known = self._context.store, recorder.head
         record = store.find(recorder.identity.id)
         if record is None:
@@ -376,7 +378,7 @@ class SharedSession:
             refresh(self._context, recorder)
             return
         if next(broken_links(steps, after=known.seq, digest=known.digest), None) is not None:
-            refresh(self._context, recorder)  # names the broken one, and what is whole before it
+            refresh(self._context, recorder)  # raises Corrupt with the broken step and the newest whole one
             return
         for step, changes in zip(steps, [decode_changes(step.body) for step in steps], strict=True):
             recorder.fold.apply(step, changes)
@@ -385,7 +387,8 @@ class SharedSession:
     # -- committing -------------------------------------------------------------------------------------------
 
     def _ensure_attempt(self, recorder: Recorder, wanted: Write) -> None:
-        """A new session, and one whose last writer died or failed, begins an attempt; any other just goes on."""
+        """Begin an attempt for a new session and for one whose last writer died or failed; any other simply
+        continues."""
         head = recorder.head
         status, why = derived_status(head, evidence_of(self._context, head))
         if head.attempt == 0 or status in _ENDS_ATTEMPT:
@@ -445,7 +448,7 @@ class SharedSession:
     def _open_files(self, recorder: Recorder) -> Files:
         found = Found(identity=recorder.identity, head=recorder.head, seq=None)
         rows = restore.rows_of(self._context, found)
-        repositories.tell(self._context, found)  # what a framework writes has happened, and is not refused
+        repositories.tell(self._context, found)  # a hint only: what a framework writes has already happened
         return Files(self._context, recorder.identity, restore.snapshots_at(rows, recorder.head.head))
 
     def _claim(self, head: Head) -> Claim:
@@ -454,7 +457,9 @@ class SharedSession:
             seconds=self._seconds,
             expected_epoch=head.epoch,
             expected_seq=head.seq,
-            owner_gone=True,  # whoever it is: it will read this write and go on behind it
+            # Writers do not exclude each other here: the loser of a race reads this write and retries behind it. What
+            # protects its decision is `expected_seq`.
+            owner_gone=True,
         )
 
     def _let_go(self) -> None:
@@ -475,6 +480,6 @@ def _digest(name: str) -> str:
 def _removed(name: str) -> NotFound:
     return NotFound(
         name,
-        evidence=["it was removed while it was being written to; nothing of it is brought back"],
-        hints=["begin a new one, or open this one again"],
+        evidence=["it was removed while this program wrote to it; a late write does not recreate it"],
+        hints=["begin a new session, or open this one again"],
     )

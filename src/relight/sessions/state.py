@@ -1,8 +1,8 @@
 """`s.state`: a mapping that is saved with the next step.
 
-Values are JSON and are copied on the way in and out of the saved state. A list or mapping handed out may be changed
-in place: it is compared with what was saved when the next step is committed, so that `s.state["done"].append(x)` is
-not lost, and the saved state itself never shows what no step has committed.
+Values are JSON and are copied on the way in and out of the saved state. A list or mapping that was handed out may be
+changed in place: it is compared with what was saved when the next step is committed, so `s.state["done"].append(x)` is
+not lost, and the saved state never shows what no step has committed.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ Mark = tuple[dict[str, tuple[Any, bytes | None]], set[str]]
 
 
 class StateMap(MutableMapping[str, Any]):
-    """A view of the saved state with the changes that no step has taken along yet."""
+    """The saved state with the changes that no step has saved yet."""
 
     def __init__(self, saved: Callable[[], dict[str, Any]]) -> None:
         self._saved = saved
         self._working: dict[str, tuple[Any, bytes | None]] = {}
-        """values handed out or set, with the bytes saved for them; None where they are not saved yet"""
+        """values read or set, with the bytes saved for them; None if not saved yet"""
         self._unset: set[str] = set()
 
     def __getitem__(self, key: str) -> Any:
@@ -60,7 +60,7 @@ class StateMap(MutableMapping[str, Any]):
         return repr(dict(self))
 
     def pending(self) -> Changes | None:
-        """What the next step has to take along, if anything."""
+        """Changes for the next step to save, if any."""
         if not self._working and not self._unset:
             return None
         working = list(self._working.items())  # another thread may set a key meanwhile
@@ -69,17 +69,17 @@ class StateMap(MutableMapping[str, Any]):
         return Changes(state=isolated(changed), unset=sorted(self._unset))
 
     def taken(self, changes: Changes) -> None:
-        """These changes are committed now; what was handed out is watched on."""
+        """These changes are committed; values handed out are still tracked."""
         for key, value in (changes.state or {}).items():
             if key in self._working:
                 self._working[key] = (self._working[key][0], encoded(value))
         self._unset.difference_update(changes.unset)
 
     def mark(self) -> Mark:
-        """What `roll_back` goes back to."""
+        """A copy of the unsaved changes, for `roll_back`."""
         working = list(self._working.items())
         return {key: (isolated(value), before) for key, (value, before) in working}, set(self._unset)
 
     def roll_back(self, mark: Mark) -> None:
-        """Forget changes made since `mark`."""
+        """Drop changes made since `mark`."""
         self._working, self._unset = mark

@@ -18,19 +18,19 @@ KEY_PARAMETER: Final = "idempotency_key"
 
 
 class Tool(msgspec.Struct, frozen=True, kw_only=True):
-    """A function a model may call, and what is known about running it twice."""
+    """A function that a model may call, and whether it may run twice."""
 
     name: str
     run: Callable[..., Any]
     effect: Effect = "once"
     probe: Callable[..., Any] | None = None
-    """for effect "probe": given the same arguments, returns None where it took no effect, else the result"""
+    """for effect "probe": called with the same arguments, returns None if it took no effect, else the result"""
 
     approve: bool | Callable[..., Any] = False
-    """does a call wait for a person before it begins? A predicate is given the same arguments"""
+    """whether a call waits for a person before it begins; a predicate is called with the same arguments"""
 
     def call(self, arguments: Mapping[str, Any], key: str) -> Any:
-        """Run it. A function with a parameter `idempotency_key` is given the effect's key."""
+        """Run it. A function with a parameter `idempotency_key` gets the key of the effect."""
         return _invoke(self.run, arguments, key)
 
     def ask_probe(self, arguments: Mapping[str, Any], key: str) -> Any:
@@ -40,7 +40,7 @@ class Tool(msgspec.Struct, frozen=True, kw_only=True):
         return _invoke(self.probe, arguments, key)
 
     def ask_approval(self, arguments: Mapping[str, Any], key: str) -> Any:
-        """Ask its predicate whether this call waits for a person."""
+        """Whether this call waits for a person, by its predicate."""
         return _invoke(self.approve, arguments, key) if callable(self.approve) else self.approve
 
     @property
@@ -56,7 +56,7 @@ def _invoke(function: Callable[..., Any], arguments: Mapping[str, Any], key: str
 
 
 def is_coroutine_function(function: Any) -> bool:
-    """Must what it returns be awaited? Looks through partials, methods and objects that are called."""
+    """Whether the result must be awaited. Unwraps partials, methods and callable objects."""
     from inspect import iscoroutinefunction
 
     return iscoroutinefunction(function) or iscoroutinefunction(getattr(function, "__call__", None))  # noqa: B004
@@ -67,8 +67,8 @@ def _wants_key(function: Callable[..., Any]) -> bool:
 
 
 def parameters_of(function: Callable[..., Any]) -> tuple[str, ...] | None:
-    """The names of its parameters; None for what cannot be looked into."""
-    if isinstance(function, MethodType):  # looked up by its function: the memory of names keeps no object alive
+    """Names of its parameters; None if the callable cannot be inspected."""
+    if isinstance(function, MethodType):  # cached by the function, so that the cache keeps no instance alive
         names = _parameters_of(function.__func__)
         return names[1:] if names is not None else None
     return _parameters_of(function)
@@ -103,10 +103,10 @@ def tool(
     probe: Callable[..., Any] | None = None,
     approve: bool | Callable[..., Any] = False,
 ) -> Any:
-    """Declare a function as a tool. Without an effect it is `once`: never run again by itself.
+    """Declare a function as a tool. Without an effect it is `once`: never run again on its own.
 
-    `approve`: a call waits for a person before it begins (`relight approve`, the page, HTTP); always, or where the
-    predicate says so of its arguments. A decision is for one call with exactly its arguments, and is used once.
+    `approve`: a call waits for a person before it begins (`relight approve`, the dashboard, HTTP); always, or if the
+    predicate returns true for its arguments. A decision is for one call with exactly its arguments, and is used once.
     """
     if effect not in EFFECTS:
         raise UsageError(f"unknown effect {effect!a}", hints=[f"one of: {', '.join(EFFECTS)}"])
@@ -148,7 +148,7 @@ def _declared(function: Any, name: str | None) -> Tool:
 
 
 def _bound(declared: Tool, method: MethodType) -> Tool:
-    """A tool that was declared in a class, of one object; its probe too, where that is a method beside it."""
+    """A tool declared in a class, bound to one object; with its probe, if that is a method of the same class."""
     probe = declared.probe
     beside = getattr(method.__self__, getattr(probe, "__name__", ""), None) if probe is not None else None
     if isinstance(beside, MethodType) and beside.__func__ is probe:
@@ -157,7 +157,7 @@ def _bound(declared: Tool, method: MethodType) -> Tool:
 
 
 def fingerprint_of(box: Mapping[str, Tool]) -> dict[str, str]:
-    """What is recorded, so that the next attempt notices a change."""
+    """What is recorded of the tools, so that the next attempt notices a change."""
     return {name: one.fingerprint for name, one in sorted(box.items())}
 
 
