@@ -19,7 +19,7 @@ def test_words_are_refused_where_calls_wait_to_be_settled(world: World) -> None:
     rl = world.start()
     session = in_doubt(rl)
     before = rl.get(session).seq
-    with pytest.raises(Conflict, match="nobody knows whether 1 of its calls took effect"):
+    with pytest.raises(Conflict, match="about 1 calls whose outcome is unknown"):
         rl.send(session, "yes it went out")
     assert (rl.get(session).seq, rl.get(session).status) == (before, "waiting")
     rl.settle(session, "c1", retry=True)

@@ -1,7 +1,7 @@
-"""The digest chain and the seal: how a flipped bit becomes visible.
+"""The digest chain of steps and the seal of rows, by which a flipped bit is detected.
 
-A step's digest covers its own columns, its body and the digest before it, so that no step can change, vanish or move
-unnoticed. A session's rows (identity, head) are rewritten in place and therefore sealed one by one instead.
+A step's digest covers its columns, its body and the digest before it, so that no step can change, vanish or move
+unnoticed. Identity and head are rewritten in place, and are therefore sealed one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relight.values.step import Step
 
 SEAL_BYTES: Final = 16
 _DIGESTS_TRIED: Final = 3
-"""for one link, after damage"""
+"""digests of earlier steps tried for one link after damage"""
 _STEP_DOMAIN: Final = b"relight step 1\n"
 _SEAL_DOMAIN: Final = b"relight row 1\n"
 
@@ -43,24 +43,24 @@ def step_digest(before: bytes, step: Step) -> bytes:
 
 
 def digest_of(before: bytes, columns: tuple[Any, ...], body: bytes) -> bytes:
-    """The digest of a step that is still its columns, in the order of `step_digest`, and a body."""
+    """The digest of a step given as columns, in the order of `step_digest`, and body."""
     row = encoded(columns)
     return sha256(b"".join((_STEP_DOMAIN, before, len(row).to_bytes(4, "big"), row, body))).digest()
 
 
 class Break(msgspec.Struct, frozen=True, kw_only=True):
-    """One place where the journal is not what was written."""
+    """One step that is not what was written."""
 
     seq: int
     what: str
 
 
 def broken_links(steps: Iterable[Step], *, after: int, digest: bytes | None) -> Iterator[Break]:
-    """Walk steps that should follow `after` without a gap; yield every one that fails.
+    """Check steps that should follow `after` without a gap; yield every one that fails.
 
-    `digest` is that of step `after`; None where it is not known, and then the first step's link cannot be checked and
-    is taken on trust. A damaged step is judged alone: the next one may follow from the digest that was stored, or,
-    where that is what was damaged, from the one that should have been.
+    `digest` is that of step `after`; if None, the link of the first step cannot be checked and is trusted. A damaged
+    step is judged alone: the next one may follow from the stored digest or, if that is what was damaged, from the
+    computed one.
     """
     expected = after + 1
     before: tuple[bytes, ...] = () if digest is None else (digest,)
@@ -86,12 +86,12 @@ def seal(record: Head | Identity) -> bytes:
 
 
 def unseal_head(stored: bytes) -> Head:
-    """The head, or Undecodable where the seal does not fit."""
+    """The head, or Undecodable if the seal does not match."""
     return decode_head(_unsealed(stored))
 
 
 def unseal_identity(stored: bytes) -> Identity:
-    """The identity, or Undecodable where the seal does not fit."""
+    """The identity, or Undecodable if the seal does not match."""
     return decode_identity(_unsealed(stored))
 
 

@@ -1,7 +1,7 @@
-"""The commit plan: from a head and a draft to the step and the head that follow, or a refusal.
+"""The commit plan: from a head and a draft to the next step and head, or a refusal.
 
-Every store calls `plan_commit` inside its own transaction, on the head it has just read there, and writes what comes
-back: one step row and one head row. So the rules (epoch, transitions, numbering, digest) exist once, for every store.
+Every store calls `plan_commit` inside its own transaction, on the head it has just read there, and writes the result:
+one step row and one head row. So the rules (epoch, transitions, numbering, digest) exist once, for every store.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from relight.values.step import Committed, Draft, Step, View
 
 
 def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Committed:
-    """Decide one commit. Raises LeaseHeld, LeaseLost or Conflict, and then nothing may be written."""
+    """Decide one commit. Raises LeaseHeld, LeaseLost or Conflict; nothing may be written then."""
     if draft.claim is not None:
         owned = leases.take(head, draft.claim, now)
     else:
         leases.check_writer(head, draft)
         owned = head
     seq = head.seq + 1
+    # Times never go backwards within a session, even if the wall clock does: readers sort and subtract them.
     at_us = max(at_us, head.updated_us)
     view = draft.view or _view_after(head, draft, seq, at_us)
     step = _step_after(head, draft, view, seq, at_us)
@@ -56,14 +57,14 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
 
 
 def _said_after(head: Head, draft: Draft, view: View) -> str | None:
-    """The agent's last words in view: a rewind may have taken the newest ones out of it."""
+    """The agent's last line in view; a rewind may have moved the newest one out of view."""
     if draft.kind == "rewind":
         return view.said
     return head.said if draft.said is None else draft.said
 
 
 def _whereabouts_after(draft: Draft) -> dict[str, Any]:
-    """Changes of the agent's own session and place. After a rewind no native session says what the journal says."""
+    """Changes of the native session and the runtime handle. After a rewind no native session matches the journal."""
     changed: dict[str, Any] = {}
     if draft.native is not None or draft.kind == "rewind":
         changed["native"] = draft.native or None
@@ -79,7 +80,7 @@ def plan_renewal(head: Head, *, owner: str, epoch: int, now: Instant) -> Head:
 
 
 def plan_release(head: Head, *, owner: str, epoch: int) -> Head:
-    """The lease given back without a step; the epoch stays, so that nobody can write under it by accident."""
+    """Release the lease without a step. The epoch stays, so that a late write of the former owner is refused."""
     leases.check_writer(head, _heartbeat(owner, epoch))
     return msgspec.structs.replace(head, lease=None)
 
@@ -150,14 +151,15 @@ def _step_after(head: Head, draft: Draft, view: View, seq: int, at_us: int) -> S
 
 
 def _status_after(head: Head, draft: Draft, at_us: int) -> dict[str, Any]:
-    """The fields of a head that stand beside its status, where it changes.
+    """The fields of a head that describe its status, if it changes.
 
-    Who goes back, by a rewind or its undo, has the status of then again: that is no transition.
+    A rewind, or its undo, restores the status of the target; the table of transitions does not apply to it.
     """
     change = draft.status
     if change is None:
         return {}
-    # a claim with a new attempt ends one whose owner is gone, in the same step: `terminated` lies between the two
+    # A claim that begins an attempt also ends the one of the dead owner, in the same step. The transition is checked as
+    # if `terminated` had been recorded in between.
     ends = draft.attempt is not None and draft.claim is not None and head.status in LIVE
     before = "terminated" if ends else head.status
     if draft.kind != "rewind" and change.status != head.status and not allowed(before, change.status):

@@ -1,8 +1,8 @@
-"""Folding: from steps to what a session is now: messages, calls, state, effects, answers.
+"""The fold: the state of a session (messages, calls, state, effects, answers), computed from its steps.
 
-Only visible steps are folded (lineage.py says which), from the last reset on. Results that relight recorded itself
-are kept as outcomes and given the provider's own form here, in its grouping and in the order of the calls, whatever
-order they ended in. The fold does not repair: an open call stays open until somebody closes it.
+Only visible steps are folded (lineage.py), from the last reset on. Results that relight recorded are stored as outcomes
+and rendered here in the provider's own form and grouping, in the order of the calls, whatever order they ended in.
+Nothing is repaired: an open call stays open until an outcome closes it.
 """
 
 from __future__ import annotations
@@ -35,15 +35,15 @@ _TRIAL: Final = Step(
     digest=b"",
     body=b"",
 )
-"""a step that is never stored, for seeing what a change would do"""
+"""a step that is never stored, to compute the effect of a change"""
 
 
 MAX_PARTIALS: Final = 1_000
-"""partial results that are kept in memory and over resets; older ones stay in the journal"""
+"""partial results held in memory and carried over resets; older ones remain in the journal"""
 
 
 class Slot(msgspec.Struct, eq=False):
-    """One call and what is known of it; changes while its session is folded."""
+    """One tool call and what is known about it; updated while the session is folded."""
 
     site: CallSite
     session: str
@@ -55,10 +55,10 @@ class Slot(msgspec.Struct, eq=False):
     result_seq: int | None = None
     ended_us: int | None = None
     carrier: dict[str, Any] | None = None
-    """a message that the caller appended itself, with the result in it"""
+    """a message appended by the caller that contains the result"""
     generation: int = 1
     prior: Prior | None = None
-    """what is known of it from outside the visible conversation (journal/effects/ledger.py)"""
+    """what is known about it from steps that are not visible (journal/effects/ledger.py)"""
 
     @property
     def is_open(self) -> bool:
@@ -66,7 +66,7 @@ class Slot(msgspec.Struct, eq=False):
 
     @property
     def in_doubt(self) -> bool:
-        """Begun, here or on a branch that was left, and not known to have ended."""
+        """Begun, here or on an abandoned branch, and not known to have ended."""
         if not self.is_open or (self.prior is not None and self.prior.outcome is not None):
             return False
         return self.intent is not None or (self.prior is not None and self.prior.begun)
@@ -78,23 +78,23 @@ class Slot(msgspec.Struct, eq=False):
 
     @property
     def effect_key(self) -> tuple[int, str]:
-        """As a head lists it while it is open."""
+        """(asked_seq, id) under which a head lists it while it is open."""
         return (self.intent.asked_seq if self.intent is not None else self.asked_seq, self.site.id)
 
 
 class _Group(msgspec.Struct, eq=False):
-    """The calls of one reply, and the stretch of messages that holds their recorded results."""
+    """The calls of one reply, and the run of messages that holds their recorded results."""
 
     start: int
     length: int = 0
     slots: list[Slot] = []
     loose: list[dict[str, Any]] = []
-    """messages of the caller's own with results, where the caller put them"""
+    """the caller's own messages with results, still where the caller put them"""
     carriers: list[dict[str, Any]] = []
-    """the same once they were taken into the stretch, because recorded results stand beside theirs"""
+    """the same, moved into the run because recorded results must share a message with theirs"""
 
     def open_slot(self, call_id: str) -> Slot | None:
-        """The call of this id, where it has no result yet."""
+        """The call with this id, if it has no result yet."""
         for slot in self.slots:
             if slot.site.id == call_id and slot.is_open:
                 return slot
@@ -102,12 +102,12 @@ class _Group(msgspec.Struct, eq=False):
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """The newest reply of which a provider said how much it read."""
+    """The newest reply whose prompt size was reported by the provider."""
 
     tokens: int
-    """what it read and wrote: all of the conversation so far"""
+    """prompt and output: the size of the conversation so far"""
     messages: int
-    """of the fold that are in it"""
+    """number of messages of the fold that it covers"""
     at_us: int
     usage: Usage
 
@@ -116,7 +116,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
     """A `once` effect: begun, and perhaps ended."""
 
     carried_from: str = ""
-    """the step that tells it, where that is outside the visible conversation"""
+    """the step that recorded it, if that step is not visible"""
 
     intent: Intent
     intent_seq: int
@@ -127,7 +127,7 @@ class Effect(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fold(Dialogue):
-    """What the visible steps add up to. `apply` them in order."""
+    """The state that the visible steps add up to. `apply` them in order."""
 
     def __init__(self, provider: str | None = None) -> None:
         super().__init__()
@@ -135,9 +135,9 @@ class Fold(Dialogue):
         self.state: dict[str, Any] = {}
         self.once: dict[str, Effect] = {}
         self.generations: dict[str, int] = {}
-        """of `once` keys that somebody let run again"""
+        """of `once` keys that were allowed to run again"""
         self.hooked: dict[str, Effect] = {}
-        """effects that an agent's hook told of, until the call itself is in the conversation"""
+        """effects reported by an agent's hook, until the call itself is in the conversation"""
         self.tools: dict[str, str] = {}
         self.partials: list[Any] = []
         """partial results, oldest first; the newest `MAX_PARTIALS` of them"""
@@ -149,13 +149,13 @@ class Fold(Dialogue):
         self._format: Format | None = None
         self._slots: dict[tuple[int, str], Slot] = {}
         self._groups: list[_Group] = []
-        """groups with an open call; the last one may still grow where a reply spans messages"""
+        """groups with an open call; the last one may still grow if a reply spans messages"""
 
     # -- what it adds up to -----------------------------------------------------------------------------------
 
     @property
     def format(self) -> Format:
-        """The format of the conversation, as far as it can be told."""
+        """The format of the conversation, detected or assumed."""
         return self._format or detect((), self._provider)
 
     @property
@@ -165,36 +165,36 @@ class Fold(Dialogue):
 
     @property
     def has_open(self) -> bool:
-        """Is there a call without a result?"""
+        """Whether a call has no result."""
         return bool(self._groups)
 
     @property
     def recognised(self) -> Format | None:
-        """The format, where a message has shown it."""
+        """The format, if a message has shown it."""
         return self._format
 
     def format_with(self, messages: Iterable[dict[str, Any]]) -> Format:
-        """The same once these messages are in it: the first of a conversation may be the first to tell."""
+        """The format after these messages: the first ones may be what shows it."""
         return self._format or detect(messages, self._provider)
 
     def open_slots(self) -> list[Slot]:
-        """Calls without a result, in the order they were asked for."""
+        """Calls without a result, in the order they were requested."""
         return [slot for group in self._groups for slot in group.slots if slot.is_open]
 
     def slot(self, asked_seq: int, call_id: str) -> Slot | None:
-        """The call of this id asked for at that step."""
+        """The call with this id, requested at that step."""
         return self._slots.get((asked_seq, call_id))
 
     def slots(self) -> list[Slot]:
-        """All calls in view, in order."""
+        """All visible calls, in order."""
         return list(self._slots.values())
 
     def calls(self, *, doubtful: bool) -> list[Call]:
-        """All calls as users see them; `doubtful` says whether a started one without result is in doubt."""
+        """All calls as users see them; `doubtful`: a started one without a result is in doubt."""
         return [as_call(slot, doubtful=doubtful) for slot in self._slots.values()]
 
     def carried(self, messages: Iterable[dict[str, Any]]) -> Carried:
-        """What a reset to these messages must take along."""
+        """What a reset to these messages must carry over."""
         ids = {site.id for message in messages for site in self.format.calls(message)}
         calls = [
             msgspec.structs.replace(slot.intent, session=slot.session)
@@ -223,6 +223,8 @@ class Fold(Dialogue):
     def growth(self, changes: Changes) -> tuple[int, int]:
         """How many messages and turns these changes would add."""
         if self._groups and self._merges(changes):
+            # Counting merged results exactly means doing the merge. Rare enough to pay for a copy; the rest of this
+            # function counts without one, because it runs on every commit.
             trial = deepcopy(self)
             trial.apply(_TRIAL, changes)
             return len(trial.messages) - len(self.messages), trial.turns - self.turns
@@ -244,7 +246,7 @@ class Fold(Dialogue):
         return messages + len(changes.messages), turns
 
     def _merges(self, changes: Changes) -> bool:
-        """Would results recorded by us and results of the caller's own come to share a message? Rare."""
+        """Whether results recorded by relight and results in the caller's own messages would share a message. Rare."""
         if not self.format.shares or not (changes.outcomes or any(group.length for group in self._groups)):
             return False
         closed = {index for outcome in changes.outcomes if (index := self._group_index(outcome)) is not None}
@@ -261,6 +263,7 @@ class Fold(Dialogue):
         """Add one visible step."""
         if step.kind == "reset":
             self._reset(changes.carried or Carried())
+        # Outcomes before messages: a reply in the same step leaves the calls before it behind, and its own get new slots.
         for outcome in changes.outcomes:
             self._close(outcome, step)
         turns = self.turns
@@ -286,14 +289,14 @@ class Fold(Dialogue):
         self.seq = step.seq
 
     def _measure(self, usage: Usage, step: Step, *, replies: int) -> None:
-        """One reply's usage says how long the conversation is; the sum over several says nothing of that."""
+        """The usage of one reply shows how long the conversation is; a sum over several does not."""
         prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         if replies > 1:
             return
         if prompt:
             tokens, messages = prompt + usage.output_tokens, len(self.messages)
             self.measured = Measured(tokens=tokens, messages=messages, at_us=step.at_us, usage=usage)
-        elif self.measured is not None:  # a reply told in parts: the rest of what it wrote
+        elif self.measured is not None:  # a reply reported in parts: the rest of its output
             tokens, messages = self.measured.tokens + usage.output_tokens, len(self.messages)
             self.measured = msgspec.structs.replace(self.measured, tokens=tokens, messages=messages)
 
@@ -307,7 +310,7 @@ class Fold(Dialogue):
         self.partials = carried.partials or ([carried.partial] if carried.partial is not None else [])
 
     def _reopen(self, carried: Carried, step: Step) -> None:
-        """Effects that a reset took along: finished ones by key, doubtful ones with the step they were begun at."""
+        """Effects carried over a reset: finished ones by key, open ones with the step they began at."""
         self.once = {
             key: Effect(
                 intent=Intent(id=key, name=key, effect="once"),
@@ -365,14 +368,14 @@ class Fold(Dialogue):
                     self._meet(slot)
 
     def answered_by(self, messages: Iterable[dict[str, Any]]) -> list[Slot]:
-        """The open calls that these messages of the caller's answer."""
+        """The open calls that these messages of the caller answer."""
         if not self._groups:
             return []
         ids = [call_id for message in messages for call_id in self.format.answers(message)]
         return [slot for slot in self.open_slots() if slot.site.id in ids]
 
     def _answer(self, format: Format, message: dict[str, Any], step: Step) -> None:
-        """A message of the caller's own with results. Where some are recorded already, they become one stretch."""
+        """A message of the caller with results. If others of the group are recorded already, they form one run."""
         touched = None
         for call_id in format.answers(message):
             for group in self._groups:
@@ -389,7 +392,7 @@ class Fold(Dialogue):
         self._drop_closed_groups()
 
     def _meet(self, slot: Slot) -> None:
-        """The call that a hook told of before."""
+        """Attach what a hook reported before the call was in the conversation."""
         effect = self.hooked.pop(slot.site.id, None)
         if effect is not None:
             slot.intent, slot.intent_seq, slot.started_us = effect.intent, effect.intent_seq, effect.started_us
@@ -424,7 +427,9 @@ class Fold(Dialogue):
             return
         if outcome.status == "void":
             slot.intent = slot.intent_seq = slot.started_us = slot.prior = None
-            if outcome.generation > 1:  # who let it run again is who runs it, also where a parent had asked for it
+            if (
+                outcome.generation > 1
+            ):  # the session that allowed the retry runs it, even if its parent requested the call
                 slot.generation, slot.session = outcome.generation, step.session
             return
         slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us
@@ -433,7 +438,7 @@ class Fold(Dialogue):
         self._drop_closed_groups()
 
     def _close_hooked(self, outcome: Outcome, step: Step) -> bool:
-        """Nothing is put into the conversation: its agent writes it."""
+        """Close an effect reported by a hook. No message is added: the agent writes the result itself."""
         slot = self._open_by_id(outcome.id)
         if slot is not None and slot.intent is not None and slot.intent.hooked:
             if outcome.status == "void":
@@ -459,7 +464,7 @@ class Fold(Dialogue):
             self.once.pop(outcome.id, None)
         elif effect is not None:
             self.once[outcome.id] = msgspec.structs.replace(effect, outcome=outcome, carried_from="")
-        elif outcome.carried_from or outcome.synthetic:  # begun on a branch that was left
+        elif outcome.carried_from or outcome.synthetic:  # begun on an abandoned branch
             intent = Intent(id=outcome.id, name=outcome.id, effect="once", generation=outcome.generation)
             self.once[outcome.id] = Effect(intent=intent, intent_seq=0, outcome=outcome)
 
@@ -470,7 +475,7 @@ class Fold(Dialogue):
         return next((index for index, group in enumerate(self._groups) if slot in group.slots), None)
 
     def _place(self, index: int) -> None:
-        """Write a group's results into its stretch of messages, in the order of the calls."""
+        """Render a group's results into its run of messages, in the order of the calls."""
         group = self._groups[index]
         while group.loose:
             self._take_in(group, group.loose.pop(0))
@@ -482,7 +487,7 @@ class Fold(Dialogue):
             later.start += grown
 
     def _take_in(self, group: _Group, message: dict[str, Any]) -> None:
-        """A message of the caller's leaves its place, to be part of the stretch."""
+        """Move a message of the caller into the run of the group."""
         at = next(i for i in range(group.start, len(self.messages)) if self.messages[i] is message)
         del self.messages[at]
         for later in self._groups:
@@ -509,7 +514,7 @@ class Fold(Dialogue):
 
 
 def _fragment_in(format: Format, slot: Slot) -> dict[str, Any] | None:
-    """The result in the caller's own message, as the provider spells it."""
+    """The result in the caller's own message, in the provider's form."""
     if slot.carrier is None:
         return None
     return next((part for call_id, part in format.split(slot.carrier)[0] if call_id == slot.site.id), None)
@@ -537,9 +542,9 @@ def as_call(slot: Slot, *, doubtful: bool) -> Call:
 
 
 def _effect_of(slot: Slot) -> Any:
-    """As it was declared where it began, or ended; None where it never began."""
-    told = [slot.intent, slot.outcome, slot.prior if slot.prior is not None and slot.prior.begun else None]
-    return next((one.effect for one in told if one is not None and one.effect is not None), None)
+    """The effect as declared when the call began or ended; None if it never began."""
+    known = [slot.intent, slot.outcome, slot.prior if slot.prior is not None and slot.prior.begun else None]
+    return next((one.effect for one in known if one is not None and one.effect is not None), None)
 
 
 def _asked(slot: Slot) -> Asked:
@@ -587,7 +592,7 @@ def _recognised(message: dict[str, Any]) -> Format | None:
 
 
 def _is_turn(format: Format, previous: dict[str, Any] | None, message: dict[str, Any]) -> bool:
-    """Does a new reply begin here? Where replies span messages, only the first of a run counts."""
+    """Whether a new reply begins here. If replies span messages, only the first of a run counts."""
     if not format.is_assistant(message):
         return False
     return not (format.spans and previous is not None and format.is_assistant(previous))

@@ -1,8 +1,8 @@
-"""Lineage: which steps are visible from a checkpoint, and in which sessions they lie.
+"""Lineage: which steps are visible from a checkpoint, and which sessions store them.
 
-Seq never goes back. A rewind appends a step whose base is its target, so the visible path is found by following
-`base` from the head: it skips what was rewound and the rewind itself. A fork stores only its own suffix; below its
-beginning its path continues in the parent, up to the checkpoint it was made from.
+A seq is never reused. A rewind appends a step whose base is its target, so the visible path is found by following
+`base` from the head: it skips what was rewound and the rewind itself. A fork stores only its own suffix; before its
+first step the path continues in the parent, from the checkpoint it was made at.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ class Stretch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def stretches(chain: Sequence[Identity], *, after: int, upto: int) -> list[Stretch]:
-    """Where the steps (after, upto] lie. `chain` is the session, its parent, its parent's parent, and so on."""
+    """Which sessions store the steps (after, upto]. `chain` is the session, its parent, its parent's parent, and so
+    on."""
     found: list[Stretch] = []
     for identity in chain:
         begins = identity.parent.seq if identity.parent is not None else 0
@@ -38,7 +39,7 @@ def stretches(chain: Sequence[Identity], *, after: int, upto: int) -> list[Stret
 
 
 def owner_of(chain: Sequence[Identity], seq: int) -> str:
-    """The session in whose journal this seq lies."""
+    """The session whose journal holds this seq."""
     for identity in chain:
         if identity.parent is None or seq > identity.parent.seq:
             return identity.id
@@ -46,7 +47,7 @@ def owner_of(chain: Sequence[Identity], seq: int) -> str:
 
 
 class Named(Protocol):
-    """A step as far as its files go."""
+    """A step with the snapshots it names."""
 
     @property
     def seq(self) -> int: ...
@@ -59,14 +60,15 @@ class Named(Protocol):
 
 
 def named_by(row: Mapping[str, str], step: Mapping[str, str]) -> bool:
-    """Whether all snapshots in a row are those that its step named. Some may be missing: they can be deleted."""
+    """Whether all snapshots of a row are those that its step named. Some may be missing: they can be deleted."""
     return all(step.get(root) == snapshot for root, snapshot in row.items())
 
 
 def inherited(rows: Iterable[Named], seq: int, *, is_gone_on_from: bool) -> frozenset[str]:
-    """The roots whose snapshot at `seq` some other checkpoint has for its own: it comes next on a path and took none.
+    """The roots whose snapshot at `seq` another checkpoint relies on, because it follows on a path and took none
+    itself.
 
-    `is_gone_on_from`: a fork begins at `seq`, or the session stands there and its next step will come behind it.
+    `is_gone_on_from`: a fork begins at `seq`, or it is the head, so that the next step will follow it.
     """
     named: Set[str] = frozenset()
     lacking: set[str] = set()
@@ -87,6 +89,7 @@ def visible(bases: Mapping[int, int], *, head: int, since: int) -> list[int]:
     """The seqs on the path to `head`, oldest first, from the reset `since` on (0: from the beginning)."""
     path: list[int] = []
     seq, lowest = head, max(since, 1)
+    # Bounded by the number of steps: a damaged journal could contain a cycle of bases.
     for _ in range(len(bases)):
         if seq < lowest or seq not in bases:
             break

@@ -1,8 +1,8 @@
-"""One status function for all doors: from stored values and evidence to what a person is told.
+"""The one status function of all entry points: from stored values and evidence to what is shown.
 
-Where evidence disagrees it says so: a live process with an expired lease is `working` and the evidence line tells of
-the lease; a vanished owner makes a `working` session `terminated`, whatever was stored last. Nothing here reads a
-clock or a process: both are handed in.
+Where they disagree, evidence wins and is shown: a live process with an expired lease is `working`, and an evidence line
+names the lease; a dead owner makes a `working` session `terminated`, whatever was stored last. Clock and process checks
+are passed in.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _LATEST: Final = 200
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
-    """What was seen from outside, at one moment."""
+    """What was observed about a session's owner, at one moment."""
 
     now: Instant
     now_us: int
     owner_gone: bool | None = None
-    """True dead, False alive, None not to be seen from here"""
+    """True dead, False alive, None not observable from this machine"""
     gaps_us: tuple[int, ...] = ()
-    """between the latest steps: the session's own rhythm"""
+    """between the latest steps, to tell how long a pause is usual"""
     cost_tree: float | None = None
 
 
@@ -43,16 +43,17 @@ def derived_status(head: Head, evidence: Evidence) -> tuple[Status, str | None]:
         return head.status, head.reason
     lease = head.lease
     if lease is None:
-        return "terminated", "nobody owns it any more"
+        return "terminated", "no owner"
     if evidence.owner_gone:
         return "terminated", f"its process died ({lease.owner.label})"
+    # An expired lease alone proves nothing about a process that is seen alive here: it may be suspended or starved.
     if lease.expired(evidence.now) and evidence.owner_gone is None:
         return "terminated", f"its owner stopped renewing the lease ({lease.owner.label})"
     return head.status, head.reason
 
 
 def evidence_lines(head: Head, evidence: Evidence) -> list[str]:
-    """What the status rests on."""
+    """The observations the status is based on."""
     lease = head.lease
     if lease is None:
         return []
@@ -66,7 +67,7 @@ def evidence_lines(head: Head, evidence: Evidence) -> list[str]:
 
 
 def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
-    """A session as every door shows it."""
+    """A session as every entry point shows it."""
     status, reason = derived_status(head, evidence)
     live = status in LIVE
     in_doubt = 0 if live else len(head.open)
@@ -129,7 +130,7 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
 
 
 def quiet_after_seconds(gaps_us: tuple[int, ...]) -> float:
-    """How long without a step is unusual for this session: its own rhythm decides, never under five minutes."""
+    """How long a pause without steps is unusual for this session, from its own gaps; at least five minutes."""
     if not gaps_us:
         return QUIET_SECONDS
     ordered = sorted(gaps_us[-_LATEST:])

@@ -216,7 +216,7 @@ class RecordLog:
         raise self._corrupt("what it says of the steps before it is not so", upto[0])
 
     def _read(self, head: Head, after: int) -> NewEntries | None:
-        """The visible entries after `after`; None if they do not simply follow, so that everything must be read again."""
+        """The visible entries after `after`; None if they do not simply follow, and everything must be read again."""
         steps = self._steps(after, head.seq)
         if after and (not steps or any(step.kind == "rewind" for step in steps)):
             return None

@@ -1,6 +1,6 @@
-"""Who answers what a session waits with: a person's words, a decision, a settled call, or its own program.
+"""How a waiting session is answered: with text, an approval, a settled call, or only by its own program.
 
-Pure. Every door asks here before it offers to answer, so that no answer goes where nobody reads it.
+Every entry point asks here before it offers to answer, so that no answer is stored where no program reads it.
 """
 
 from __future__ import annotations
@@ -8,20 +8,20 @@ from __future__ import annotations
 from typing import Final, Literal
 
 Answers = Literal["words", "approval", "settling", "program"]
-"""how a waiting session goes on: `relight send`, `approve` or `deny`, `settle`, or only its own program can"""
+"""how a waiting session continues: `relight send`, `approve` or `deny`, `settle`, or only through its own program"""
 
 PROGRAMS: Final[dict[str, str]] = {
     "langgraph": "invoke the graph on its thread again; an interrupt is answered with Command(resume=...)",
     "claude-agent-sdk": "give it to the client in your program",
     "cursor": "send it with the SDK in your program",
 }
-"""frameworks that keep the conversation in a form of their own, and read nothing that is put beside it"""
+"""frameworks that store the conversation in their own form and do not read answers from the journal"""
 
 
 def answered_by(
     agent: str | None, question: str | None, *, approval: bool, has_command: bool, open_calls: int
 ) -> Answers:
-    """Of a session that waits; `approval`: its question is about a tool call that it wants to make."""
+    """How a waiting session is answered; `approval`: its question is about a tool call it wants to make."""
     if agent in PROGRAMS and not has_command:
         return "program"
     if question is None:
@@ -32,14 +32,14 @@ def answered_by(
 def no_words_for(
     agent: str | None, status: str, question: str | None, *, has_command: bool, open_calls: int
 ) -> tuple[str, str] | None:
-    """Why a person's words would reach nobody, and what to do instead; None where they are read."""
+    """Why a text sent to the session would not be read, and what to do instead; None if it would be."""
     if agent in PROGRAMS and not has_command:
-        return f"{agent} keeps its own conversation, and reads nothing that is written beside it", PROGRAMS[agent]
+        return f"{agent} stores its own conversation and does not read messages from relight", PROGRAMS[agent]
     if status != "waiting" or question is not None:
         return None
     if open_calls:
         return (
-            f"it waits because nobody knows whether {open_calls} of its calls took effect, not for words",
-            "settle each call: say what became of it, or let it run again",
+            f"it waits for a decision about {open_calls} calls whose outcome is unknown, not for a message",
+            "settle each call: record its result, or let it run again",
         )
-    return "what it waits for is its program's own, and read by nobody else", "answer in your program"
+    return "it waits for something that only its own program can provide", "answer in your program"

@@ -1,8 +1,8 @@
-"""Approvals: which tool calls wait for a person, and what the person is asked.
+"""Approvals: which tool calls wait for a person, and the question that is asked.
 
 The question shows the whole input of the call, or says that it is cut, and ends with the call's id and a digest of the
-whole input: a decision holds for that call with that input, and for no other. A call of one's own loop is bound to the
-step that asks for it as well.
+whole input: a decision holds for that call with that input only. In a program's own loop it is also bound to the step
+that requested the call.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from relight.journal.codec import encoded
 from relight.values.status import Asking
 
 _WORDS: Final = ("command", "cmd", "file_path", "path", "url")
-"""arguments that say best what a call is about"""
+"""arguments that best describe a call, in this order"""
 MAX_SHOWN: Final = 8000
-"""characters of a call's input that a question holds; what is longer is cut, and says so"""
+"""characters of a call's input in a question; longer input is cut, and the question says so"""
 _DIGEST_LENGTH: Final = 16
 QUESTION: Final = "approve "
 
 
 def matches(patterns: Sequence[str], tool: str, arguments: Any) -> bool:
-    """Does a call wait? A pattern is a tool, or a tool and what it is asked: `Bash`, `Bash(git push*)`."""
+    """Whether a call waits. A pattern is a tool, or a tool and its input: `Bash`, `Bash(git push*)`."""
     called = f"{tool}({words_of(arguments)})"
     return any(fnmatch.fnmatchcase(tool, pattern) or fnmatch.fnmatchcase(called, pattern) for pattern in patterns)
 
 
 def words_of(arguments: Any) -> str:
-    """What a call is asked to do, as one text."""
+    """The input of a call as one text."""
     if not isinstance(arguments, dict):
         return str(arguments or "")
     for name in _WORDS:
@@ -41,7 +41,7 @@ def words_of(arguments: Any) -> str:
 
 
 def question_of(call: str, tool: str, arguments: Any) -> str:
-    """What a person is asked about one call: all of its input, what says best what it is about first."""
+    """The question about one call: all of its input, the most descriptive argument first."""
     words = words_of(arguments)
     rest = {name: value for name, value in arguments.items() if value != words} if isinstance(arguments, dict) else {}
     if rest and not (words.startswith("{") and json.loads(words) == arguments):
@@ -52,37 +52,38 @@ def question_of(call: str, tool: str, arguments: Any) -> str:
 
 
 def mark_of(call: str, arguments: Any) -> str:
-    """How the question about a call ends: its id, and a digest of its whole input."""
+    """The end of a question: the call's id and a digest of its whole input."""
     whole = json.dumps(arguments, ensure_ascii=False, sort_keys=True, default=str)
     return f"[{call} {sha256(whole.encode('utf-8', 'surrogatepass')).hexdigest()[:_DIGEST_LENGTH]}]"
 
 
 def approval_slot(asked_seq: int, call: str, tool: str, arguments: dict[str, Any]) -> str:
-    """Under which a decision is filed: that call, of that step, with exactly these arguments."""
+    """The key of a decision: that call, of that step, with exactly these arguments."""
     digest = sha256(encoded([tool, arguments])).hexdigest()
     return f"call:{asked_seq}:{call}:{digest}"
 
 
 def as_asked(question: str | None) -> str:
-    """A question as a person reads it: without the id and the digest by which a call is told from others."""
+    """A question as a person reads it, without the call's id and digest."""
     if not (question or "").startswith(QUESTION) or not (question or "").endswith("]"):
         return question or ""
     return (question or "").rpartition(" [")[0] or question or ""
 
 
 def is_about(question: str, call: str) -> bool:
-    """Is it the question about this call, whatever its input?"""
+    """Whether it is the question about this call, whatever its input."""
     found = question.rpartition(" [")[2].removesuffix("]").rpartition(" ")
     return question.startswith(QUESTION) and call in (found[0], found[2])  # 0.1.0 wrote no digest
 
 
 def asks_approval(question: str | None, asking: Asking | None) -> bool:
-    """Is it a decision about a tool call that a session waits for? A program may begin a question as it likes."""
+    """Whether the session waits for a decision about a tool call. (A program's own question may begin with any
+    text.)"""
     return asking.kind == "approval" if asking is not None else (question or "").startswith(QUESTION)
 
 
 def cure_of(question: str | None, asking: Asking | None, name: str) -> str:
-    """The command that answers what a session waits with."""
+    """The command that answers a waiting session."""
     if asks_approval(question, asking):
         return f"relight approve {name}"
     return f"relight send {name} {'|'.join(asking.choices) if asking is not None and asking.choices else 'ANSWER'}"

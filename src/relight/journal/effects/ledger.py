@@ -1,13 +1,13 @@
-"""Effects outside the visible conversation: what ran on branches that were left, and what a fork's parent asked for.
+"""The effect ledger: what steps outside the visible conversation say about its effects.
 
-An effect belongs to the session's whole life. A rewind takes its steps out of view and not out of the world, so before
-a call runs, the steps that are not in view are asked about it: it ended there (its outcome is carried over), it began
-there (it is in doubt here too), or somebody let it run again (it has a new generation). Nothing here is decided by
-position: of all that is told about an effect the greatest generation counts, and of that the newest step.
+An effect belongs to the session's whole life: a rewind hides steps, but does not undo what they did. So before a call
+runs, the steps on abandoned branches are consulted: it ended there (the outcome is carried over), it began there (it is
+in doubt here too), or it was allowed to run again (it has a new generation). Position decides nothing: the greatest
+generation counts, and within it the newest step.
 
-A fork is a life of its own. It never runs what its parent asked for: an open call that came with the fork gets the
-outcome that the parent had recorded when the fork was made, on any branch, or is told to belong to the parent. A `once`
-key is the fork's own, unless it had begun in the conversation that the fork inherits.
+A fork is a life of its own and never runs what its parent requested: an open call that came with the fork gets the
+outcome that the parent had recorded, on any branch, when the fork was made, or the model learns that it belongs to the
+parent. A `once` key is the fork's own, unless it had begun in the conversation that the fork inherits.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from relight.values.view import Result
 
 _AT_MAX_ONCE: Final[frozenset[str | None]] = frozenset({"once", "probe"})
 CARRIES_EFFECTS: Final = frozenset({"intent", "result", "message", "rewind"})
-"""kinds of steps that can tell of an effect; a reset repeats what others told"""
+"""kinds of steps that can record an effect; a reset only repeats what others recorded"""
 
 
 def branch_points(bases: Mapping[int, int], path: Iterable[int]) -> dict[int, int]:
-    """For each step that is not on the visible path, the visible step where its branch was left (0: the beginning)."""
+    """For each step off the visible path, the visible step at which its branch was left (0: the beginning)."""
     seen = set(path)
     points: dict[int, int] = {}
     for seq in sorted(bases):
@@ -40,7 +40,7 @@ def branch_points(bases: Mapping[int, int], path: Iterable[int]) -> dict[int, in
 
 
 class EffectLedger:
-    """What the steps outside the visible conversation tell about the effects that matter in it."""
+    """Collects what invisible steps say about the effects of a fold, then attaches it."""
 
     def __init__(self, fold: Fold) -> None:
         self._fold = fold
@@ -48,16 +48,16 @@ class EffectLedger:
         self._by_id = {slot.site.id: slot for slot in fold.open_slots()}
         self._calls = {place: slot.prior for place, slot in self._open.items() if slot.prior is not None}
         self._heard: set[tuple[int, str]] = set()
-        """calls of which a hook told"""
+        """calls that a hook reported"""
         self._hooked: dict[str, Prior] = {}
         self._once: dict[str, Prior] = {}
 
     def take(self, step: Step, changes: Changes, *, left_at: int, shared: int | None, whole: bool = True) -> None:
-        """One step that is not in view, in the order of seqs, the oldest ancestor's first.
+        """Read one invisible step; steps come in order of seq, the oldest ancestor's first.
 
-        `left_at` is the visible step where its branch was left. `shared`: it is a step of a fork's ancestor, whose
-        `once` keys are not the fork's, but for those that began up to this seq; None: it is of its own life. Not
-        `whole`: it fails its digest, so no result is believed that it tells.
+        `left_at` is the visible step at which its branch was left. `shared`: it is a step of a fork's ancestor, whose
+        `once` keys are not the fork's, except those that began up to this seq; None: a step of the session itself. Not
+        `whole`: it fails its digest, so its results are not trusted.
         """
         for outcome in changes.outcomes if whole else ():
             place = self._place_of(outcome, left_at, shared)
@@ -73,7 +73,8 @@ class EffectLedger:
     def _place_of(
         self, told: Intent | Outcome, left_at: int, shared: int | None
     ) -> tuple[dict[Any, Prior], Any] | None:
-        """Where it is kept. What a hook told has only its call's id: it is about the call that its branch contains."""
+        """The table and key for this record. A hook reports only the call's id: it means the call that its branch
+        contains."""
         if told.asked_seq > 0:
             place = (told.asked_seq, told.id)
             return (self._calls, place) if place in self._open else None
@@ -92,10 +93,9 @@ class EffectLedger:
         return (self._once, told.id) if shared is None or self._is_in_doubt(told.id, shared) else None
 
     def _is_in_doubt(self, key: str, upto: int) -> bool:
-        """Since a step up to this one? What began later was begun by a younger session, under a key of its own.
-
-        (A reset begins anew what it carries, with all that was known of older ancestors.)
-        """
+        """Whether a `once` effect is in doubt since a step up to this one. What began later was begun by a younger
+        session, under a key of its own. (A reset records again what it carries, with all that was known from older
+        ancestors.)"""
         here, known = self._fold.once.get(key), self._once.get(key)
         if here is not None and here.outcome is None and here.intent_seq <= upto:
             return True
@@ -123,9 +123,11 @@ class EffectLedger:
             session = step.session if outcome.generation > 1 else before.session
             kept[place] = Prior(generation=generation, session=session, at=here)
             return
-        told_only = outcome.synthetic and outcome.status in ("unknown", "error")
-        if told_only or outcome.generation < before.generation:
-            return  # somebody was told something; of the effect itself it says nothing
+        # A synthetic "unknown" or "error" is a text for the model. It says nothing about the effect, which may have
+        # happened all the same.
+        is_notice = outcome.synthetic and outcome.status in ("unknown", "error")
+        if is_notice or outcome.generation < before.generation:
+            return
         kept[place] = msgspec.structs.replace(
             before,
             generation=max(outcome.generation, before.generation),
@@ -135,7 +137,7 @@ class EffectLedger:
         )
 
     def _read_answers(self, message: Any, step: Step, left_at: int) -> None:
-        """Results in messages that a program, or an agent's own transcript, put into the conversation."""
+        """Results in messages that a program, or an agent's own transcript, added to the conversation."""
         format = self._fold.format
         if not isinstance(message, dict) or format.is_assistant(message):
             return
@@ -149,7 +151,7 @@ class EffectLedger:
                 continue
             place = (slot.asked_seq, slot.site.id)
             before = self._calls.get(place)
-            if before is None or before.outcome is None:  # what the tool itself returned says more than its rendering
+            if before is None or before.outcome is None:  # a recorded outcome is better than its rendering
                 outcome = Outcome(id=slot.site.id, status=found.status, content=found.text)
                 self._calls[place] = msgspec.structs.replace(
                     before or Prior(), begun=True, outcome=outcome, at=f"{step.session}@{step.seq}"
@@ -158,7 +160,7 @@ class EffectLedger:
     # -- attaching ------------------------------------------------------------------------------------------------
 
     def attach(self, owner: str, names: Mapping[str, str]) -> None:
-        """Give each open call, and each `once` key, what is known of it. `owner` is the session that is loaded."""
+        """Give each open call and `once` key what is known about it. `owner` is the session that is loaded."""
         for place, slot in self._open.items():
             self._attach_call(slot, self._calls.get(place), owner, names)
         for key, prior in self._once.items():
@@ -175,7 +177,7 @@ class EffectLedger:
             if not prior.begun and slot.intent is None and not _is_decided(prior.outcome):
                 prior = None  # it was refused before it began, or may run again
             elif not prior.begun and prior.outcome is None:
-                if _is_newer(prior, slot.intent_seq, owner):  # taken back on another branch
+                if _is_newer(prior, slot.intent_seq, owner):  # voided on another branch
                     slot.intent = slot.intent_seq = slot.started_us = None
                 prior = None
         if slot.session != owner:
@@ -189,8 +191,8 @@ class EffectLedger:
         if prior.generation < generation:
             return
         if prior.generation == generation and here is not None:
-            told_more = prior.outcome is not None or _is_newer(prior, here.intent_seq, owner)
-            if here.outcome is not None or not told_more:
+            knows_more = prior.outcome is not None or _is_newer(prior, here.intent_seq, owner)
+            if here.outcome is not None or not knows_more:
                 return
         if prior.generation > 1:
             fold.generations[key] = prior.generation
@@ -208,18 +210,20 @@ class EffectLedger:
 
 
 def _is_newer(prior: Prior, intent_seq: int | None, owner: str) -> bool:
-    """Was it told after the intent that is in view? What an ancestor told was told before anything of a fork's own."""
+    """Whether it was recorded after the visible intent. Records of an ancestor precede everything of the fork
+    itself."""
     session, _, seq = prior.at.rpartition("@")
     return intent_seq is None or (session == owner and seq != "" and int(seq) > intent_seq)
 
 
 def _lets_run_again(outcome: Outcome) -> bool:
-    """A decision about the session it was made in; to a fork it says nothing about what happened."""
+    """A decision of the session it was made in; for a fork it says nothing about what happened."""
     return outcome.status == "void" and outcome.generation > 1
 
 
 def _is_decided(outcome: Outcome | None) -> bool:
-    """An outcome of an effect that is not known to have begun counts where a person decided it, or it was carried."""
+    """An outcome of an effect that is not known to have begun counts if a person settled it, or if it was carried
+    over."""
     return outcome is not None and (outcome.synthetic or bool(outcome.carried_from))
 
 
@@ -227,7 +231,7 @@ def _is_decided(outcome: Outcome | None) -> bool:
 
 
 def action_for(slot: Slot, effect: Declared | None = None) -> Action:
-    """What is done about an open call, whose tool is declared as `effect` now, when the session goes on."""
+    """What to do about an open call, whose tool is now declared as `effect`, when the session continues."""
     prior = slot.prior
     if prior is not None and prior.belongs_to:
         return "carry" if prior.outcome is not None else "not_run_here"
@@ -235,7 +239,7 @@ def action_for(slot: Slot, effect: Declared | None = None) -> Action:
     if prior is not None and prior.outcome is not None and {effect, began_as} & _AT_MAX_ONCE:
         return "carry"
     if prior is not None and prior.outcome is not None and effect is None and began_as is None:
-        return "carry"  # the program ran it itself, and nobody declared that it may run twice
+        return "carry"  # the program ran it itself, and it is not declared that it may run twice
     if slot.intent is None and (prior is None or not prior.begun):
         return "run"
     declared = effect or began_as
@@ -245,7 +249,7 @@ def action_for(slot: Slot, effect: Declared | None = None) -> Action:
 
 
 def carried_outcome(slot: Slot) -> Outcome:
-    """The outcome that is known from elsewhere, as it is recorded here."""
+    """The outcome known from elsewhere, as it is recorded here."""
     prior = slot.prior
     assert prior is not None and prior.outcome is not None
     effect = slot.intent.effect if slot.intent is not None else prior.effect
@@ -255,7 +259,7 @@ def carried_outcome(slot: Slot) -> Outcome:
 
 
 def closing_outcome(slot: Slot) -> Outcome:
-    """What is recorded about an open call that is not going to run here."""
+    """The outcome recorded for an open call that will not run here."""
     prior = slot.prior
     if prior is not None and prior.outcome is not None:
         return carried_outcome(slot)
@@ -267,11 +271,11 @@ def closing_outcome(slot: Slot) -> Outcome:
 
 
 def told_only(slot: Slot, status: Literal["unknown", "error"], text: str) -> Outcome:
-    """A result that relight writes in the place of the tool's."""
+    """An outcome that relight writes in place of the tool's, for the model to read."""
     return Outcome(id=slot.site.id, asked_seq=slot.asked_seq, status=status, content=text, synthetic=True)
 
 
 def next_generation(slot: Slot) -> int:
-    """Of the run that somebody allows now; the same where it is certain that it never began."""
+    """The generation of a run that is allowed now; unchanged if the effect certainly never began."""
     began = slot.intent is not None or slot.prior is not None
     return slot.generation + 1 if began else slot.generation

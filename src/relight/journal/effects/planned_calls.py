@@ -1,4 +1,4 @@
-"""What will be done about calls that are open where a session goes on, as resume, rewind and fork say it beforehand."""
+"""What a resume, rewind or fork will do about open calls, shown before it is done."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _TEXTS: Final[dict[Action, str]] = {
     "carry": "is not run: it gets the result that was recorded at {at}",
     "tell_unknown": "is not run: the model is told that its outcome is unknown",
     "not_run_here": "is not run: it belongs to {belongs_to}",
-    "settle": "is refused until somebody settles it: it began at {at}",
+    "settle": "is refused until it is settled: it began at {at}",
 }
 _CUT_OFF: Final = "is not run: the agent is told that it was cut off, and may ask for it again"
 
@@ -72,7 +72,7 @@ def _place(ref: str) -> str:
 
 
 def told_about(calls: Iterable[PlannedCall]) -> str | None:
-    """What the model will be told about calls whose outcome nobody knows."""
+    """What the model will be told about calls whose outcome is unknown."""
     actions = {call.action: call for call in calls}
     if "tell_unknown" in actions:
         return OUTCOME_UNKNOWN
