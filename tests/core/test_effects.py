@@ -343,7 +343,7 @@ def test_a_tool_whose_result_cannot_be_stored_is_reported_as_having_run(world: W
         s.append(asks(("c1", "t")))
         done = s.run_tool(s.pending_calls()[0], {"t": lambda: {1}})
         assert done.success is False
-        assert "it ran" in done.result
+        assert "the tool ran" in done.result
 
 
 def test_a_tool_that_raises_gives_its_error_to_the_model(world: World) -> None:

@@ -263,7 +263,7 @@ class Fold(Dialogue):
         """Add one visible step."""
         if step.kind == "reset":
             self._reset(changes.carried or Carried())
-        # Outcomes before messages: a reply in the same step leaves the calls before it behind, and its own get new slots.
+        # Outcomes before messages: a reply in the same step closes the calls before it, and its own get new slots.
         for outcome in changes.outcomes:
             self._close(outcome, step)
         turns = self.turns
