@@ -57,7 +57,7 @@ def test_a_sandboxed_agent_reports_its_calls_and_sees_neither_store_nor_token(st
 def test_a_directory_that_holds_the_store_is_refused(stage: Open) -> None:
     s = stage([{"text": "fin"}])
     done = s.run("x", *SANDBOX, RELIGHT_STORE=str(s.work / "r.db"))
-    assert done.returncode == 2 and "relight's own files lie in it" in done.stderr, done.stderr
+    assert done.returncode == 2 and "contains relight's own files" in done.stderr, done.stderr
 
 
 @pytest.mark.parametrize("plant", [os.symlink, os.link])

@@ -166,7 +166,7 @@ def test_nothing_is_typed_while_a_shell_is_in_front_of_the_agent(desk: Desk) -> 
 @pytest.mark.guarantee("G25")
 def test_nothing_is_typed_while_another_program_is_in_front_of_the_agent(desk: Desk) -> None:
     desk.python(LETS_ANOTHER_IN_FRONT)
-    with pytest.raises(Refused, match=r"cat \(pid \d+\) is in front of the agent"):
+    with pytest.raises(Refused, match=r"cat \(pid \d+\) has the terminal's foreground, not the agent"):
         desk.runtime.deliver("agent", "for the agent")
 
 

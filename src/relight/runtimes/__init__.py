@@ -1,1 +1,1 @@
-"""Where an agent's process lives. Siblings: each keeps ports/runtime.py and knows nothing of the others."""
+"""Runtimes: where an agent's process runs. Each implements ports/runtime.py and imports none of the others."""

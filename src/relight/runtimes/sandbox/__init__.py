@@ -1,7 +1,7 @@
-"""The sandbox: an agent in a view of the machine of its own, made by bubblewrap, wherever another runtime puts it.
+"""The sandbox runtime: wraps another runtime's command in bubblewrap, with a restricted view of the file system.
 
-`runtime.SandboxRuntime` turns the command into one of `bwrap` and gives it to the runtime inside; `view` says what can
-be seen and written, `child` brings signals and exits through the wall.
+`runtime.SandboxRuntime` builds the `bwrap` command line and passes it to the inner runtime; `view` decides what can be
+read and written inside, `child` maps signals and exit codes through bwrap.
 """
 
 from relight.runtimes.sandbox.runtime import SandboxRuntime

@@ -1,8 +1,8 @@
-"""A process behind the wall, as seen from before it.
+"""Child wrapper that maps signals and exit codes through bwrap.
 
-bwrap stands between: it would die of a signal that is meant for the agent, and take the agent with it unasked. So a
-signal goes to the agent's own group inside, and only SIGKILL to the wall, which buries all that is inside. An agent
-that a signal killed is reported by bwrap as exit code 128 + n, and here as that signal.
+bwrap would die of a signal meant for the agent and kill the agent with it. So signals go to the agent's own group
+inside the sandbox; only SIGKILL goes to bwrap, which ends everything inside. An agent killed by signal n makes bwrap
+exit with 128 + n, which is reported here as that signal.
 """
 
 from __future__ import annotations
@@ -19,44 +19,45 @@ _SIGNALS: Final = frozenset(int(one) for one in signal.valid_signals())
 
 
 def unwrap_exit(exit: Exit) -> Exit:
-    """How the agent ended, by how the wall did."""
+    """The agent's exit, given bwrap's: bwrap reports 128 + n for signal n."""
     number = (exit.code or 0) - _SIGNALLED
     return Exit(signal=number) if number in _SIGNALS else exit
 
 
 class SandboxChild:
-    """One process in a sandbox."""
+    """A process in a sandbox, given the bwrap process around it."""
 
-    def __init__(self, wall: Child) -> None:
-        self._wall = wall
+    def __init__(self, bwrap: Child) -> None:
+        self._bwrap = bwrap
         self._exit: Exit | None = None
 
     @property
     def handle(self) -> str:
-        return self._wall.handle
+        return self._bwrap.handle
 
     @property
     def pid(self) -> int:
-        return self._wall.pid
+        return self._bwrap.pid
 
     @property
     def holds_terminal(self) -> bool:
-        return self._wall.holds_terminal
+        return self._bwrap.holds_terminal
 
     def poll(self) -> Exit | None:
-        if self._exit is None and (exit := self._wall.poll()) is not None:
+        if self._exit is None and (exit := self._bwrap.poll()) is not None:
             self._exit = unwrap_exit(exit)
         return self._exit
 
     def signal(self, number: int) -> None:
         if number == signal.SIGKILL or self._exit is not None:
-            self._wall.signal(number)
+            self._bwrap.signal(number)
             return
+        # bwrap's only child is the sandbox's init; the agent and its group are below that.
         first = children_of(self.pid)
         inside = [pid for one in first for pid in children_of(one)]
         targets = {member for pid in inside for member in members_of(group_of(pid))} - {self.pid, *first}
-        if not targets:  # it is not in there yet
-            self._wall.signal(number)
+        if not targets:  # the agent has not been started yet: ending bwrap is enough
+            self._bwrap.signal(number)
         for pid in targets:
             try:
                 os.kill(pid, number)
@@ -64,10 +65,10 @@ class SandboxChild:
                 continue
 
     def last_lines(self) -> list[str]:
-        return self._wall.last_lines()
+        return self._bwrap.last_lines()
 
     def output(self) -> list[str]:
-        return self._wall.output()
+        return self._bwrap.output()
 
     def close(self) -> None:
-        self._wall.close()
+        self._bwrap.close()

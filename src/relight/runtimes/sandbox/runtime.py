@@ -1,4 +1,4 @@
-"""A runtime around a runtime: the same places, the command behind a wall."""
+"""The sandbox runtime: another runtime, with each command wrapped in bubblewrap."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from relight.system.processes import program_of
 INSTALL: Final = "install it: apt-get install bubblewrap (or: dnf install bubblewrap, pacman -S bubblewrap)"
 _TRY_SECONDS: Final = 10.0
 _OURSELVES: Final = str(Path(__file__).resolve().parents[2])
-"""relight itself, which the hooks of an agent call from inside"""
+"""relight's own package, which an agent's hooks run from inside the sandbox"""
 _SESSION: Final = re.compile(r"[A-Za-z0-9_-]{1,100}")
 
 
 class SandboxRuntime:
-    """Agents of `inner`, each in a view of its own.
+    """Runs the agents of `inner`, each in its own sandbox.
 
-    `homes`: where each session has its home, kept over restarts. `writable`, `readable`: directories that are let
-    through beside the workspace. `network`: False leaves only its own loopback. `private`: directories that are hidden
-    wherever they lie; `forgotten`: variables that are not handed in. What the supervisor writes must not be among what
-    is `writable`: a link that the agent puts in its place would be followed outside.
+    `homes`: the directory with one home per session, which survives restarts. `writable`, `readable`: directories
+    visible beside the workspace. `network`: False leaves only a loopback interface. `private`: directories that are
+    always hidden. `forgotten`: environment variables that are removed. Files that the supervisor writes must not be in
+    a `writable` directory: the agent could replace them by links, which would be followed outside of the sandbox.
     """
 
     name = "sandbox"
@@ -61,7 +61,7 @@ class SandboxRuntime:
         return self._inner.persistent
 
     def environment(self) -> dict[str, str]:
-        """Its home, where the session is known, and that nothing outside of it is the agent's."""
+        """HOME inside the sandbox, if the session is known, and the marker that files outside of it are not its own."""
         return {"HOME": self._home(self._session), CONFINED_VARIABLE: "1"} if self._session else {}
 
     def check(self, command: Sequence[str], directory: str) -> None:
@@ -70,13 +70,13 @@ class SandboxRuntime:
         self._try()
 
     def _try(self) -> None:
-        """Is there a bwrap, and does this system let it work? Asked once."""
+        """UsageError unless bwrap is installed and can make a sandbox on this system; remembered if it can."""
         if self._works:
             return
         if shutil.which("bwrap") is None:
             hints = [INSTALL, "or run it without: --runtime process"]
-            raise UsageError("bubblewrap (bwrap) is not installed, and the sandbox is made of it", hints=hints)
-        words = ["bwrap", *view.walls(network=self._network, new_session=True), "--", "true"]
+            raise UsageError("bubblewrap (bwrap) is not installed; the sandbox runtime needs it", hints=hints)
+        words = ["bwrap", *view.isolation(network=self._network, new_session=True), "--", "true"]
         try:
             done = subprocess.run(words, capture_output=True, timeout=_TRY_SECONDS, check=False)
             why = done.stderr.decode("utf-8", "replace").strip() if done.returncode else ""
@@ -88,7 +88,7 @@ class SandboxRuntime:
                 "kernel.apparmor_restrict_unprivileged_userns=0 (as root)",
                 "in a container they may be forbidden altogether; run it without: --runtime process",
             ]
-            raise UsageError(f"this system does not let bubblewrap make a sandbox: {why}", hints=hints)
+            raise UsageError(f"bubblewrap cannot create a sandbox on this system: {why}", hints=hints)
         self._works = True
 
     def spawn(
@@ -103,7 +103,7 @@ class SandboxRuntime:
     ) -> SandboxChild:
         self._try()
         home = self._home(environment.get(SESSION_VARIABLE, ""))
-        wall = self._inner.spawn(
+        bwrap = self._inner.spawn(
             self.wrapped(command, directory, home),
             directory=directory,
             environment={**environment, **view.variables(home), LOG_VARIABLE: f"{home}/hook.log"},
@@ -111,42 +111,43 @@ class SandboxRuntime:
             log=log,
             capture=capture,
         )
-        return SandboxChild(wall)
+        return SandboxChild(bwrap)
 
     def wrapped(self, command: Sequence[str], directory: str, home: str) -> list[str]:
-        """The command behind the wall, word by word."""
+        """The bwrap command line that runs `command` in `directory` with this home."""
         where = view.checked(directory, self._private)
         program = program_of(command[0], directory)
         if program is None:
             raise AgentFailed(f"cannot start {command[0]!a}: no such program")
         roots = [root for one in (program, sys.executable) for root in view.roots_of(one, self._private)]
-        walls = view.walls(
+        isolation = view.isolation(
             network=self._network,
-            # a terminal that is ours too must not be typed into from inside (TIOCSTI); one of its own may
+            # If the agent shares our terminal it could push input into it (TIOCSTI), so it gets a session without
+            # one. A pane's terminal is its own, and there job control has to work.
             new_session=self._inner.name == "process",
             private=self._private,
             forgotten=self._forgotten,
         )
-        openings = view.openings(
+        mounts = view.mounts(
             readable=[*self._readable, *roots, _OURSELVES],
             writable=[home, where, *self._writable],
             directory=where,
             private=self._private,
         )
         # Not only --unsetenv: bwrap itself is the first process inside, and its environment can be read there.
-        forgetting = ["env", *(word for name in self._forgotten for word in ("-u", name))] if self._forgotten else []
-        return [*forgetting, "bwrap", *walls, *openings, "--", *command]
+        unset = ["env", *(word for name in self._forgotten for word in ("-u", name))] if self._forgotten else []
+        return [*unset, "bwrap", *isolation, *mounts, "--", *command]
 
     def _home(self, session: str) -> str:
         if not _SESSION.fullmatch(session):
-            raise UsageError("a sandbox needs the session's id, which names its home")
+            raise UsageError("a sandbox needs a session id, which names its home directory")
         home = Path(os.path.realpath(self._homes)) / session
         private_directories.make_trusted(home)
         return str(home)
 
     def probe(self, handle: str) -> Probe:
-        seen = self._inner.probe(handle)
-        return structs.replace(seen, exit=unwrap_exit(seen.exit)) if seen.exit is not None else seen
+        probe = self._inner.probe(handle)
+        return structs.replace(probe, exit=unwrap_exit(probe.exit)) if probe.exit is not None else probe
 
     def deliver(self, handle: str, text: str) -> None:
         self._inner.deliver(handle, text)
@@ -161,8 +162,8 @@ class SandboxRuntime:
         return self._inner.attach(handle)
 
     def reattach(self, handle: str) -> SandboxChild | None:
-        wall = self._inner.reattach(handle)
-        return SandboxChild(wall) if wall is not None else None
+        bwrap = self._inner.reattach(handle)
+        return SandboxChild(bwrap) if bwrap is not None else None
 
     def orphans(self, session: str) -> list[int]:
         return self._inner.orphans(session)

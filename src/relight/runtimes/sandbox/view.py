@@ -1,8 +1,8 @@
-"""What can be seen from inside: the system to read, the workspace and a home of the session's own to write.
+"""The file system as seen inside a sandbox: the system read-only, the workspace and the session's home writable.
 
-Hidden are the homes of all people, /tmp, /run with the sockets of the machine's services, and whatever else the caller
-names as private (the store with its tokens and other sessions). A program that lies in a hidden place is shown, to
-read: its directory, its package, and what its first line calls.
+Hidden are all home directories, /tmp, /run with the sockets of system services, and the directories the caller names
+as private (the store, with its tokens and other sessions). A program inside a hidden directory is mounted read-only:
+its directory, its package, and the interpreter of its first line.
 """
 
 from __future__ import annotations
@@ -18,63 +18,68 @@ from relight.errors import UsageError
 
 _HIDDEN: Final = ("/tmp", "/var/tmp", "/run", "/home", "/root", "/mnt", "/media")
 _NAMES: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
-"""how names are looked up; /etc/resolv.conf leads there"""
+"""name resolution: what /etc/resolv.conf links to"""
 _AS_ROOT: Final = ("CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_SETUID", "CAP_SETGID", "CAP_KILL")
-"""what a package manager needs of root; nothing that could change the view"""
-_HOMES_ELSEWHERE: Final = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
-_LINKS: Final = 40
-_FIRST_LINE: Final = 256
+"""capabilities that a package manager run by root needs; none of them can change mounts"""
+_XDG_VARIABLES: Final = ("XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_STATE_HOME", "XDG_RUNTIME_DIR")
+_MAX_LINKS: Final = 40
+_FIRST_LINE_BYTES: Final = 256
 
 
-def walls(*, network: bool, new_session: bool, private: Sequence[str] = (), forgotten: Sequence[str] = ()) -> list[str]:
-    """The options that do not depend on what runs inside. `forgotten`: variables it must not see."""
+def isolation(
+    *, network: bool, new_session: bool, private: Sequence[str] = (), forgotten: Sequence[str] = ()
+) -> list[str]:
+    """bwrap's options that do not depend on the command. `forgotten`: environment variables to remove."""
     words = ["--die-with-parent", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try"]
     words += [] if network else ["--unshare-net"]
     words += ["--new-session"] if new_session else []
     if os.geteuid() == 0:
         words += ["--cap-drop", "ALL", *(word for one in _AS_ROOT for word in ("--cap-add", one))]
     words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
-    for place in _outermost(_hidden(private)):
-        words += ["--tmpfs", place]
-    for place in _NAMES:
-        words += ["--ro-bind-try", place, place]
-    for variable in (*_HOMES_ELSEWHERE, *forgotten):
+    for path in _outermost(_hidden(private)):
+        words += ["--tmpfs", path]
+    for path in _NAMES:
+        words += ["--ro-bind-try", path, path]
+    for variable in (*_XDG_VARIABLES, *forgotten):
         words += ["--unsetenv", variable]
     return words
 
 
-def openings(
+def mounts(
     *, readable: Iterable[str], writable: Iterable[str], directory: str, private: Sequence[str] = ()
 ) -> list[str]:
-    """What is let through the walls; each at its own path, those to write last."""
+    """bwrap's options that mount these paths over the hidden directories, each at its own path."""
     words: list[str] = []
     hidden = _hidden(private)
     for path in sorted(path for path in set(readable) if _is_in(path, hidden) and os.access(path, os.R_OK)):
         words += ["--ro-bind", path, path]
+    # Later mounts cover earlier ones: a workspace inside a read-only package directory must stay writable.
     for path in sorted(set(writable)):
         words += ["--bind", path, path]
     return [*words, "--chdir", directory]
 
 
 def checked(directory: str, private: Sequence[str] = ()) -> str:
-    """A directory that may be written to. UsageError where that would open what is hidden."""
+    """The real path of a directory that may be writable; UsageError if it contains what the sandbox hides."""
     whole = os.path.realpath(directory)
-    for place in private:
-        if os.path.commonpath([whole, place]) == whole:
+    for path in private:
+        if os.path.commonpath([whole, path]) == whole:
             hints = [
-                "choose a directory of its own for it: --workspace DIR",
-                "or keep the store elsewhere: RELIGHT_STORE",
+                "choose another directory for the session: --workspace DIR",
+                "or another location for the store: RELIGHT_STORE",
             ]
-            raise UsageError(f"{directory}: relight's own files lie in it ({place}); a sandbox hides them", hints=hints)
-    for place in ("/", *_hidden()):
-        if os.path.commonpath([whole, place]) == whole:
-            hints = ["choose a directory of its own: relight run --workspace DIR --runtime sandbox -- COMMAND"]
-            raise UsageError(f"{directory}: to write there would open the sandbox", hints=hints)
+            raise UsageError(f"{directory} contains relight's own files ({path}), which a sandbox hides", hints=hints)
+    for path in ("/", *_hidden()):
+        if os.path.commonpath([whole, path]) == whole:
+            hints = ["choose a directory inside it: relight run --workspace DIR --runtime sandbox -- COMMAND"]
+            raise UsageError(
+                f"{directory} contains directories that a sandbox hides, and must not be writable", hints=hints
+            )
     return whole
 
 
 def roots_of(program: str, private: Sequence[str] = ()) -> list[str]:
-    """What must be seen for a program to run: where it lies, every link on the way, its package, its interpreter."""
+    """The paths a program needs to run: its directory, every link on the way, its package, its interpreter."""
     found: list[str] = []
     for path in (program, *_interpreter_of(program)):
         for hop in _hops(path):
@@ -85,7 +90,7 @@ def roots_of(program: str, private: Sequence[str] = ()) -> list[str]:
 
 
 def _hops(path: str) -> Iterator[str]:
-    for _ in range(_LINKS):
+    for _ in range(_MAX_LINKS):
         yield os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
         yield path
         if not os.path.islink(path):
@@ -94,7 +99,7 @@ def _hops(path: str) -> Iterator[str]:
 
 
 def _packages(path: str, hidden: Sequence[str]) -> Iterator[str]:
-    """The whole of an npm tree, a Python environment or an installation with bin and lib around a file."""
+    """The npm tree, Python environment or bin-and-lib prefix that a file belongs to."""
     parents = list(Path(path).parents)
     yield from (str(one) for one in reversed(parents) if one.name == "node_modules")
     yield from (str(one) for one in parents[:3] if os.path.isfile(one / "pyvenv.cfg"))
@@ -106,7 +111,7 @@ def _packages(path: str, hidden: Sequence[str]) -> Iterator[str]:
 def _interpreter_of(program: str) -> list[str]:
     try:
         with open(program, "rb") as file:
-            line = file.read(_FIRST_LINE).split(b"\n")[0]
+            line = file.read(_FIRST_LINE_BYTES).split(b"\n")[0]
     except OSError:
         return []
     if not line.startswith(b"#!"):
@@ -119,13 +124,13 @@ def _interpreter_of(program: str) -> list[str]:
 
 def _hidden(private: Sequence[str] = ()) -> list[str]:
     homes = {os.path.realpath(os.path.expanduser("~")), _home_of_user()}
-    places = [*_HIDDEN, *(home for home in homes if home not in ("", "/") and not home.startswith("/home/")), *private]
-    return list(dict.fromkeys(place for place in places if os.path.isdir(place) and not os.path.islink(place)))
+    paths = [*_HIDDEN, *(home for home in homes if home not in ("", "/") and not home.startswith("/home/")), *private]
+    return list(dict.fromkeys(path for path in paths if os.path.isdir(path) and not os.path.islink(path)))
 
 
-def _outermost(places: Sequence[str]) -> list[str]:
-    """Without those that lie in another one: there is nothing left of them to hide, and nothing to mount on."""
-    return [one for one in places if not any(one != other and _is_in(one, [other]) for other in places)]
+def _outermost(paths: Sequence[str]) -> list[str]:
+    # Below a directory that is hidden already there is nothing to hide, and no mount point either.
+    return [one for one in paths if not any(one != other and _is_in(one, [other]) for other in paths)]
 
 
 def _home_of_user() -> str:
@@ -135,15 +140,15 @@ def _home_of_user() -> str:
         return ""
 
 
-def _is_in(path: str, places: Iterable[str]) -> bool:
-    return any(os.path.commonpath([path, place]) == place for place in places)
+def _is_in(path: str, parents: Iterable[str]) -> bool:
+    return any(os.path.commonpath([path, parent]) == parent for parent in parents)
 
 
 def variables(home: str) -> dict[str, str]:
-    """What the agent is told of its view."""
+    """Environment variables that must match the sandbox's file system."""
     return {"HOME": home, "TMPDIR": "/tmp"}
 
 
 def unique(paths: Sequence[str | Path]) -> list[str]:
-    """Absolute, each once."""
+    """The real paths, without duplicates."""
     return list(dict.fromkeys(os.path.realpath(path) for path in paths))

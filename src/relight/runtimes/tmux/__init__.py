@@ -1,11 +1,12 @@
-"""The tmux runtime: an agent lives in a terminal that outlasts it and its supervisor, and that a person can join.
+"""The tmux runtime: an agent runs in a terminal that outlives it and its supervisor, and that a person can attach to.
 
-`runtime.TmuxRuntime` is the front; `server` speaks with tmux, `child` watches over one process, `front` says who would
-read what is typed, `launch` is the little program that becomes the agent inside the pane.
+`runtime.TmuxRuntime` implements the port; `server` runs tmux commands, `child` polls and signals one process, `front`
+tells which process would read typed text, `launch` is the script that becomes the agent in the pane, `keep` writes the
+log.
 
-The server is ours alone: a socket in a directory of ours, and nobody's ~/.tmux.conf, because a hook or a default
-command in it could put a shell where the agent was. No command and no variable passes through a shell, tmux's parser
-or a command line: the pane starts `launch` with the name of a private file, which has them word for word.
+The tmux server is our own: its socket is in our directory, and no ~/.tmux.conf is read, because a hook or a default
+command in it could put a shell where the agent was. Commands and variables pass through no shell, no tmux parser and no
+command line: the pane starts `launch` with the name of a private file that contains them.
 """
 
 from relight.runtimes.tmux.runtime import TmuxRuntime

@@ -1,7 +1,7 @@
-"""A process in a pane. tmux is its parent and knows how it ended; /proc tells whether it lives.
+"""A process in a tmux pane. tmux is its parent and reports its exit; /proc tells whether it is alive.
 
-Where the server itself is gone nobody knows the exit any more: it counts as a hang-up, which is what the kernel sent
-it, and its last words say so. A process that outlives its terminal is ended, because nobody could reach it.
+If the tmux server is gone the exit is unknown. It is reported as SIGHUP, which the kernel sent when the terminal
+closed, with a note among the last lines. A process that outlives its terminal is ended, because it cannot be reached.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from relight.system.processes import environment_of, marker, members_of, start_o
 LAST_LINES: Final = 20
 LINE_CHARACTERS: Final = 400
 READ_BYTES: Final = 32 * 1024 * 1024
-"""of output at one call"""
-_TOLD_SECONDS: Final = 2.0
-"""between the end of a process and tmux knowing it"""
+"""of output per call"""
+_REPORT_SECONDS: Final = 2.0
+"""within which tmux reports the end of a process"""
 _HANG_UP_SECONDS: Final = 3.0
 _SETTLE_SECONDS: Final = 0.05
-"""in which the last output comes from tmux to the log"""
+"""in which the last output gets from tmux into the log"""
 
 
 class Tail:
-    """A log from its present end on, over one rotation at a time."""
+    """Reads a log from its present end on; notices a rotation by the inode."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -52,7 +52,7 @@ class Tail:
         return [_text(line) for line in whole]
 
     def rest(self) -> list[str]:
-        """What has no newline at the end, once nothing more can come."""
+        """The unterminated last line, once no more output can come."""
         rest, self._rest = self._rest, b""
         return [_text(rest)] if rest else []
 
@@ -62,9 +62,9 @@ def _text(line: bytes) -> str:
 
 
 class TmuxChild:
-    """One process in a pane of ours."""
+    """A process in a pane of our tmux server."""
 
-    holds_terminal = False  # it has one of its own
+    holds_terminal = False  # the pane's terminal is not ours
 
     def __init__(self, server: Server, handle: str, pane: Pane, *, session: str, tail: Tail | None) -> None:
         self.handle, self.pid = handle, pane.pid
@@ -87,15 +87,16 @@ class TmuxChild:
         if pane is not None and pane.pid == self.pid and pane.exit is not None:
             return self._ended(pane.exit, self._server.screen(pane))
         self._gone_since = self._gone_since or time.monotonic()
-        if pane is not None and pane.pid == self.pid and time.monotonic() - self._gone_since < _TOLD_SECONDS:
+        # The kernel is ahead of tmux: the process is gone, but tmux may report its exit only a moment later.
+        if pane is not None and pane.pid == self.pid and time.monotonic() - self._gone_since < _REPORT_SECONDS:
             return None
         if pane is not None and pane.pid == self.pid:
-            note = "relight: this tmux does not tell which signal ended it"
+            note = "relight: this version of tmux does not report which signal ended it"
             return self._ended(Exit(signal=signal.SIGKILL), [*self._server.screen(pane), note])
-        why = "its place in tmux was removed or given to another"
+        why = "its tmux session was removed or reused"
         if start_of(self._pane.server) != self._server_start:
             why = f"its tmux server (pid {self._pane.server}) ended"
-        return self._ended(Exit(signal=signal.SIGHUP), [f"relight: {why}; how it ended itself is not known"])
+        return self._ended(Exit(signal=signal.SIGHUP), [f"relight: {why}; its exit is unknown"])
 
     def _ended(self, exit: Exit, lines: list[str]) -> Exit:
         self._exit = exit
@@ -115,11 +116,12 @@ class TmuxChild:
             if self._start and start_of(self.pid) == self._start:
                 os.killpg(self.pid, number)
                 return
-            for pid in members_of(self.pid):  # its number may belong to others by now
+            # The leader is gone, so the group's number may have been reused: signal only members with our marker.
+            for pid in members_of(self.pid):
                 if marker(self._session) in environment_of(pid):
                     os.kill(pid, number)
         except (ProcessLookupError, PermissionError):
-            return  # nothing of the group is left that we may signal
+            return  # no process of the group is left that we may signal
 
     def last_lines(self) -> list[str]:
         if self._exit is None:
@@ -127,7 +129,7 @@ class TmuxChild:
         return self._last
 
     def output(self) -> list[str]:
-        """Lines as the terminal got them, from the log."""
+        """Lines as the terminal received them, read from the log."""
         if self._tail is None:
             return []
         if self._exit is None:
@@ -136,4 +138,4 @@ class TmuxChild:
         return [*self._tail.read(), *self._tail.rest()]
 
     def close(self) -> None:
-        """The place stays, with what it shows."""
+        """The tmux session stays, with its screen, for a person to look at."""

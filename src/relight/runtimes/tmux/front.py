@@ -1,4 +1,4 @@
-"""Who would read what is typed into a terminal: the agent itself, or something that must not get it."""
+"""Which process would read text typed into a pane: the agent, or one that must not receive it, such as a shell."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ SHELLS: Final = frozenset(_SHELLS.split())
 
 
 def in_the_way(pid: int) -> str:
-    """Why nothing may be typed to the agent that runs as this process; empty where it is in front itself."""
+    """Why text must not be typed to the agent with this pid; empty if the agent itself would read it."""
     if not start_of(pid):
         return "the agent has ended"
     if not value_in(environment_of(pid), SESSION_VARIABLE):
         return f"pid {pid} ({_name_of(pid)}) was not started by relight"
     front = foreground_of(pid)
     if front != group_of(pid):
-        return f"{_name_of(front) or 'something else'} (pid {front}) is in front of the agent"
+        return f"{_name_of(front) or 'another process'} (pid {front}) has the terminal's foreground, not the agent"
     terminal = _input_of(pid)
+    # A shell in the agent's own group would execute the text as a command, at once or when the agent exits.
     for member in members_of(front):
         if _name_of(member) in SHELLS and _input_of(member) == terminal:
             return (
@@ -31,7 +32,7 @@ def in_the_way(pid: int) -> str:
 
 
 def _name_of(pid: int) -> str:
-    """The program's own file, which it cannot choose; its first word where that cannot be read."""
+    """The executable's file name, which a process cannot fake; its argv[0] if that cannot be read."""
     try:
         return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
     except OSError:

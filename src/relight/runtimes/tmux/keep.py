@@ -1,9 +1,8 @@
-"""Keeps what a pane prints, as a process beside it: `python -m relight.runtimes.tmux.keep FILE BYTES`.
+"""Writes a pane's output to a log: `python -m relight.runtimes.tmux.keep FILE BYTES`, run by tmux's pipe-pane.
 
-FILE is 0600 and gets everything line by line, without secrets; when it holds BYTES it becomes FILE.1. The variables
-whose values are secrets come in FILE.secrets (0600), which is removed at once: a tmux server has its own environment,
-and an argument could be seen by others. Where the disk is full the output is still read, so that the agent does not
-stand still.
+FILE (mode 0600) gets redacted lines, and is rotated to FILE.1 at BYTES. The secrets to redact come in FILE.secrets
+(0600), which is removed at once: the tmux server's environment does not have them, and arguments are public. If the
+disk is full the output is still read, so that the agent does not block.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from relight.system.machine import redactor
 
 _CHUNK_BYTES: Final = 65_536
 _LINE_BYTES: Final = 1024 * 1024
-"""of a line that does not end; what is longer is written in parts"""
+"""of an unterminated line; longer ones are written in parts"""
 
 
 def opened(path: str) -> int:
@@ -26,14 +25,14 @@ def opened(path: str) -> int:
 
 
 def hand_secrets(path: str, secrets: dict[str, str]) -> None:
-    """For the process that will keep FILE."""
+    """Write the secrets for the process that will log to FILE."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     with open(os.open(f"{path}.secrets", flags, 0o600), "wb") as file:
         file.write(b"\0".join(os.fsencode(f"{name}={value}") for name, value in secrets.items()))
 
 
 def take_secrets(path: str) -> None:
-    """Into this process's environment, where the redactor looks for them."""
+    """Move the secrets into this process's environment, where the redactor finds them."""
     try:
         with open(f"{path}.secrets", "rb") as file:
             entries = file.read().split(b"\0")
@@ -44,29 +43,29 @@ def take_secrets(path: str) -> None:
         os.environ[name] = value
 
 
-def main(path: str, most: int) -> None:
+def main(path: str, max_bytes: int) -> None:
     take_secrets(path)
     file, rest = opened(path), b""
     while chunk := os.read(0, _CHUNK_BYTES):
         whole, newline, rest = (rest + chunk).rpartition(b"\n")
         if len(rest) > _LINE_BYTES:
             whole, newline, rest = whole + newline + rest, b"", b""
-        file = kept(file, path, whole + newline, most)
-    kept(file, path, rest, most)
+        file = append(file, path, whole + newline, max_bytes)
+    append(file, path, rest, max_bytes)
 
 
-def kept(file: int, path: str, data: bytes, most: int) -> int:
-    """Write it without secrets; the descriptor of the file that goes on."""
+def append(file: int, path: str, data: bytes, max_bytes: int) -> int:
+    """Append redacted data, rotating at `max_bytes`; the descriptor to use from here on."""
     clean = redactor().text(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
     try:
-        if clean and os.fstat(file).st_size + len(clean) > most:
+        if clean and os.fstat(file).st_size + len(clean) > max_bytes:
             os.replace(path, path + ".1")
             os.close(file)
             file = opened(path)
         while clean:
             clean = clean[os.write(file, clean) :]
     except OSError:
-        return file  # this part is not kept
+        return file  # this part is lost; reading must go on
     return file
 
 

@@ -1,8 +1,8 @@
-"""Runs inside the pane, as a script of its own, and becomes the agent: `python -I -S launch.py FILE`.
+"""The script that a pane runs, which becomes the agent: `python -I -S launch.py FILE`.
 
-FILE holds, between NULs: how many words the command has, the directory, the words, the variables. It is removed before
-the agent starts. What names the terminal stays as tmux has set it. Where the agent cannot be started the reason is
-written to FILE.failed, for whoever spawned it, and to the screen.
+FILE contains, separated by NULs: the number of words of the command, the directory, the words, the variables. It is
+removed before the agent starts. Variables that describe the terminal stay as tmux set them. If the agent cannot be
+started the reason is written to FILE.failed, for the process that called spawn.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def main(path: str) -> None:
         os.chdir(directory)
         os.execvpe(command[0], command, environment)
     except (OSError, ValueError) as error:
-        with open(path + ".failed", "w", encoding="utf-8") as told:
-            told.write(str(error))
+        with open(path + ".failed", "w", encoding="utf-8") as report:
+            report.write(str(error))
         sys.exit(127)
 
 

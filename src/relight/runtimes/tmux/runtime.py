@@ -1,4 +1,4 @@
-"""Places that outlast processes: one tmux session a handle, on a server of our own."""
+"""The tmux runtime: one tmux session per handle, on our own server, which outlives the processes in it."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from relight.system.processes import LocalProcesses, environment_of, members_of,
 
 TEXT_BYTES: Final = 1024 * 1024
 _START_SECONDS: Final = 10.0
-_LOOK_SECONDS: Final = 0.002
+_POLL_SECONDS: Final = 0.002
 _END_SECONDS: Final = 2.0
 _BEFORE_ENTER_SECONDS: Final = 0.1
-"""an agent that reads text and Enter at once takes both for a paste"""
+"""an agent that reads text and Enter in one read treats both as a paste"""
 
 
 class TmuxRuntime(LocalProcesses):
-    """Agents in terminals of a tmux server whose socket lies in `directory`, which is made 0700."""
+    """Runs agents in panes of a tmux server whose socket is in `directory` (made with mode 0700)."""
 
     name = "tmux"
     persistent = True
@@ -51,7 +51,7 @@ class TmuxRuntime(LocalProcesses):
         log: Path | None = None,
         capture: bool = False,
     ) -> TmuxChild:
-        """As the port says. Refused where something still lives behind the handle: destroy it first, or adopt it."""
+        """As the port says. Refused if a process is still alive behind the handle: destroy or reattach it first."""
         self._server.check()
         session = environment.get(SESSION_VARIABLE, "")
         handle = checked(handle or f"relight-{session[:8] or secrets.token_hex(4)}")
@@ -93,20 +93,20 @@ class TmuxRuntime(LocalProcesses):
         return path
 
     def _begun(self, handle: str, wanted: Path) -> Pane:
-        """The pane, once the agent itself runs in it. AgentFailed where the system refused it."""
+        """The pane, once `launch` has become the agent. AgentFailed if the agent could not be started."""
         pane = self._server.pane(handle)
         failed = Path(f"{wanted}.failed")
         deadline = time.monotonic() + _START_SECONDS
         while pane is not None and start_of(pane.pid) and (wanted.exists() or str(wanted) in words_of(pane.pid)):
             if time.monotonic() > deadline:
                 raise AgentFailed(f"{handle}: it did not start within {_START_SECONDS:.0f} s in tmux")
-            time.sleep(_LOOK_SECONDS)
+            time.sleep(_POLL_SECONDS)
         if failed.exists():
             why = failed.read_text(encoding="utf-8", errors="replace")
             failed.unlink()
             raise AgentFailed(f"cannot start it in tmux: {why}")
         if pane is None or wanted.exists():
-            raise AgentFailed(f"{handle}: its place in tmux was gone at once")
+            raise AgentFailed(f"{handle}: its tmux session ended at once")
         return pane
 
     def probe(self, handle: str) -> Probe:
@@ -116,7 +116,7 @@ class TmuxRuntime(LocalProcesses):
             return Probe(liveness="unknown", text=error.message)
         pane = self._server.pane(handle)
         if pane is None:
-            return Probe(liveness="absent", text=f"no place {handle} in tmux")
+            return Probe(liveness="absent", text=f"no tmux session {handle}")
         if _lives(pane):
             return Probe(liveness="alive", pid=pane.pid, text=f"pid {pane.pid} in tmux {handle}")
         how = f" ({pane.exit})" if pane.exit is not None else ""
@@ -126,14 +126,15 @@ class TmuxRuntime(LocalProcesses):
         text = _typable(text)
         pane = self._server.pane(handle)
         if pane is None:
-            raise Refused(f"no place {handle} in tmux; nothing was sent", hints=[_RESUME])
+            raise Refused(f"no tmux session {handle}; nothing was sent", hints=[_RESUME])
         self._refuse_others(handle, pane, "nothing was sent")
         if not self._server.paste(pane, text.encode(), bracketed=True):
             raise Refused(f"{handle}: the agent ended at this moment; nothing was sent", hints=[_RESUME])
         time.sleep(_BEFORE_ENTER_SECONDS)
+        # Checked again before Enter: if the agent ended in between, a shell must not execute the text.
         self._refuse_others(handle, pane, "the text was typed but not entered")
         if not self._server.paste(pane, b"\r", bracketed=False):
-            raise Refused(f"{handle}: the agent ended while it was typed to; nothing was entered", hints=[_RESUME])
+            raise Refused(f"{handle}: the agent ended before Enter was sent; nothing was entered", hints=[_RESUME])
 
     def _refuse_others(self, handle: str, pane: Pane, done: str) -> None:
         if reason := in_the_way(pane.pid):
@@ -152,7 +153,7 @@ class TmuxRuntime(LocalProcesses):
     def attach(self, handle: str) -> list[str] | None:
         if self._server.pane(handle) is None:
             return None
-        outside = ["env", "-u", "TMUX"] if os.environ.get("TMUX") else []  # else tmux refuses to nest
+        outside = ["env", "-u", "TMUX"] if os.environ.get("TMUX") else []  # tmux refuses to nest if it sees TMUX
         return [*outside, *self.attach_command(handle)]
 
     def attach_command(self, handle: str) -> list[str]:
@@ -169,7 +170,7 @@ class TmuxRuntime(LocalProcesses):
         return shlex.join(self.attach_command(handle))
 
 
-_RESUME: Final = "it goes on with your text: relight resume NAME TEXT"
+_RESUME: Final = "resume it with your text: relight resume NAME TEXT"
 
 
 def _lives(pane: Pane) -> bool:
@@ -177,14 +178,14 @@ def _lives(pane: Pane) -> bool:
 
 
 def _typable(text: str) -> str:
-    """Lines of text without keys in them: a control character is a key, and could be the one that ends the agent."""
+    """The text with normalised newlines; UsageError for control characters, which are keys and could end the agent."""
     text = text.replace("\r\n", "\n").rstrip("\n")
     if len(text.encode("utf-8", "replace")) > TEXT_BYTES:
-        raise UsageError("the text is too long to be typed", hints=["put it in a file and name the file"])
+        raise UsageError("the text is too long to be typed", hints=["put it into a file and send the file's name"])
     if any(
         (ord(one) < 32 and one not in "\n\t") or 127 <= ord(one) < 160 or 0xD800 <= ord(one) < 0xE000 for one in text
     ):
-        raise UsageError("the text holds control characters, which are keys; nothing was sent")
+        raise UsageError("the text contains control characters; nothing was sent")
     if not text.strip():
-        raise UsageError("there is no text to send")
+        raise UsageError("no text to send")
     return text
