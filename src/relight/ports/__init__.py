@@ -1,1 +1,1 @@
-"""Promises: the seams behind which stores, clocks, processes and workspaces live. Protocols only."""
+"""Ports: the protocols that stores, clocks, runtimes, agents and workspaces implement, with what each guarantees."""

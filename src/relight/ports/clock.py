@@ -1,4 +1,4 @@
-"""Time, randomness and evidence about processes: what a decision must be handed, never fetch."""
+"""Time, randomness and evidence about processes, as ports, so that tests can replay every decision."""
 
 from __future__ import annotations
 
@@ -8,44 +8,44 @@ from relight.values.lease import Instant, Owner
 
 
 class Clock(Protocol):
-    """Two kinds of time: the wall's for people, and one that never jumps for leases and waiting."""
+    """Wall time for display, and monotonic time for leases and waiting."""
 
     def now_us(self) -> int:
         """Wall time, microseconds since 1970. For display and retention only."""
         ...
 
     def instant(self) -> Instant:
-        """Now, on a timeline that does not jump."""
+        """Monotonic time: never set back, continues during suspend."""
         ...
 
     def sleep(self, seconds: float) -> None:
-        """Wait. A manual clock moves instead."""
+        """Wait so long; a manual clock advances instead."""
         ...
 
 
 class Entropy(Protocol):
-    """Ids and jitter, so that a seed replays a failure."""
+    """Source of ids and jitter; a seeded one replays a failure."""
 
     def session_id(self) -> str:
         """32 hexadecimal characters, random from the first one on, so that short prefixes differ."""
         ...
 
     def key(self) -> bytes:
-        """8 bytes that no other writer uses."""
+        """8 random bytes that identify one commit of one writer."""
         ...
 
     def jitter(self) -> float:
-        """In [0, 1)."""
+        """A random number in [0, 1)."""
         ...
 
 
 class Host(Protocol):
-    """This process and its neighbours, as evidence."""
+    """Evidence about this process and other processes of this machine."""
 
     def owner(self, owner_id: str) -> Owner:
         """This process as the owner of a lease."""
         ...
 
     def is_gone(self, owner: Owner) -> bool | None:
-        """True: seen to be dead. False: seen alive. None: cannot be seen from here."""
+        """True: the process is dead. False: it is alive. None: unknown, for example because it is on another host."""
         ...

@@ -1,8 +1,8 @@
-"""Named fault points: the places where a test may stop the world.
+"""Named fault points, at which a test can kill, stop or fail the process.
 
-`point("commit.written")` costs a dictionary look-up and does nothing, unless a test has armed it: in the process with
-`arm`, or for a child with RELIGHT_FAULT=NAME:NTH:ACTION, where ACTION is `kill` (SIGKILL to ourselves) or `raise`.
-Several are separated by commas. Every name is registered in `POINTS`, so that a crash matrix can visit them all.
+`point("commit.written")` does nothing unless a test has armed it: in the process with `arm`, or in a child with
+RELIGHT_FAULT=NAME:NTH:ACTION, where ACTION is `kill` (SIGKILL to itself) or `raise`, several separated by commas.
+Every name is registered in `POINTS`, so that the crash matrix can visit them all.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ POINTS: Final[dict[str, str]] = {
     "commit.enter": "a writer is about to hand its step to the store",
     "commit.begun": "inside the transaction, nothing written yet",
     "commit.written": "rows written, transaction still open",
-    "commit.committed": "durable, nobody told yet",
-    "commit.told": "the writer has its checkpoint",
+    "commit.committed": "durable, not acknowledged yet",
+    "commit.told": "acknowledged: the writer has its checkpoint",
     "session.created": "the session's rows exist, it has no step",
     "tool.asked": "a call is about to be started, no intent yet",
     "tool.intended": "the intent is committed, the tool has not begun",
@@ -25,33 +25,33 @@ POINTS: Final[dict[str, str]] = {
     "tool.recorded": "the result is committed",
     "resume.planned": "the attempt is decided, not committed",
     "snapshot.file_read": "a file's bytes are in memory",
-    "snapshot.read": "every changed file is in the pool's buffer, the memory is unchanged",
+    "snapshot.read": "every changed file is in the pool's buffer, the index of known files is unchanged",
     "snapshot.directories_put": "directories are in the buffer, the record is not",
     "snapshot.segment_rowed": "a new segment has its row and no file",
     "snapshot.segment_created": "a new segment exists and is empty",
     "snapshot.segment_written": "records are written and not synced",
-    "snapshot.segment_synced": "the content is durable, nobody knows its name",
-    "upload.begun": "a part of a segment is about to be put off the machine",
-    "upload.done": "a part is off the machine, and nobody knows it",
-    "upload.synced": "all parts of a snapshot are off the machine, nobody knows its name",
-    "restore.begun": "the restore is noted, nothing is touched",
-    "restore.obstacle_removed": "something that stood in the place of a directory or file is gone",
+    "snapshot.segment_synced": "the content is durable, no step refers to it",
+    "upload.begun": "a part of a segment is about to be uploaded",
+    "upload.done": "a part is uploaded, its location is not recorded",
+    "upload.synced": "all parts of a snapshot are uploaded, no step refers to it",
+    "restore.begun": "the restore is in the undo log, no file is changed",
+    "restore.obstacle_removed": "something in the way of a directory or file is removed",
     "restore.written": "a temporary file is written and not synced",
     "restore.synced": "temporary files are durable, nothing is renamed",
-    "restore.swapped": "new and former content have changed names, the former still exists",
-    "restore.placed": "one path is as wanted",
+    "restore.swapped": "new and former content have exchanged names, the former still exists",
+    "restore.placed": "one path is restored",
     "restore.writes_done": "all is written, nothing deleted",
     "restore.set_aside": "a file to be deleted has a temporary name",
     "restore.deleted": "one path is deleted",
-    "restore.acted": "all is done and not yet noted",
-    "restore.noted": "the restore is noted as done",
+    "restore.acted": "all files are restored, the undo log does not say so yet",
+    "restore.noted": "the undo log says that the restore is done",
     "sweep.unrowed": "segments have lost their rows, their files exist",
-    "sweep.copied": "what is needed was copied on, the old files exist",
+    "sweep.copied": "content still needed was copied, the old files exist",
     "resume.claimed": "the new attempt owns the session",
-    "worker.planned": "a worker is about to claim a session that stands in line",
-    "worker.claimed": "a worker owns the session, nobody attends to it yet",
-    "recover.planned": "a session is about to be put back in line",
-    "recover.written": "a session stands in line again, nobody knows",
+    "worker.planned": "a worker is about to claim a queued session",
+    "worker.claimed": "a worker owns the session, no attendant is started",
+    "recover.planned": "a session is about to be requeued",
+    "recover.written": "a session is requeued, no worker has been notified",
 }
 
 Action = Callable[[str], None]
@@ -59,11 +59,11 @@ _armed: dict[str, Action] = {}
 
 
 class InjectedFault(Exception):
-    """What an armed `raise` point raises."""
+    """Raised at a point armed with `raise`; no RelightError, so no code of ours handles it."""
 
 
 def point(name: str) -> None:
-    """Pass through, or do what a test has armed here."""
+    """Do nothing, or the action that a test has armed at this point."""
     if _armed:
         action = _armed.get(name)
         if action is not None:
@@ -71,17 +71,17 @@ def point(name: str) -> None:
 
 
 def arm(name: str, action: Action) -> None:
-    """From now on `action` happens at this point."""
+    """Run `action` at this point from now on, each time it is reached."""
     _armed[name] = action
 
 
 def disarm() -> None:
-    """Forget everything armed."""
+    """Disarm all fault points."""
     _armed.clear()
 
 
 def arm_from(setting: str) -> None:
-    """Arm what RELIGHT_FAULT asks for; an empty setting asks for nothing."""
+    """Arm the points that a value of RELIGHT_FAULT names; none if it is empty."""
     for part in filter(None, setting.split(",")):
         name, nth, action = part.split(":")
         arm(name, _after(int(nth), _ACTIONS[action]))

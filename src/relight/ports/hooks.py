@@ -1,9 +1,9 @@
-"""Hooks: how a running agent tells its supervisor what it does. What every channel promises.
+"""Hook channel: how a running agent reports to its supervisor. Guarantees of every implementation:
 
-1. A hook is answered after what it tells is durable; the agent waits for that, so the answer must be quick.
-2. A hook never breaks the agent: whatever fails on our side is logged, and the agent goes on. The exception: where
-   calls need approval, a call that could not be recorded is denied, because nobody could be asked about it.
-3. Only processes of the same user reach the channel.
+1. A hook is answered after its event is durable. The agent waits for the answer, so it must be quick.
+2. A hook never breaks the agent: failures on our side are logged and the agent continues. The exception: if calls need
+   approval, a call that cannot be recorded is denied, because no person could be asked about it.
+3. Only processes of the same user can reach the channel.
 """
 
 from __future__ import annotations
@@ -15,34 +15,34 @@ from typing import Any, Final, Protocol
 SOCKET_VARIABLE: Final = "RELIGHT_HOOK_SOCKET"
 LOG_VARIABLE: Final = "RELIGHT_HOOK_LOG"
 EPOCH_VARIABLE: Final = "RELIGHT_EPOCH"
-"""the epoch of the supervisor's lease: a direct write goes under it, and is refused where somebody else has claimed"""
+"""the epoch of the supervisor's lease: a direct write uses it, and is refused once another owner has claimed"""
 
 Answer = Callable[[Mapping[str, Any]], Mapping[str, Any] | None]
-"""from what a hook tells to what the agent is told; None: nothing, it goes on"""
+"""maps a hook event to the reply for the agent; None: no reply, it continues"""
 
 
 class HookListener(Protocol):
-    """An open channel."""
+    """An open channel, for one attempt of one agent."""
 
     @property
     def environment(self) -> Mapping[str, str]:
-        """What the agent's process needs to reach it."""
+        """Variables that the agent's process needs to reach the channel."""
         ...
 
     def close(self) -> None:
-        """Nobody is answered any more."""
+        """Stop answering. Hooks that come later are recorded directly in the store (`relight.processes.hook`)."""
         ...
 
 
 class HookChannel(Protocol):
-    """Opens channels."""
+    """Opens hook channels."""
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What an agent runs as its hook: JSON on stdin, the answer on stdout. With one argument behind it, that is the
-        answer where what it is told cannot be recorded, and it needs nothing of its environment to give it."""
+        """The command an agent runs as its hook: event as JSON on stdin, reply on stdout. An appended argument is the
+        reply to give if the event cannot be recorded, which then needs no environment variable."""
         ...
 
     def listen(self, directory: Path, answer: Answer) -> HookListener:
-        """Answer hooks from here on, each on a thread of its own. `directory` is ours and private."""
+        """Answer hooks from here on, each on its own thread. `directory` must be private to this user."""
         ...

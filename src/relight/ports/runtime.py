@@ -1,12 +1,12 @@
-"""A runtime: where an agent's process lives. What every runtime promises.
+"""Runtime: where an agent's process runs. Guarantees of every implementation:
 
-1. `spawn` passes a command as arguments, never through a shell; the process gets a group of its own.
-2. `poll` answers at once: the exit, or None while the process lives. It tells the truth once and for ever.
+1. `spawn` passes a command as arguments, never through a shell; the process gets its own process group.
+2. `poll` returns at once: the exit, or None while the process lives. Once returned, an exit does not change.
 3. Signals go to the whole group, so that no helper of the agent outlives it by accident.
-4. `orphans` finds what a dead attempt left running by evidence of the processes themselves, not by remembered pids.
-5. A handle names a place, not a process: a session keeps its handle over restarts, and what a person attached to
-   shows the new process.
-6. `deliver` types into the agent or into nothing: never into a shell that stands where the agent was.
+4. `orphans` finds processes of dead attempts by evidence in the processes themselves, not by remembered pids.
+5. A handle names a terminal, not a process: a session has the same handle over restarts, and a person who is attached
+   sees the new process.
+6. `deliver` types into the agent or not at all: never into a shell that has replaced it.
 """
 
 from __future__ import annotations
@@ -18,29 +18,29 @@ from typing import Final, Literal, Protocol
 import msgspec
 
 SESSION_VARIABLE: Final = "RELIGHT_SESSION"
-"""names the session to the program, and its processes to whoever looks for orphans"""
+"""the session of a program; by it orphans are found too"""
 PARENT_VARIABLE: Final = "RELIGHT_PARENT"
-"""names the session whose program started a process that is not the session's own"""
+"""the session whose program started this process, if it is not the session's program itself"""
 OWNER_VARIABLE: Final = "RELIGHT_OWNER"
 STORE_VARIABLE: Final = "RELIGHT_STORE"
 CONFINED_VARIABLE: Final = "RELIGHT_CONFINED"
-"""set where an agent's HOME is all that is its own: what a link in there leads to outside is not"""
+"""set if only HOME belongs to the agent (sandbox): links out of it must not be followed"""
 AGENT_VARIABLE: Final = "RELIGHT_AGENT"
-"""set for coding agents: a program that one of them runs is not the session's own, and does not take it over"""
+"""set for coding agents: the programs that an agent runs as tools do not open its session"""
 SECRETS_VARIABLE: Final = "RELIGHT_SECRETS"
 """names of further variables whose values are redacted"""
 COMMAND_VARIABLE: Final = "RELIGHT_COMMAND"
-"""a session's id and its command line, for the supervisor that starts it: the record holds no secrets"""
+"""a session's id and its command line as typed, for its background supervisor: the stored one has no secrets"""
 LOG_VARIABLE: Final = "RELIGHT_LOGGED"
-"""set for a supervisor whose output is kept in a file: it is redacted on the way"""
+"""set for a supervisor whose output goes to a file, and so must be redacted"""
 SUPERVISOR_VARIABLE: Final = "RELIGHT_SUPERVISOR"
-"""pid and start time of the supervisor, so that `stop` asks it and not only its child"""
+"""pid and start time of the supervisor, so that `stop` signals it and not only its child"""
 
 SET_BY_US: Final = frozenset(
     {SESSION_VARIABLE, PARENT_VARIABLE, OWNER_VARIABLE, STORE_VARIABLE, AGENT_VARIABLE, SECRETS_VARIABLE}
     | {SUPERVISOR_VARIABLE}
 )
-"""what every start sets itself; nobody else does"""
+"""variables that every start sets, and that are therefore not taken from a user's environment"""
 
 
 class Exit(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,7 +51,7 @@ class Exit(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def shell_code(self) -> int:
-        """As a shell reports it."""
+        """The exit code a shell would report: 128 + n for signal n."""
         return 128 + self.signal if self.signal is not None else self.code or 0
 
     def __str__(self) -> str:
@@ -62,10 +62,10 @@ Liveness = Literal["alive", "dead", "absent", "unknown"]
 
 
 class Probe(msgspec.Struct, frozen=True, kw_only=True):
-    """What can be seen behind a handle. Evidence, not a verdict."""
+    """What is known about the process behind a handle. Evidence, not a verdict."""
 
     liveness: Liveness
-    """alive: a process runs there; dead: the place is there, its process has ended; absent: no such place"""
+    """alive: a process runs there; dead: the terminal exists, its process has ended; absent: no such terminal"""
     pid: int | None = None
     exit: Exit | None = None
     text: str = ""
@@ -73,21 +73,21 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Child(Protocol):
-    """A process that was spawned."""
+    """A spawned process."""
 
     @property
     def handle(self) -> str:
-        """Where it lives; empty where the runtime has no places that outlast a process."""
+        """The handle of its terminal; empty if the runtime is not persistent."""
         ...
 
     @property
     def pid(self) -> int:
-        """Also the number of its group."""
+        """The process id, which is also its group's."""
         ...
 
     @property
     def holds_terminal(self) -> bool:
-        """Did it ask for the terminal, so that nobody else may draw on it?"""
+        """Whether it has taken our terminal, so that nothing else may be printed there."""
         ...
 
     def poll(self) -> Exit | None:
@@ -95,19 +95,19 @@ class Child(Protocol):
         ...
 
     def signal(self, number: int) -> None:
-        """Send a signal to its whole group. No error where nothing is left of it."""
+        """Send a signal to its whole group. No error if no process is left."""
         ...
 
     def last_lines(self) -> list[str]:
-        """The end of what it wrote to stderr."""
+        """The last lines it wrote to stderr."""
         ...
 
     def output(self) -> list[str]:
-        """Whole lines of its stdout since the last call; none where that was not captured."""
+        """Whole lines of its stdout since the last call; none unless captured."""
         ...
 
     def close(self) -> None:
-        """After its end: take the terminal back, let go of its output."""
+        """After its exit: take the terminal back and close its output."""
         ...
 
 
@@ -116,20 +116,20 @@ class Runtime(Protocol):
 
     @property
     def name(self) -> str:
-        """As recorded with the session."""
+        """The name recorded with a session and given to `--runtime`."""
         ...
 
     @property
     def persistent(self) -> bool:
-        """Do its handles outlast a process?"""
+        """Whether its terminals outlive the processes in them, so that handles can be reattached."""
         ...
 
     def environment(self) -> Mapping[str, str]:
-        """What is different from our environment for all that is started there: another home, say."""
+        """Variables that differ from our own for every process started there, such as HOME in a sandbox."""
         ...
 
     def check(self, command: Sequence[str], directory: str) -> None:
-        """UsageError where the program or the directory does not exist."""
+        """UsageError if the program or the directory does not exist."""
         ...
 
     def spawn(
@@ -142,53 +142,53 @@ class Runtime(Protocol):
         log: Path | None = None,
         capture: bool = False,
     ) -> Child:
-        """Start it, with these variables added to ours. AgentFailed where the system refuses.
+        """Start a process, with these variables added to ours. AgentFailed if the system refuses.
 
-        `handle`: the place to start it in, made if need be. `log`: a file that gets all it prints (made 0600, bounded).
-        `capture`: its stdout passes through us too, copied on at once, and `Child.output` has its lines.
+        `handle`: the terminal to start it in, created if missing. `log`: a file for all its output (0600, bounded).
+        `capture`: copy its stdout through us, so that `Child.output` has its lines.
         """
         ...
 
     def probe(self, handle: str) -> Probe:
-        """What lives behind a handle. Never raises for one that is not there."""
+        """The state of the process behind a handle. Never raises for a missing one."""
         ...
 
     def deliver(self, handle: str, text: str) -> None:
-        """Type text and Enter into the live agent. Refused, with the reason, where a shell or nothing is in front."""
+        """Type text and Enter into the live agent. Refused if another process, or none, would read it."""
         ...
 
     def destroy(self, handle: str) -> None:
-        """End what lives behind a handle and remove the place; no error where there is none."""
+        """End the process behind a handle and remove the terminal; no error if there is none."""
         ...
 
     def attach(self, handle: str) -> list[str] | None:
-        """The command that shows the place to a person; None where there is nothing to join."""
+        """The command that attaches a person to the terminal; None if it does not exist."""
         ...
 
     def attach_command(self, handle: str) -> list[str] | None:
-        """The same without a look whether anything is there."""
+        """Like `attach`, without checking that the terminal exists."""
         ...
 
     def reattach(self, handle: str) -> Child | None:
-        """The living process behind a handle, whoever spawned it, as a child of ours; None where there is none."""
+        """The living process behind a handle, whichever process spawned it; None if there is none."""
         ...
 
     def orphans(self, session: str) -> list[int]:
-        """Living processes of earlier attempts of this session, ourselves and our ancestors left out."""
+        """Living processes of earlier attempts of this session, without ourselves and our ancestors."""
         ...
 
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
-        """Ask them to end, wait, kill what is left."""
+        """Send SIGTERM, wait so long, send SIGKILL to what is left."""
         ...
 
     def supervisor(self) -> str:
-        """This process, as `supervisor_of` will want to find it."""
+        """The value of RELIGHT_SUPERVISOR that identifies this process to `supervisor_of`."""
         ...
 
     def supervisor_of(self, pid: int, session: str) -> int | None:
-        """The living supervisor that started this process for this session; None where there is none."""
+        """The living supervisor that started this process for this session; None if there is none."""
         ...
 
     def signal(self, pid: int, number: int) -> bool:
-        """Send a signal to one process; False where it is gone. Refused where the system forbids it."""
+        """Send a signal to one process; False if it is gone. Refused if the system forbids it."""
         ...

@@ -1,7 +1,6 @@
-"""A schema: the layout of something that a store, or what wakes workers, keeps, by the number of its last change.
+"""Schema versions of a store and of a wakeup engine.
 
-Whoever keeps one can say where it stands without changing anything, and bring it up to date any number of times, in
-any number of processes at once.
+Both can report their version without changing anything; migrating is idempotent and safe in several processes at once.
 """
 
 from __future__ import annotations
@@ -10,17 +9,17 @@ import msgspec
 
 
 class SchemaStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a schema stands."""
+    """The version of one schema, and the one this release needs."""
 
     part: str
-    """whose it is: store, engine"""
+    """store or engine"""
     place: str
-    """as it may be shown"""
+    """its address, for display"""
     found: int | str | None
-    """its version; None: it is not there yet"""
+    """None: it does not exist yet"""
     wanted: int | str
 
     @property
     def is_current(self) -> bool:
-        """Is there nothing to do?"""
+        """Whether no migration is needed."""
         return self.found == self.wanted

@@ -1,17 +1,17 @@
-"""The store: where the journal lives. What every store promises, and `relight.testing` proves.
+"""The store: where journals are stored. Guarantees of every store, checked by `relight.testing`:
 
-1. `commit` is one transaction: it reads the head, asks `plan_commit`, writes step and head, and only then answers.
-   When it raises, nothing was written; `StoreUnavailable` may mean that the outcome is unknown, and then
+1. `commit` is one transaction: it reads the head, calls `plan_commit`, writes step and head, and then acknowledges.
+   When it raises, nothing was written; but `StoreUnavailable` may mean that the outcome is unknown, and then
    `find_commit` resolves it by the writer's own key. A snapshot whose segments have lost their rows is refused
    (SnapshotSwept) inside the same transaction, so that a paused writer cannot commit what was swept.
-2. Steps of a session are numbered without gap; (session, seq) is unique for ever, deleted sessions included.
+2. Steps of a session are numbered without gaps; (session, seq) is never reused, not even after a deletion.
 3. Reading changes nothing.
-4. After `delete` no byte of the session is left, in a log either.
-5. A session with a place stands in its line exactly while it is queued: the row of the line is written in the same
-   transaction as the head (`journal/queues/order.py`). A claim that wants a slot of its queue takes it in its
+4. After `delete` no byte of the session is left, including in logs.
+5. A session with a queue position has a queue row exactly while it is queued: the row is written in the same
+   transaction as the head (`journal/queues/order.py`). A claim that needs a slot of its queue takes it in its own
    transaction (`journal/queues/slots.py`), or is refused with QueueFull, and nothing is written.
 
-A store decides nothing: what may be written is decided by journal/, who may write by the lease inside the head.
+A store decides nothing: what may be written is decided by journal/, which owner may write by the lease in the head.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ from relight.values.step import Committed, Draft, Step, StepKind
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
-    """A session as stored. A head that fails its seal is None, and the session is corrupt."""
+    """A session as stored. `head` is None if its checksum does not match: the session is corrupt."""
 
     identity: Identity
     head: Head | None
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which sessions to list: newest created first, by pages."""
+    """Which sessions to list, newest first, in pages."""
 
     agent: str | None = None
     provider: str | None = None
     statuses: frozenset[Status] | None = None
-    """stored statuses; a dead `working` is still `working` here"""
+    """stored statuses: a session whose owner died is still `working` here"""
     key: str | None = None
     labels: dict[str, str] = {}
     text: str | None = None
-    """somewhere in name, key, task, id, labels"""
+    """a substring of name, key, task, id or labels"""
     created_since_us: int | None = None
     parent: str | None = None
     """forks of this session"""
@@ -74,7 +74,7 @@ class CheckpointRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a session stood when something about it was decided."""
+    """The state of a session that a decision was based on."""
 
     seq: int
     forks: frozenset[str]
@@ -82,17 +82,17 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """Something the store itself found broken; the chain is checked by the engine."""
+    """Damage that the store's own integrity check found; digest chains are checked by `history.verify`."""
 
     what: str
 
 
 class Store(Protocol):
-    """One journal of many sessions. Thread-safe; several processes may use the same one where it says so."""
+    """The journals of many sessions. Thread-safe; the stores on disk or on a server also across processes."""
 
     @property
     def url(self) -> str:
-        """The address that opens it again."""
+        """The address that opens it again; may contain a password."""
         ...
 
     @property
@@ -102,28 +102,28 @@ class Store(Protocol):
 
     @property
     def blobs(self) -> Path | None:
-        """The directory beside it for the content of workspaces; None where it has no place of its own."""
+        """The directory beside it for workspace content; None if it is not on this machine's disk."""
         ...
 
     def create(self, identity: Identity, head: Head) -> None:
-        """Begin a session. Conflict where the id exists or another session has the name; an archived one gives it up
-        before that, by `update` (sessions/names.py)."""
+        """Begin a session. Conflict if the id exists or another session has the name (an archived one must have given
+        it up by `update`, see sessions/names.py)."""
         ...
 
     def update(self, identity: Identity) -> None:
-        """Replace what a session is (name given up, labels). NotFound, or Conflict where the name is taken."""
+        """Replace a session's identity record (name, labels, policy). NotFound, or Conflict if the name is taken."""
         ...
 
     def find(self, session: str) -> Record | None:
-        """By full id."""
+        """The session with this full id."""
         ...
 
     def find_named(self, name: str) -> Record | None:
-        """By exact name, among the sessions that hold one."""
+        """The session that has exactly this name."""
         ...
 
     def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
-        """By the beginning of the id; at most `limit`."""
+        """At most `limit` sessions whose ids begin so."""
         ...
 
     def list_sessions(self, query: Query) -> list[Record]:
@@ -131,31 +131,31 @@ class Store(Protocol):
         ...
 
     def count_sessions(self) -> dict[Status, int]:
-        """How many sessions there are, by stored status."""
+        """The number of sessions by stored status."""
         ...
 
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One durable step, or an error and nothing. NotFound where the session is gone."""
+        """Commit one durable step, or raise and write nothing. NotFound if the session is gone."""
         ...
 
     def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
-        """The step a writer committed under its own key after seq `after`, if it did."""
+        """The step that a writer committed under its own key after seq `after`; None if it did not."""
         ...
 
     def renew(self, session: str, *, owner: str, epoch: int) -> None:
-        """Heartbeat. LeaseLost where the epoch has passed."""
+        """Heartbeat: extend the lease. LeaseLost if another epoch has begun."""
         ...
 
     def release(self, session: str, *, owner: str, epoch: int) -> None:
-        """Give the lease back without a step. LeaseLost where the epoch has passed."""
+        """Release the lease without a step. LeaseLost if another epoch has begun."""
         ...
 
     def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
-        """Own steps with after < seq <= upto, in order. Rows that are missing are simply not there."""
+        """The session's own steps with after < seq <= upto, in order. Missing rows are skipped without an error."""
         ...
 
     def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
-        """The same steps without bodies."""
+        """The same steps as `steps`, without their bodies."""
         ...
 
     def add_segment(self, pool: str, segment: str) -> None:
@@ -171,7 +171,7 @@ class Store(Protocol):
         ...
 
     def list_snapshots(self, pool: str, *, without: Sequence[str] = ()) -> frozenset[str]:
-        """The snapshots in this pool that some step names, steps of the sessions in `without` not counted."""
+        """The snapshots in this pool that a step refers to, not counting steps of the sessions in `without`."""
         ...
 
     def list_pools(self) -> frozenset[str]:
@@ -181,15 +181,15 @@ class Store(Protocol):
     def drop_snapshots(
         self, session: str, seq: int, *, roots: Collection[str] | None = None, seen: Seen | None = None
     ) -> int:
-        """Let a checkpoint's snapshots go, of all roots or of these; how many there were. The step stays.
+        """Remove a checkpoint's snapshots, of all roots or of these; how many there were. The step stays.
 
-        Conflict where the session is not as `seen` any more, checked in the same transaction: somebody committed a step
-        or forked it meanwhile, and may need them.
+        Conflict if the session is not as `seen` any more, checked in the same transaction: a step or a fork that was
+        made meanwhile may need them.
         """
         ...
 
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
-        """Name a checkpoint. The newest checkpoint a label was given to wins."""
+        """Label a checkpoint. A label given again refers to its newest checkpoint."""
         ...
 
     def unlabel(self, session: str, seq: int) -> int:
@@ -206,39 +206,39 @@ class Store(Protocol):
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
         labels: Iterable[tuple[str, int, str]],
     ) -> None:
-        """Take whole sessions in as they are, parents before forks, in one transaction: all of it, or nothing.
+        """Insert whole sessions unchanged, parents before forks, in one transaction: all of them, or none.
 
-        The steps come by session and seq, already checked; (session, seq, label) as the labels were given. Conflict
-        where an id exists or a name is taken, SnapshotSwept as with `commit`; an error of `steps` undoes everything.
+        The steps come ordered by session and seq, already checked; labels as (session, seq, label), oldest first.
+        Conflict if an id exists or a name is taken, SnapshotSwept as with `commit`; an error of `steps` rolls back.
         """
         ...
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
-        """Replace a head that failed its seal, or the one with the digest `instead_of`, which is older than the
-        journal. Conflict where the present one is neither."""
+        """Replace a head whose checksum does not match, or the one with the digest `instead_of`, which is older than
+        the journal. Conflict if the present one is neither."""
         ...
 
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
-        """Remove sessions with everything that is theirs. Conflict where a fork outside the list needs one, or where
-        one has another epoch than the one given for it, or none: somebody has claimed or removed it since."""
+        """Delete sessions with all their data. Conflict if a fork outside the list needs one, or if one is gone or has
+        another epoch than the one given: it was claimed or removed since."""
         ...
 
     def list_queue_keys(self) -> list[QueueKey]:
-        """The lines in which somebody stands, due or not, sorted; the cost is that of the lines, not of who stands."""
+        """The queues with at least one session, due or not, sorted. The cost depends on the queues, not on sessions."""
         ...
 
     def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
-        """The first of a line whose time has come, by rank. A time to wake is compared with the server's own time
-        where there is a server. The cost is that of `limit`, whoever else stands there."""
+        """The first sessions of a queue that are due, by rank. Wake times are compared with the server's own clock, if
+        there is a server. The cost depends on `limit`, not on the length of the queue."""
         ...
 
     def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
-        """Write a small record in the place of the one before, or remove it; durable on return."""
+        """Write or replace a small record, or delete it (None); durable on return."""
         ...
 
     def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
-        """Write a small record where the present one is `before`, None for none, in one transaction; False, and nothing
-        is written, where it is another. Of several that exchange the same one, one succeeds."""
+        """Compare and set: write a record if the present one is `before` (None: absent), in one transaction. False if
+        it is not; of several concurrent exchanges of the same record one succeeds."""
         ...
 
     def list_records(self, kind: RecordKind) -> dict[str, bytes]:
@@ -246,33 +246,33 @@ class Store(Protocol):
         ...
 
     def instant(self) -> Instant:
-        """Now, on the timeline of this store's leases. A server's is its own wall time."""
+        """The present time on the clock of this store's leases; a server's own clock, if there is a server."""
         ...
 
     def size_bytes(self) -> int:
-        """What it takes on disk or in memory."""
+        """Its size on disk or in memory."""
         ...
 
     def check(self) -> list[Damage]:
-        """The store's own integrity check; slow, complete."""
+        """The store's own integrity check: complete, and slow."""
         ...
 
     def changed(self) -> object:
-        """A token that differs once something was committed; a cheap hint for tailing."""
+        """A token that differs after any commit; a cheap hint for tailing."""
         ...
 
     def close(self) -> None:
-        """Give everything back. Idempotent."""
+        """Release connections, files and threads. Idempotent."""
         ...
 
 
 OPTIONAL: Final = {
-    "place": "the address as it may be shown, without a password; a store on a server has one",
-    "schema_version": "the number of the layout it keeps",
-    "read_only": "it can be read now, and not written",
-    "durability_reason": "why it survives no more than it does; empty where that is a power cut",
-    "durability_cures": "commands that would make it survive more",
-    "expire_after": "let finished sessions end so many days from now by themselves; where a store can",
-    "lent": "connections that another part may use, where it keeps a table of its own beside ours",
+    "place": "the address for display, without a password; a store on a server has one",
+    "schema_version": "the version of its schema",
+    "read_only": "it can be read at present, but not written",
+    "durability_reason": "why acknowledged steps may not survive a power cut; empty if they do",
+    "durability_cures": "commands that would raise its durability",
+    "expire_after": "delete finished sessions by itself after so many days, if the store can",
+    "lent": "connections for another component that has a table in the same database",
 }
-"""What a store may offer beyond the port. Nobody asks a store for anything that is neither there nor here."""
+"""Attributes a store may have beyond the port. Code uses no attribute of a store that is neither there nor here."""

@@ -1,12 +1,12 @@
-"""The promises of a workspace, and of the rows that keep its content from being swept away under a writer.
+"""Workspaces, and the segment rows that protect their content from a concurrent sweep.
 
-How a step commits files (the order is the promise):
-    1. `snapshot()` captures and makes durable; the Snapshot says in which segments its content may lie
+How a step commits files (the order is the guarantee):
+    1. `snapshot()` captures the files and makes them durable; the Snapshot lists the segments that hold its content
     2. the store's transaction checks that each of those segments still has its row, and writes the step
     3. a missing row is a `Conflict`: call `recover()`, take a new snapshot, commit again
-A segment's row is durable before its file exists; sweep removes the row, and only then looks which snapshots are
-committed, copies on what they need, and removes the file. So whatever was committed before the row went is copied, and
-nothing that depends on the row can be committed after: a paused writer cannot commit what was swept.
+A segment's row is durable before its file exists. Sweep removes the row first, then reads which snapshots are
+committed, copies what they need into new segments, and removes the file. So content committed before the row went is
+copied, and nothing that depends on the row can be committed after: a paused writer cannot commit what was swept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from relight.values.snapshot import (
 
 
 class SegmentIndex(Protocol):
-    """The rows a store keeps: (pool, segment), nothing else. All three are safe from any thread and process."""
+    """The segment rows of a store: (pool, segment). All methods are safe from any thread and process."""
 
     def add_segment(self, pool: str, segment: str) -> None:
         """Add the row; durable on return. The file does not exist yet."""
@@ -42,29 +42,29 @@ class SegmentIndex(Protocol):
 
 
 class Workspace(Protocol):
-    """The agent's directory, one root of a session. Calls are serialised inside; any thread may make them."""
+    """One root of a session: a directory that is captured and restored. Thread-safe; calls are serialised."""
 
     @property
     def name(self) -> str:
         """The root's name within its session; every error names it beside the path."""
 
     def check_usable(self) -> None:
-        """Raise unless the directory exists and is the one that was recorded. Touches nothing."""
+        """Raise unless the directory exists and is the one that was recorded. Changes nothing."""
 
     def snapshot(self) -> Snapshot:
-        """Capture, make durable, return. Nothing changed: the same id, nothing written. Never a stale id."""
+        """Capture the directory; durable on return. If nothing changed, the same id and nothing written."""
 
     def recover(self) -> None:
-        """After a commit met a missing segment row: forget what cannot be relied on any more."""
+        """After a commit met a missing segment row: drop cached knowledge of what is stored."""
 
     def diff(self, before: str, after: str | None = None) -> tuple[Change, ...]:
         """What changed between two snapshots; None means the disk now."""
 
     def read(self, snapshot: str, path: bytes) -> bytes:
-        """The content of one file of a snapshot, or a link's target. `NotFound` where it holds none."""
+        """The content of one file of a snapshot, or a link's target. `NotFound` if there is none."""
 
     def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
-        """What the snapshot left out, and why."""
+        """The files that the snapshot left out, and why."""
 
     def plan_restore(
         self,
@@ -76,75 +76,75 @@ class Workspace(Protocol):
         exact: bool = False,
         paths: Sequence[bytes] = (),
     ) -> RestorePlan:
-        """Take the safety snapshot and say exactly what `restore` would do.
+        """Take the safety snapshot and plan exactly what `restore` would do.
 
-        `last` is the newest snapshot that the session committed (None: the target is), `history` all of them: a path
-        that differs from `last` was changed by somebody else, a path that none holds is never deleted.
+        `last` is the newest snapshot that the session committed (None: the target), `history` all of them: a path that
+        differs from `last` was changed outside of the session, and a path that is in none is never deleted.
         """
 
     def restore(self, plan: RestorePlan) -> RestoreOutcome:
-        """Do it. `Conflict` where the disk is not as planned any more; resumable after a kill by planning again."""
+        """Execute a plan. `Conflict` if the disk has changed since; after a kill, plan and restore again."""
 
     def plan_undo(self, restore: str | None = None, *, choice: Choice = "stop") -> RestorePlan:
-        """The plan that takes a restore back (the newest that is not undone); give it to `restore`."""
+        """The plan that undoes a restore (default: the newest not undone); pass it to `restore`."""
 
     def restores(self) -> tuple[RestoreRecord, ...]:
-        """The undo log, newest first. One in state "begun" was interrupted: restore again, or undo it."""
+        """The undo log, newest first. A restore in state "begun" was interrupted: restore again, or undo it."""
 
     def verify(self, snapshot: str) -> tuple[str, ...]:
-        """What of the snapshot's content is missing or damaged; empty when it is whole."""
+        """Missing or damaged content of a snapshot; empty if it is whole."""
 
     def sweep(self, live: Callable[[], Iterable[str]], *, dry_run: bool = False) -> SweepReport:
-        """Remove content that no snapshot in `live()` needs. It is called again after the rows are gone."""
+        """Remove content that no snapshot in `live()` needs. `live` is called again after rows were removed."""
 
     def close(self) -> None:
-        """Let go of descriptors and watches. Loses nothing that was acknowledged."""
+        """Close descriptors and watches. Loses nothing that was acknowledged."""
 
 
 class Content(Protocol):
-    """What snapshots hold, whatever became of the directory they were taken of. To read."""
+    """Read access to the content of a pool's snapshots, independent of the captured directory."""
 
     def diff(self, before: str, after: str) -> tuple[Change, ...]:
         """What changed between two snapshots."""
 
     def entries(self, snapshot: str) -> Mapping[bytes, Entry]:
-        """Everything a snapshot holds, by path."""
+        """All entries of a snapshot, by path."""
 
     def walk(self, snapshot: str) -> Iterator[tuple[bytes, Entry]]:
-        """The same, one path after the other: nothing is kept of what was told."""
+        """All entries of a snapshot, one at a time, in bounded memory."""
 
     def pieces(self, entry: Entry) -> Iterator[bytes]:
-        """A file's bytes in pieces of bounded size, as many as its entry says; Corrupt where there are others."""
+        """A file's bytes in pieces of bounded size; Corrupt unless they add up to the entry's size."""
 
     def read(self, snapshot: str, path: bytes) -> bytes:
-        """As `Workspace.read`."""
+        """As `Workspace.read`, for any snapshot of the pool."""
 
     def skipped(self, snapshot: str) -> tuple[Skipped, ...]:
-        """As `Workspace.skipped`."""
+        """As `Workspace.skipped`, for any snapshot of the pool."""
 
     def close(self) -> None:
-        """Let go of descriptors."""
+        """Close the pool's file descriptors."""
 
 
 class MadeDirectory(Protocol):
-    """A new directory that is made for a session. One of the two ends it; a death before is cleared away by the next
-    who makes one beside it."""
+    """A new directory made for a session, until one of the two methods is called. If its maker dies before, the next
+    `make` beside it removes it."""
 
     def keep(self) -> None:
-        """A session works in it now."""
+        """Leave it: a session works in it now."""
 
     def discard(self) -> None:
-        """Remove it with all that was put into it, and the directories that were made above it."""
+        """Remove it with its content, and the parent directories that were made for it."""
 
 
 class Workspaces(Protocol):
-    """Opens workspaces whose content lies beside one store, and keeps that content in order."""
+    """Opens the workspaces of one store, and manages their stored content."""
 
     def check_location(self) -> None:
-        """UsageError where content of this store lies elsewhere than whoever opened it has said."""
+        """UsageError if this store's content is at another location than the one it was opened with."""
 
     def pool_of(self, path: str) -> str:
-        """The pool a directory's content goes to, unless another one is named."""
+        """The default pool for a directory's content."""
 
     def open(
         self,
@@ -157,43 +157,43 @@ class Workspaces(Protocol):
         read_only: bool = False,
         plain_modes: bool = False,
     ) -> Workspace:
-        """A directory as a workspace. `adopt` takes it although another directory was recorded under this path;
-        `read_only` stores nothing, so that its snapshots serve to compare and to plan, and are gone when it closes;
-        `plain_modes` restores no setuid, setgid, sticky or world-writable mode, and its plans say where."""
+        """Open a directory. `adopt` accepts one that has replaced the directory recorded under this path; `read_only`
+        stores nothing: its snapshots serve to compare and to plan, and are gone when it closes; `plain_modes` restores
+        no setuid, setgid, sticky or world-writable mode, and its plans say for which paths."""
 
     def content(self, pool: str) -> Content:
-        """What the snapshots of a pool hold."""
+        """Read access to the snapshots of a pool."""
 
     def broken(self, pool: str, snapshots: Iterable[str]) -> dict[str, str]:
-        """Those whose content is missing or damaged, and what is wrong; every object is read once."""
+        """The snapshots whose content is missing or damaged, and what is wrong; every object is read once."""
 
     def objects(self, pool: str, snapshots: Iterable[str]) -> Iterator[bytes]:
-        """Everything these snapshots are made of, each object once: what `take_in` takes."""
+        """All objects of these snapshots, each once, as `take_in` accepts them."""
 
     def take_in(self, pool: str, objects: Iterable[bytes], snapshots: Sequence[str]) -> dict[str, Snapshot]:
-        """Put objects from elsewhere into a pool, durable on return; these snapshots by id, ready for a step.
+        """Import objects into a pool, durable on return; these snapshots by id, ready to be committed.
 
-        Corrupt where one of them is not whole; then, as after an error of `objects`, nothing stays behind."""
+        Corrupt if one of them is incomplete; then, as after an error of `objects`, nothing is left in the pool."""
 
     def repository(self, path: str) -> tuple[bool, GitHead | None]:
-        """Whether a directory holds a `.git`, and where it stands; None where that cannot be read. git is not run."""
+        """Whether a directory has a `.git`, and its HEAD; None if that cannot be read. git is not run."""
 
     def recorded_head(self, pool: str, snapshot: str) -> GitHead | None:
-        """Where the repository at the root stood when a snapshot was taken; None where there was none."""
+        """The repository's HEAD when a snapshot was taken; None if the root had no repository."""
 
     def prepare(self, path: str, *, name: str) -> None:
-        """Make the directory where it is missing. Conflict where something is in it."""
+        """Create the directory if it is missing. Conflict if it is not empty."""
 
     def make(
         self, path: str, *, name: str, session: str, attempt: int, begun: Callable[[str, int], bool]
     ) -> MadeDirectory:
-        """The same for the next attempt of a session, so that it goes again where that attempt does not begin.
+        """Like `prepare`, for the next attempt of a session: removed again if that attempt does not begin.
 
-        `begun(session, attempt)` tells whether a session has begun an attempt after that one: what was made for it is
-        its own then, whatever became of who made it."""
+        `begun(session, attempt)` tells whether a session has begun an attempt after that one: then the directory
+        belongs to the session, even if the process that made it has died."""
 
     def is_unfinished(self, path: str, begun: Callable[[str, int], bool]) -> bool:
-        """Was the directory being made when its maker was killed? Then it is perhaps half filled, and no workspace."""
+        """Whether the process that made the directory was killed meanwhile: it may be half filled, and is not used."""
 
     def sweep(
         self,
@@ -204,25 +204,25 @@ class Workspaces(Protocol):
         thorough: bool = False,
         grace_seconds: float = 0.0,
     ) -> SweepReport:
-        """Remove content that no snapshot in `live()` needs; `dry_run` says what that would free.
+        """Remove content that no snapshot in `live()` needs; `dry_run` reports what that would free.
 
-        `thorough` leaves not one dead byte, and waits for nobody. `grace_seconds` keeps what was written so recently,
-        though no step names it: a courtesy to writers, who are safe without it (see above).
+        `thorough` removes every dead byte, however little that frees. `grace_seconds` spares recent content that no
+        step refers to yet: writers are safe without it (see above), but would have to capture again.
         """
 
     def pools(self) -> frozenset[str]:
-        """Pools that have content off the machine, though no row may speak of them any more: a sweep ends them."""
+        """Pools with remote content, including those without a row, which a sweep then removes."""
 
     @property
     def place(self) -> str:
-        """Where content lies, as people are told."""
+        """Where content is stored, for display."""
 
     @property
     def is_remote(self) -> bool:
-        """Whether that is off the machine."""
+        """Whether content is stored off this machine."""
 
     def probe(self) -> None:
-        """Write, read and delete something there. An error says what does not work, and what to do."""
+        """Write, read and delete a test object. An error says what does not work, and what to do."""
 
     def size_bytes(self) -> int:
-        """What all content takes where it lies."""
+        """The size of all stored content."""
