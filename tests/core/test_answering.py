@@ -33,7 +33,7 @@ def test_words_are_refused_where_a_framework_reads_nothing_but_its_own(world: Wo
     session = interrupted(rl)
     info = rl.get(session)
     assert info.attention is not None and "Command(resume=...)" in info.attention.cure
-    with pytest.raises(Conflict, match="langgraph keeps its own conversation"):
+    with pytest.raises(Conflict, match="langgraph stores its own conversation"):
         rl.send(session, "no")
     assert rl.get(session).seq == info.seq
 

@@ -104,7 +104,7 @@ def test_the_default_is_the_answer_once_the_time_is_over_and_asking_again_gives_
     assert ask(world, timeout=60, default="go on") == "wait", "an answer counts before the default was used"
     assert ask(world, timeout=60) is None
     world.time.advance(61)
-    with pytest.raises(TimeoutError, match="nobody answered"):
+    with pytest.raises(TimeoutError, match="no answer in time"):
         ask(world, timeout=60)
 
 

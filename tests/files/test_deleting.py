@@ -156,8 +156,8 @@ def _rows(*rows: tuple[int, int, dict[str, str]]) -> Iterator[CheckpointRow]:
 
 def test_a_root_is_inherited_by_the_next_step_of_any_path_that_has_none_of_its_own() -> None:
     both = {"a": "1", "b": "2"}
-    assert inherited(_rows((1, 0, both), (2, 1, {"a": "3"})), 1, is_gone_on_from=False) == {"b"}
-    assert inherited(_rows((1, 0, both), (2, 1, both), (3, 2, {})), 1, is_gone_on_from=False) == frozenset()
-    assert inherited(_rows((1, 0, both), (2, 1, both), (4, 1, {})), 1, is_gone_on_from=False) == {"a", "b"}
-    assert inherited(_rows((1, 0, both)), 1, is_gone_on_from=True) == {"a", "b"}
-    assert inherited(_rows((1, 0, {}), (2, 1, {})), 1, is_gone_on_from=True) == frozenset()
+    assert inherited(_rows((1, 0, both), (2, 1, {"a": "3"})), 1, has_successor=False) == {"b"}
+    assert inherited(_rows((1, 0, both), (2, 1, both), (3, 2, {})), 1, has_successor=False) == frozenset()
+    assert inherited(_rows((1, 0, both), (2, 1, both), (4, 1, {})), 1, has_successor=False) == {"a", "b"}
+    assert inherited(_rows((1, 0, both)), 1, has_successor=True) == {"a", "b"}
+    assert inherited(_rows((1, 0, {}), (2, 1, {})), 1, has_successor=True) == frozenset()

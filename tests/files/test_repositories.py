@@ -12,7 +12,7 @@ import pytest
 import relight
 from relight import aio
 from relight.errors import NotFound, NotResumable
-from relight.journal.files.repository_state import moved, standing
+from relight.journal.files.repository_state import moved, repository_head
 from relight.library.facade import Relight
 from relight.values.snapshot import GitHead
 from tests.cli.shell import Shell
@@ -90,15 +90,18 @@ def test_a_fork_in_a_directory_of_its_own_has_no_repository_to_miss(rl: Relight,
 def test_what_counts_is_the_branch() -> None:
     main, other = GitHead(path=b"", ref="refs/heads/main", commit="1"), GitHead(path=b"", ref="refs/heads/x")
     detached = GitHead(path=b"", commit="1")
-    assert moved(standing(main), is_there=True, now=main) is None
-    assert moved(standing(None), is_there=False, now=None) is None
-    assert moved(standing(None), is_there=True, now=main) is None, "one that was made since is no loss"
-    assert moved(standing(main), is_there=True, now=other) == "its repository is on branch x, and was on branch main"
-    assert moved(standing(main), is_there=True, now=detached) == (
+    assert moved(repository_head(main), is_there=True, now=main) is None
+    assert moved(repository_head(None), is_there=False, now=None) is None
+    assert moved(repository_head(None), is_there=True, now=main) is None, "one that was made since is no loss"
+    assert (
+        moved(repository_head(main), is_there=True, now=other)
+        == "its repository is on branch x, and was on branch main"
+    )
+    assert moved(repository_head(main), is_there=True, now=detached) == (
         "its repository is on no branch, and was on branch main"
     )
-    assert "cannot be read" in str(moved(standing(main), is_there=True, now=None))
-    assert moved(standing(detached), is_there=True, now=GitHead(path=b"", commit="2")) is None
+    assert "cannot be read" in str(moved(repository_head(main), is_there=True, now=None))
+    assert moved(repository_head(detached), is_there=True, now=GitHead(path=b"", commit="2")) is None
 
 
 def opened_by_a_program(store: Path, root: Path | None, text: str) -> None:

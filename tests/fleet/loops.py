@@ -6,7 +6,7 @@ from typing import Any
 
 from relight.fleet.engines.embedded import EmbeddedEngine
 from relight.fleet.worker import WorkerOptions, WorkLoop
-from relight.journal.queues.order import checked_place
+from relight.journal.queues.order import checked_position
 from relight.library.facade import Relight
 from relight.sessions.session import Session
 from relight.values.session import Head, Identity
@@ -140,7 +140,7 @@ def standing(world: World, rl: Relight, *, queue: str = "q", **asked: Any) -> st
     """A session with a command that stands in line."""
     wake_us = asked.pop("wake_us", None)
     now_us = world.time.now_us()
-    place = checked_place(queue, priority=asked.pop("priority", 0), wants=asked.pop("wants", ()), since_us=now_us)
+    place = checked_position(queue, priority=asked.pop("priority", 0), wants=asked.pop("wants", ()), since_us=now_us)
     identity = Identity(
         id=world.chance.session_id(), created_us=now_us, command=["agent"], directory="/", place=place, **asked
     )

@@ -15,9 +15,9 @@ import msgspec
 from relight.errors import Refused
 from relight.journal.codec import encode_changes
 from relight.journal.commit import plan_commit, plan_renewal
-from relight.journal.queues.order import waiting_of
+from relight.journal.queues.order import queue_row_of
 from relight.journal.queues.slots import take_slot
-from relight.journal.queues.takeover import after_loss, lost_because
+from relight.journal.queues.takeover import after_loss, loss_reason
 from relight.values.lease import Instant, Owner
 from relight.values.queues import Queue, QueuePosition, Slots
 from relight.values.session import Head, Identity
@@ -87,7 +87,7 @@ class World:
         live = [one.session for one in at_work if one.lease is not None and not one.lease.expired(self.instant())]
         if draft.claim is not None and draft.claim.slot and len(live) > CONCURRENCY:
             self.broken(f"{len(live)} at work, {CONCURRENCY} allowed")
-        row = waiting_of(self.heads[session])
+        row = queue_row_of(self.heads[session])
         if (row is None) != (self.heads[session].status != "queued"):
             self.broken(f"{session}: {self.heads[session].status} and in line {row}")
 
@@ -184,7 +184,7 @@ class World:
     def sweep(self, worker: int) -> None:
         """Put back what is lost, by what this worker saw when it looked, judged by the time now."""
         for session, head in self.seen[worker].items():
-            why = lost_because(head, owner_gone=None, now=self.instant())
+            why = loss_reason(head, owner_gone=None, now=self.instant())
             if why is None:
                 continue
             latest = self.steps[session][-200:]

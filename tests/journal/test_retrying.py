@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relight.journal.retry import FRUITLESS, History, Move, decide
+from relight.journal.retry import MAX_FRUITLESS, History, Move, decide
 from relight.values.ending import Backoff, Cure, FailureClass, Scope, Verdict
 from relight.values.policy import RunPolicy
 
@@ -86,8 +86,8 @@ def test_the_same_failure_again_and_again_is_put_into_quarantine_with_the_way_ou
 
 
 def test_different_failures_without_progress_are_given_up_after_some() -> None:
-    crashes = [verdict("crashed", "resume", text=f"number {number}") for number in range(FRUITLESS + 1)]
-    assert after(crashes[:FRUITLESS]).again
+    crashes = [verdict("crashed", "resume", text=f"number {number}") for number in range(MAX_FRUITLESS + 1)]
+    assert after(crashes[:MAX_FRUITLESS]).again
     assert after(crashes).change.status == "failed"
 
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 from starlette.testclient import TestClient
 
-from relight.journal.bulk_resume import alike, cause_of, comes_back
+from relight.journal.bulk_resume import cause_of, group_by_failure, should_resume
 from relight.values.status import Failure
 from tests.server.conftest import fill
 from tests.server.desk import Desk
@@ -40,7 +40,7 @@ def test_those_that_stopped_for_the_same_reason_are_one_group(desk: Desk, tmp_pa
     for n in range(2):
         stopped(desk, tmp_path, f"odd-{n}", f"exit status {n}: boom")
     stopped(desk, tmp_path, "alone", "something else")
-    groups = alike(desk.rl.sessions())
+    groups = group_by_failure(desk.rl.sessions())
     assert [(one.cause, len(one.sessions)) for one in groups] == [
         ("the provider refused the key", 3),
         ("exit status", 2),
@@ -52,9 +52,9 @@ def test_what_a_person_stopped_does_not_come_back_by_itself(desk: Desk, tmp_path
     for n in range(2):
         stopped(desk, tmp_path, f"s{n}", reason)
     infos = [replace(info, status="terminated", reason=reason) for info in desk.rl.sessions()]
-    assert not any(comes_back(info) for info in infos) and alike(infos) == []
+    assert not any(should_resume(info) for info in infos) and group_by_failure(infos) == []
     lost = [replace(info, reason="its process died (pid 7 on here)") for info in infos]
-    assert all(comes_back(info) for info in lost) and cause_of(lost[0]) == "its process died"
+    assert all(should_resume(info) for info in lost) and cause_of(lost[0]) == "its process died"
 
 
 def test_the_list_offers_what_can_be_done_together_and_says_what_it_is(desk: Desk, tmp_path: Path) -> None:

@@ -19,10 +19,10 @@ import msgspec
 
 from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept, UsageError
 from relight.files.capture import close_all, hints_naming, open_roots, refuse_unfinished
-from relight.history.branching import head_at, rewind_view, standing, status_after_rewind
+from relight.history.branching import head_at, head_state, rewind_view, status_after_rewind
 from relight.history.loading import Found, chain_of, step_at
 from relight.journal.codec import decode_changes
-from relight.journal.files.undo_log import Move, Operation, Standing, Verb, begin_note, end_note, is_operation
+from relight.journal.files.undo_log import HeadState, Move, Operation, Verb, begin_note, end_note, is_operation
 from relight.operations.operator import with_derived_status
 from relight.ports.store import CheckpointRow
 from relight.ports.workspace import Workspace
@@ -267,7 +267,7 @@ class FileOperation:
         recorder: Recorder,
         note: dict[str, object],
         move: Move,
-        back_to: Standing | None,
+        back_to: HeadState | None,
         again: Sequence[str],
     ) -> Checkpoint:
         """Name what the files are now, move the head if that is part of it, give the lease back: one commit."""
@@ -299,10 +299,10 @@ class FileOperation:
     def _at(self, seq: int) -> Found:
         return msgspec.structs.replace(self._found, seq=seq)
 
-    def _move(self, recorder: Recorder, verb: Verb, moves: bool, of: Operation | None) -> tuple[Move, Standing | None]:
+    def _move(self, recorder: Recorder, verb: Verb, moves: bool, of: Operation | None) -> tuple[Move, HeadState | None]:
         """Where the head goes, if the conversation is part of it; for undo and redo, how the session stands then."""
         head = recorder.head
-        before = standing(self._context, head)
+        before = head_state(self._context, head)
         if of is not None:
             heads = (head.head, of.heads[0]) if of.heads is not None else None
             return Move(verb=verb, heads=heads, of=of.id, before=before), of.before if heads is not None else None
@@ -344,7 +344,7 @@ def _naming(note: dict[str, object], taken: Sequence[Snapshot], moved: Changes |
     return msgspec.structs.replace(moved or Changes(), note=note, snapshot=snapshot)
 
 
-def _place_again(present: QueuePosition | None, back_to: Standing | None) -> QueuePosition | None:
+def _place_again(present: QueuePosition | None, back_to: HeadState | None) -> QueuePosition | None:
     """The place in line of then, where it is another one now; None changes nothing."""
     if back_to is None or back_to.place == present:
         return None

@@ -15,7 +15,7 @@ from relight.errors import NotFound, NotResumable, RelightError
 from relight.files.restore import position_of, rows_of
 from relight.history.events import history
 from relight.history.loading import Found, chain_of
-from relight.journal.files.repository_state import MOVED, NOTE, moved, standing
+from relight.journal.files.repository_state import MOVED, NOTE, moved, repository_head
 from relight.journal.lineage import owner_of, visible
 from relight.operations.operator import write_once
 from relight.ports.store import CheckpointRow
@@ -71,7 +71,7 @@ def accept(context: Context, found: Found) -> Checkpoint:
     heads = {}
     for root, path in found.identity.workspace.items():
         _, now = context.workspaces().repository(path)
-        heads[root] = standing(now)
+        heads[root] = repository_head(now)
     return write_once(context, recorder_for(context, found), "mark", Changes(note={NOTE: heads}))
 
 
@@ -106,9 +106,9 @@ def _moved(context: Context, found: Found, rows: Sequence[CheckpointRow] | None 
             continue
         is_there, now = context.workspaces().repository(place)
         recorded = context.workspaces().recorded_head(identity.pools[root], by_seq[number].snapshots[root])
-        if (what := moved(standing(recorded), is_there=is_there, now=now)) is None:
+        if (what := moved(repository_head(recorded), is_there=is_there, now=now)) is None:
             continue
-        if _accepted(context, found, root, after=number) != standing(now):
+        if _accepted(context, found, root, after=number) != repository_head(now):
             trouble[root] = what
     return trouble
 

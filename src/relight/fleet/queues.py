@@ -15,7 +15,7 @@ import msgspec
 from relight.errors import Conflict, NotResumable, UsageError
 from relight.history.listing import every_session
 from relight.history.loading import Found, resolve
-from relight.journal.queues.order import checked_place, checked_queue
+from relight.journal.queues.order import checked_position, checked_queue
 from relight.journal.queues.slots import checked_concurrency, parse_rate
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.operations.operator import add_prompt, write_once
@@ -116,7 +116,7 @@ def headless(agent: str | None, prompt: str | None) -> list[str]:
 
 def place_for(context: Context, queue: str, *, priority: int, wants: Iterable[str]) -> QueuePosition:
     """A place that begins now."""
-    return checked_place(queue, priority=priority, wants=wants, since_us=context.queue_time_us())
+    return checked_position(queue, priority=priority, wants=wants, since_us=context.queue_time_us())
 
 
 def not_before_us(context: Context, moment: datetime | float | None) -> int | None:

@@ -19,9 +19,9 @@ from relight.files.status import missing_roots
 from relight.fleet.queues import find_queue
 from relight.history.listing import every_session
 from relight.journal.codec import encode_changes
-from relight.journal.queues.order import fitting, is_in_line
+from relight.journal.queues.order import is_queued, matching_queues
 from relight.journal.queues.small_records import pack_record, unpack_record
-from relight.journal.queues.takeover import LOOK_BACK, after_loss, lost_because
+from relight.journal.queues.takeover import MAX_PROGRESS_STEPS, after_loss, loss_reason
 from relight.operations.retention import is_sweep_due
 from relight.ports import faults
 from relight.ports.store import Query
@@ -78,7 +78,7 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
 
     QueueFull where its queue lets no further one work now: it stays in line.
     """
-    if not is_in_line(head) or head.place is None:
+    if not is_queued(head) or head.place is None:
         return None
     if head.wake_us is not None and head.wake_us > context.queue_time_us() + _EARLY_SECONDS * 1e6:
         return None  # an old hint: its time has not come
@@ -146,7 +146,7 @@ def _has_died_early(context: Context, head: Head) -> bool:
 def recover_one(context: Context, identity: Identity, head: Head) -> Requeued | None:
     """The same for one; None where it is owned, stands in no line, is damaged, or somebody else was faster."""
     gone = context.host.is_gone(head.lease.owner) if head.lease is not None else None
-    why = lost_because(head, owner_gone=gone, now=context.store.instant())
+    why = loss_reason(head, owner_gone=gone, now=context.store.instant())
     if why is None:
         return None
     claim = Claim(
@@ -202,7 +202,7 @@ def _hand_back(context: Context, session: str, owner: str, why: str) -> Requeued
 
 
 def _change_after(context: Context, identity: Identity, head: Head, why: str) -> StatusChange:
-    latest = list(context.store.steps(identity.id, after=max(0, head.seq - LOOK_BACK)))
+    latest = list(context.store.steps(identity.id, after=max(0, head.seq - MAX_PROGRESS_STEPS)))
     speaks = context.agent(identity).capabilities.transcript
     return after_loss(identity, head, why, latest=latest, speaks=speaks, retries=retries_of(context, identity, head))
 
@@ -306,7 +306,7 @@ class WorkLoop:
         """Does nobody stand in its lines, due or not, and is nobody of its queues at work elsewhere?"""
         context, options = self._context, self._options
         try:
-            if fitting(context.store.list_queue_keys(), options.queues, options.labels):
+            if matching_queues(context.store.list_queue_keys(), options.queues, options.labels):
                 return False
             return not any(
                 record.head is not None and record.head.place is not None and record.head.place.queue in options.queues
@@ -339,7 +339,7 @@ class WorkLoop:
         self._full_until = {queue: until_us for queue, until_us in self._full_until.items() if until_us > now_us}
         if self._looked:
             return
-        lines = fitting(context.store.list_queue_keys(), options.queues, options.labels)
+        lines = matching_queues(context.store.list_queue_keys(), options.queues, options.labels)
         lines = [line for line in lines if line.queue not in self._full_until]
         free = options.concurrency - len(self._running)
         tickets = self._engine.take(lines, free) if lines else []
@@ -368,7 +368,7 @@ class WorkLoop:
                 return
             told = {"attempt": claimed.attempt, "from_seq": claimed.resumed_from, "reason": claimed.reason or "first"}
             self._log("resume" if claimed.attempt > 1 else "start", {"session": ticket.session, **told})
-        elif not is_in_line(head):
+        elif not is_queued(head):
             self._engine.close_ticket(ticket)
             return
         self._start(ticket, identity, head, claimed)

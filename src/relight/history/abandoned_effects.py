@@ -17,7 +17,7 @@ from relight.errors import Corrupt
 from relight.history.loading import Found, chain_of, load
 from relight.journal.codec import Undecodable, decode_changes
 from relight.journal.effects.ledger import CARRIES_EFFECTS, EffectLedger, branch_points
-from relight.journal.effects.planned_calls import planned_calls, told_about
+from relight.journal.effects.planned_calls import notice_for, planned_calls
 from relight.journal.fold import Fold
 from relight.journal.formats.format import CallSite
 from relight.journal.lineage import stretches, visible
@@ -106,7 +106,7 @@ def _behind_the_fork(
 def planned(fold: Fold, *, agent: bool) -> tuple[list[PlannedCall], str | None]:
     """What will be done about what is open, and what the model will be told of it."""
     calls = planned_calls(fold, agent=agent)
-    return calls, told_about(calls)
+    return calls, notice_for(calls)
 
 
 def effects_since(store: Store, found: Found, seq: int) -> list[Call]:

@@ -14,7 +14,7 @@ import msgspec
 from relight.errors import Corrupt, NotFound, UsageError
 from relight.history.loading import Found, chain_of, load_forked, load_returned, step_at
 from relight.journal.conversation.last_reply import last_reply_line
-from relight.journal.files.undo_log import Move, Standing, end_note, standing_of
+from relight.journal.files.undo_log import HeadState, Move, end_note, head_state_of
 from relight.journal.fold import open_effects
 from relight.journal.status import derived_status
 from relight.operations import operator
@@ -138,14 +138,14 @@ def rewind(context: Context, found: Found) -> Checkpoint:
     refuse_archived(found)
     recorder = recorder_for(context, found)
     head, (view, _) = recorder.head, rewind_view(context, found)
-    move = Move(verb="rewind", heads=(head.head, view.head), before=standing(context, head))
+    move = Move(verb="rewind", heads=(head.head, view.head), before=head_state(context, head))
     changes = Changes(note=end_note(move, begun=None, restores={}), status=status_after_rewind(head, view))
     return write_once(context, recorder, "rewind", changes, view=view)
 
 
-def standing(context: Context, head: Head) -> Standing:
+def head_state(context: Context, head: Head) -> HeadState:
     """How a session stands now, as everybody sees it."""
-    return standing_of(head, *derived_status(head, evidence_of(context, head)))
+    return head_state_of(head, *derived_status(head, evidence_of(context, head)))
 
 
 def status_after_rewind(head: Head, view: View) -> StatusChange | None:

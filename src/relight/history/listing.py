@@ -14,7 +14,7 @@ from relight.journal.status import QUIET_SECONDS, describe
 from relight.ports.store import CheckpointRow, Query, Record, Store
 from relight.sessions.context import Context
 from relight.sessions.opening import evidence_of
-from relight.values.checkpoint import Checkpoint, at, shown_snapshot
+from relight.values.checkpoint import Checkpoint, at, public_snapshot
 from relight.values.info import Attention, SessionInfo
 from relight.values.session import Head, Identity
 from relight.values.status import LIVE
@@ -94,7 +94,7 @@ def checkpoint_of_row(session: str, row: CheckpointRow, model: str | None) -> Ch
         turns=row.turns,
         message_count=row.message_count,
         model=model,
-        snapshot=shown_snapshot(row.snapshots),
+        snapshot=public_snapshot(row.snapshots),
         size_bytes=row.size_bytes,
         version=VERSION,
     )

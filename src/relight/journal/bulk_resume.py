@@ -1,4 +1,4 @@
-"""Sessions that stopped alike: which of them may be started again together, and what they have in common. Pure."""
+"""Groups sessions by the failure that stopped them, for resuming them together."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _KINDS: Final = {
     "oom": "it ran out of memory",
     "lost": "its process died",
 }
-_ONE_OF_THEM: Final = re.compile(r"\s*\([^)]*\)|[:;].*|\d+")
-"""what a reason says of a single session: who, when, how often"""
+_SESSION_SPECIFIC: Final = re.compile(r"\s*\([^)]*\)|[:;].*|\d+")
+"""parts of a reason that differ between sessions: owner, time, count"""
 
 
-class Alike(msgspec.Struct, frozen=True, kw_only=True):
+class FailureGroup(msgspec.Struct, frozen=True, kw_only=True):
     """Sessions that stopped for the same reason."""
 
     cause: str
     sessions: list[SessionInfo]
 
 
-def comes_back(info: SessionInfo) -> bool:
-    """Was it running when it died, or does it wait for its time? What a person stopped does not come back by itself,
-    nor what has a verdict; who stands in a queue is a worker's."""
+def should_resume(info: SessionInfo) -> bool:
+    """Whether it was running when it died, or waits for its wakeup time. Not one that a person stopped or that has a
+    verdict, nor a queued one: a worker takes that."""
     if info.command is None:
         return False
     if info.status == "terminated":
@@ -45,7 +45,7 @@ def comes_back(info: SessionInfo) -> bool:
 
 
 def stopped_by_a_person(info: SessionInfo) -> bool:
-    """Ctrl-C, `relight stop`, leaving. A reboot sends SIGTERM, and what it ended comes back."""
+    """By Ctrl-C, `relight stop`, or leaving the block. A reboot sends SIGTERM, and what it ended does resume."""
     return (info.reason or "").startswith(("stopped by", "stopped (SIGINT)", "left", "interrupted", "adopted"))
 
 
@@ -53,14 +53,14 @@ def cause_of(info: SessionInfo) -> str:
     """Why it stopped, in words that fit every session that stopped so."""
     if info.failure is not None and info.failure.kind in _KINDS:
         return _KINDS[info.failure.kind]
-    return _ONE_OF_THEM.sub("", headline(info.reason)).strip() or info.status
+    return _SESSION_SPECIFIC.sub("", headline(info.reason)).strip() or info.status
 
 
-def alike(infos: Iterable[SessionInfo]) -> list[Alike]:
-    """Those that can be started again, by what stopped them; the largest group first, none of a single session."""
+def group_by_failure(infos: Iterable[SessionInfo]) -> list[FailureGroup]:
+    """Resumable sessions by what stopped them; the largest group first, without groups of one."""
     groups: dict[str, list[SessionInfo]] = {}
     for info in infos:
-        if comes_back(info) or (info.status == "failed" and info.command is not None):
+        if should_resume(info) or (info.status == "failed" and info.command is not None):
             groups.setdefault(cause_of(info), []).append(info)
-    found = [Alike(cause=cause, sessions=group) for cause, group in groups.items() if len(group) > 1]
+    found = [FailureGroup(cause=cause, sessions=group) for cause, group in groups.items() if len(group) > 1]
     return sorted(found, key=lambda one: (-len(one.sessions), one.cause))

@@ -1,16 +1,16 @@
-"""The form of a bundle: sessions in one file, to be carried elsewhere. Data only, read as a stream, bounded everywhere.
+"""The bundle format: sessions in one file, for export and import. Data only, read as a stream, bounded everywhere.
 
-    magic, then frames: kind, stored bytes, raw bytes (0: not compressed), sha256 of what is stored, what is stored
-    M  the manifest, first: who the sessions are, the oldest ancestor first, the session itself last
+    magic, then frames: kind, stored bytes, raw bytes (0: not compressed), sha256 of the stored bytes, stored bytes
+    M  the manifest, first: identities of the sessions, the oldest ancestor first, the session itself last
     S  a step, with the snapshots it names; in the order of the parts, then by seq
     L  a label that was given to a checkpoint
     O  an object of a captured workspace, and the root it belongs to
     A  a piece of an attachment
     E  the end: how many of each there were, and the sha256 of every byte before it
-    K  after the end, where it is signed: which key, and HMAC-SHA256 over the end's sha256
+    K  after the end, if it is signed: the key's id, and HMAC-SHA256 over the end's sha256
 
-Nothing in a bundle names a file or an address: roots and attachments are plain words, content is named by its hash.
-A body of a step is stored as the journal stores it, whose own bound holds; an object has a bound of its own.
+A bundle names no file or address: roots and attachments are plain names, content is named by its hash. The body of a
+step is stored as in the journal, whose bound applies; an object has a bound of its own.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ MAX_PARTS: Final = 1000
 MAX_ROOTS: Final = 64
 MAX_ATTACHMENTS: Final = 64
 KEY_LEAST_BYTES: Final = 16
-LOOKED_INTO_BYTES: Final = 2 * 1024 * 1024
-"""a larger body is believed by its digest alone: few bytes of it may become very many objects"""
+MAX_DECODED_BYTES: Final = 2 * 1024 * 1024
+"""a larger body is trusted by its digest alone: decoding a few hostile bytes could create very many objects"""
 _HEAD: Final = struct.Struct(">cQI32s")
 _OBJECT_HEAD: Final = struct.Struct(">H")
 _MAX: Final = {
@@ -67,31 +67,31 @@ _T = TypeVar("_T")
 
 
 class BundleInvalid(Exception):
-    """Bytes that are no bundle of ours. Internal: the engine turns it into `BundleRefused`."""
+    """Bytes that are not a valid bundle. Internal: import turns it into `BundleRefused`."""
 
 
 class PartRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One session as stored: its identity and head in their own encoding."""
+    """One session as stored: identity and head in their own encoding."""
 
     identity: bytes
     head: bytes
 
 
 class Manifest(msgspec.Struct, frozen=True, kw_only=True):
-    """What comes."""
+    """The first frame: sessions, roots and attachments of the bundle."""
 
     format: int
     created_us: int
     parts: list[PartRow]
     roots: list[str] = []
-    """names of workspace roots; objects and snapshots mean them by number"""
+    """names of workspace roots; objects and snapshots refer to them by index"""
     attachments: list[str] = []
     redacted: int = 0
-    """steps that are not what was journaled, because secrets were taken out; the chain was made anew"""
+    """number of steps changed by redaction; the digest chain was computed again"""
 
 
 class StepRow(msgspec.Struct, frozen=True, array_like=True):
-    """A step, and the snapshots that were taken with it as (root, id)."""
+    """A step, and the snapshots taken with it as (root, id)."""
 
     part: int
     seq: int
@@ -111,7 +111,7 @@ class StepRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class LabelRow(msgspec.Struct, frozen=True, array_like=True):
-    """A label; of the same one the last wins."""
+    """A label of a checkpoint; the last one of a checkpoint wins."""
 
     part: int
     seq: int
@@ -119,14 +119,14 @@ class LabelRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Piece(msgspec.Struct, frozen=True, array_like=True):
-    """Of an attachment."""
+    """A piece of an attachment."""
 
     attachment: int
     data: bytes
 
 
 class End(msgspec.Struct, frozen=True, array_like=True):
-    """Nothing follows but a signature."""
+    """The last frame before the signature: counts and checksum."""
 
     steps: int
     labels: int
@@ -136,19 +136,19 @@ class End(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Signature(msgspec.Struct, frozen=True, array_like=True):
-    """Who vouches for it."""
+    """Key id and MAC of a signed bundle."""
 
     key_id: str
     mac: bytes
 
 
 def key_id(key: bytes) -> str:
-    """A name for a key that does not give it away."""
+    """A public id of a signing key, which does not reveal the key."""
     return sha256(_KEY_DOMAIN + key).hexdigest()[:16]
 
 
 def mac_of(key: bytes, digest: bytes) -> bytes:
-    """What a signature with this key over this content must be."""
+    """The MAC of this content with this key."""
     return hmac.digest(key, _SIGNED_DOMAIN + digest, "sha256")
 
 
@@ -158,7 +158,7 @@ def part_row(identity: Identity, head: Head) -> PartRow:
 
 
 def read_part(row: PartRow) -> tuple[Identity, Head]:
-    """Back again, or Unbelievable."""
+    """Decode a session of the manifest, or BundleInvalid."""
     try:
         return decode_identity(row.identity), decode_head(row.head)
     except Undecodable as error:
@@ -174,10 +174,10 @@ def step_row(part: int, step: Step, snapshots: list[tuple[int, str]]) -> StepRow
 
 
 def read_step(session: str, row: StepRow) -> Step:
-    """Back again; a body that is small enough is looked into. Unbelievable where it holds no step."""
+    """Decode a step; a body that is small enough is decoded too. BundleInvalid if it holds no step."""
     try:
         opened = decode_open(row.open)
-        if len(row.body) <= LOOKED_INTO_BYTES and declared_bytes(row.body) <= LOOKED_INTO_BYTES:
+        if len(row.body) <= MAX_DECODED_BYTES and declared_bytes(row.body) <= MAX_DECODED_BYTES:
             decode_changes(row.body)
     except Undecodable as error:
         raise BundleInvalid(f"step {row.seq} cannot be read: {error}") from None
@@ -200,7 +200,7 @@ def read_step(session: str, row: StepRow) -> Step:
 
 
 def declared_bytes(body: bytes) -> int:
-    """What a compressed body says it becomes."""
+    """The size that a compressed body declares."""
     return int.from_bytes(body[2:6], "big") if body[1:2] == b"\1" else len(body)
 
 
@@ -208,7 +208,7 @@ def declared_bytes(body: bytes) -> int:
 
 
 class Writer:
-    """Frames into a file that somebody else opened."""
+    """Writes frames to a file that the caller opened."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -232,7 +232,7 @@ class Writer:
         self._frame(ATTACHMENT, msgspec.msgpack.encode(piece))
 
     def end(self, key: bytes | None) -> bytes:
-        """The end, signed where there is a key; the sha256 of what is before it."""
+        """Write the end frame, and a signature if there is a key; returns the sha256 of what precedes it."""
         digest = self._digest.digest()
         counts = self._counts
         end = End(counts[STEP], counts[LABEL], counts[OBJECT], counts[ATTACHMENT], digest)
@@ -268,9 +268,10 @@ _end = msgspec.msgpack.Decoder(End)
 
 
 def frames(file: BinaryIO, size: int) -> Iterator[Frame]:
-    """Every frame, each checked by its own sum, and at the end all of them together; or Unbelievable.
+    """Every frame, each checked by its own sum, and at the end all of them; or BundleInvalid.
 
-    The manifest comes first. A signature is told and not judged; it comes last, when everything before it was checked.
+    The manifest comes first. A signature is returned, not verified; it comes last, when everything before it was
+    checked.
     """
     if file.read(len(MAGIC)) != MAGIC:
         raise BundleInvalid("not a bundle, or one of a newer form")

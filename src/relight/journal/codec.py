@@ -1,11 +1,11 @@
-"""The stored form: `Changes` to bytes and back. Data only: no type name, no code, nothing that imports.
+"""The stored form: `Changes` to bytes and back. Data only: no type names, no code, nothing that imports.
 
-A body is one version byte, one packing byte, then MessagePack, compressed where that pays, its size before it. What
+A body is one version byte, one packing byte, then MessagePack, compressed if that pays, preceded by its size. What
 MessagePack cannot hold and JSON can (lone surrogates, integers beyond 64 bits) goes into extension types, out of band,
 so that no text a user stores can be mistaken for them. Decompression is bounded by the size the writer declared, and
 that by our cap.
 
-Reading an older version goes through its upcasters one by one; a newer version is refused by its number.
+An older version is read through its upcasters one by one; a newer one is refused by its number.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from relight.values.step import Changes
 
 VERSION: Final = 1
 UPCASTERS: Final[dict[int, Callable[[dict[str, Any]], dict[str, Any]]]] = {}
-"""from a version to the next one; each takes and returns the decoded mapping"""
+"""upgrades from a version to the next; each takes and returns the decoded mapping"""
 
 _PLAIN: Final = 0
 _ZSTD: Final = 1
@@ -34,8 +34,8 @@ _ZSTD_HEAD: Final = bytes((VERSION, _ZSTD))
 _WORTH_BYTES: Final = 200
 _FREE_BYTES: Final = 2 * 1024 * 1024
 _TOGETHER: Final = 64
-_TOGETHER_BYTES: Final = 256 * 1024
-"""bodies that are unpacked with one call, and the most each of them may become"""
+_BATCH_BYTES: Final = 256 * 1024
+"""bound of bodies that are decompressed with one call"""
 _MAX_RATIO: Final = 16
 _BIG_INT: Final = 1
 _ODD_TEXT: Final = 2
@@ -45,11 +45,11 @@ _T = TypeVar("_T")
 
 
 class Undecodable(Exception):
-    """Bytes that no writer of ours produced. Internal: the reader turns it into `Corrupt` with a place."""
+    """Bytes that no writer of ours produced. Internal: the reader turns it into `Corrupt` with the step."""
 
 
-class _Keeping(msgspec.Struct, frozen=True):
-    """A step of which only the record is wanted."""
+class _RecordOnly(msgspec.Struct, frozen=True):
+    """Decodes only the framework record of a step."""
 
     record: msgspec.Raw = msgspec.Raw(b"")
 
@@ -65,13 +65,13 @@ def encode_changes(changes: Changes) -> bytes:
         raise InvalidMessage(f"a step of {size:,} bytes; the most is {LIMITS.step_bytes:,}")
     if size >= _WORTH_BYTES:
         packed = compress(data)
-        if size <= _most_from(packed):
+        if size <= _max_output_bytes(packed):
             return b"".join((_ZSTD_HEAD, size.to_bytes(4, "big"), packed))
     return _PLAIN_HEAD + data
 
 
 def decode_changes(body: bytes) -> Changes:
-    """The step behind the bytes, or Undecodable."""
+    """The changes behind the bytes, or Undecodable."""
     version, data = _unpack(body, LIMITS.step_bytes + 1024)
     if version == VERSION:
         return _decode(data, _changes_decoder)
@@ -79,36 +79,36 @@ def decode_changes(body: bytes) -> Changes:
 
 
 def decode_all(bodies: Sequence[bytes]) -> Iterator[Changes]:
-    """Many steps in order. Undecodable comes where the first one that cannot be read would."""
+    """Many steps in order. Undecodable is raised at the first one that cannot be read."""
     return _decode_many(bodies, _changes_decoder, decode_changes)
 
 
 def decode_records(bodies: Sequence[bytes]) -> Iterator[bytes]:
-    """The encoded records of many steps, nothing of them decoded; empty where a step has none."""
+    """The encoded records of many steps, without decoding them; empty for a step without one."""
     for keeping in _decode_many(bodies, _keeping_decoder, _decode_keeping):
         yield bytes(keeping.record)
 
 
 def decode_value(data: bytes | memoryview) -> Any:
-    """The value behind the bytes that `encoded` made of it, or Undecodable."""
+    """The value that `encoded` turned into these bytes, or Undecodable."""
     return _decode(data, _any_decoder)
 
 
 def decode_typed(data: bytes | memoryview, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
-    """The same, of a form that is known; odd texts in its fields included."""
+    """The same for a known type, extension types in its fields included."""
     return _decode(data, decoder)
 
 
 def typed_decoder(kind: Any) -> msgspec.msgpack.Decoder[Any]:
-    """A decoder of this form, to be made once."""
+    """A decoder of this type, to be created once."""
     return msgspec.msgpack.Decoder(kind, ext_hook=_unescape)
 
 
-def _decode_keeping(body: bytes) -> _Keeping:
+def _decode_keeping(body: bytes) -> _RecordOnly:
     version, data = _unpack(body, LIMITS.step_bytes + 1024)
     if version == VERSION:
         return _decode(data, _keeping_decoder)
-    return _Keeping(record=msgspec.Raw(encoded(decode_changes(body).record)))
+    return _RecordOnly(record=msgspec.Raw(encoded(decode_changes(body).record)))
 
 
 def _decode_many(
@@ -128,15 +128,15 @@ def _decode_many(
 
 
 def _declared(body: bytes) -> int:
-    """The size of a body that may be unpacked together with others; 0 for one that wants a look of its own."""
+    """The size of a body that can be decompressed in a batch; 0 if it must be read alone."""
     if body[:2] != _ZSTD_HEAD:
         return 0
     size = int.from_bytes(body[2:6], "big")
-    return size if size <= _TOGETHER_BYTES else 0
+    return size if size <= _BATCH_BYTES else 0
 
 
 def encode_record(record: Head | Identity) -> bytes:
-    """Bytes of a session's head or identity, plain: a head is small and rewritten with every step."""
+    """Bytes of a head or identity, uncompressed: a head is small and rewritten with every step."""
     return _PLAIN_HEAD + encoded(record)
 
 
@@ -151,7 +151,7 @@ def decode_identity(body: bytes) -> Identity:
 
 
 def isolated(value: _T, *, cap: int = LIMITS.message_bytes) -> _T:
-    """Check that a value is JSON and give back what a reload would give: a copy nobody else can change."""
+    """Check that a value is JSON and return what a reload would return: a copy that no caller shares."""
     check_json(value)
     data = encoded(value)
     if len(data) > cap:
@@ -176,9 +176,9 @@ def decode_open(data: bytes) -> tuple[OpenEffect, ...]:
 # -- packing ------------------------------------------------------------------------------------------------------
 
 
-def _most_from(packed: bytes) -> int:
-    """How much may come out of compressed data. What shrinks more is stored as it is, so that a reader may refuse a
-    few bytes that claim to be very many: each of them could become an object."""
+def _max_output_bytes(packed: bytes) -> int:
+    """How much compressed data may expand to. The writer stores anything that shrinks more uncompressed, so a reader
+    can refuse a few bytes that claim to be very many: each could become an object."""
     return max(_FREE_BYTES, _MAX_RATIO * len(packed))
 
 
@@ -191,7 +191,7 @@ def _unpack(body: bytes, cap: int) -> tuple[int, bytes]:
     if packing == _PLAIN:
         return version, body[2:]
     size = int.from_bytes(body[2:6], "big")
-    if packing != _ZSTD or len(body) < 6 or size > min(cap, _most_from(body)):
+    if packing != _ZSTD or len(body) < 6 or size > min(cap, _max_output_bytes(body)):
         raise Undecodable("unknown packing, or an impossible size")
     try:
         return version, decompress(body[6:], size)
@@ -254,7 +254,7 @@ def _unescape(code: int, data: memoryview) -> Any:
 
 _any_decoder: msgspec.msgpack.Decoder[Any] = msgspec.msgpack.Decoder(Any, ext_hook=_unescape)
 _changes_decoder = msgspec.msgpack.Decoder(Changes, ext_hook=_unescape)
-_keeping_decoder = msgspec.msgpack.Decoder(_Keeping, ext_hook=_unescape)
+_keeping_decoder = msgspec.msgpack.Decoder(_RecordOnly, ext_hook=_unescape)
 _head_decoder = msgspec.msgpack.Decoder(Head, ext_hook=_unescape)
 _identity_decoder = msgspec.msgpack.Decoder(Identity, ext_hook=_unescape)
 _open_decoder = msgspec.msgpack.Decoder(tuple[OpenEffect, ...], ext_hook=_unescape)

@@ -1,8 +1,8 @@
-"""Zstandard, with contexts that are used again: making one costs more than a step takes to compress or to read.
+"""Zstandard with reused contexts: creating one costs more than compressing or reading a step.
 
-Idle contexts wait in a list. Taking one out and putting it back are single operations, so threads never share one, and
-there are never more of them than calls were under way at once. Decompression is bounded by the size the writer
-declared. The library is loaded by whoever first needs it: a list of sessions does not.
+Idle contexts wait in a list. Taking one out and returning it are atomic list operations, so threads never share one,
+and there are never more than concurrent calls. Decompression is bounded by the size the writer declared. The library is
+imported on first use: listing sessions does not need it.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 Frame = bytes | bytearray | memoryview
 
 LEVEL: Final = 1
-"""on messages of a few kilobytes higher levels take longer and save next to nothing"""
+"""on messages of a few kilobytes, higher levels take longer and save next to nothing"""
 SMALL_BYTES: Final = 16 * 1024
-"""up to here a table that fits the fastest cache finds as much, in two thirds of the time"""
+"""up to this size a match table that fits the L1 cache compresses as well, in two thirds of the time"""
 _compressors: list[ZstdCompressor] = []
 _small_compressors: list[ZstdCompressor] = []
 _decompressors: list[ZstdDecompressor] = []
@@ -38,7 +38,7 @@ def _library() -> Any:
 
 
 def compress(data: bytes) -> bytes:
-    """One frame, which names its size."""
+    """One frame that names its size."""
     small = len(data) <= SMALL_BYTES
     idle = _small_compressors if small else _compressors
     try:
@@ -67,7 +67,7 @@ def _small_compressor() -> ZstdCompressor:
 
 
 def decompress_all(frames: list[Frame], sizes: Sequence[int]) -> Iterable[memoryview]:
-    """The bytes of many frames, each of exactly its size, in memory that they share; or Damaged, and none of them."""
+    """The bytes of many frames, each of exactly its size, in shared memory; or Damaged, and none of them."""
     if not frames:
         return ()
     context = _decompressor()
@@ -80,7 +80,7 @@ def decompress_all(frames: list[Frame], sizes: Sequence[int]) -> Iterable[memory
 
 
 def decompress(packed: bytes, size: int) -> bytes:
-    """The bytes of one frame of exactly this size, or Damaged. A frame that claims another size is not touched."""
+    """The bytes of one frame of exactly this size, or Damaged. A frame that claims another size is not decompressed."""
     zstandard = _library()
     try:
         if zstandard.frame_content_size(packed) != size:

@@ -283,7 +283,7 @@ class Fold(Dialogue):
             self.tools = changes.tools
         if changes.partial:
             self.partials = [*self.partials, *changes.partial][-MAX_PARTIALS:]
-        self._hear(step, changes, self.format)
+        self._apply_dialogue(step, changes, self.format)
         if changes.status is not None:
             self.result = changes.status.result
         self.seq = step.seq
@@ -305,7 +305,7 @@ class Fold(Dialogue):
         self._slots, self._groups = {}, []
         self.hooked = {}
         self.state = dict(carried.state)
-        self._take_along(carried)
+        self._carry_over(carried)
         self.tools = dict(carried.tools)
         self.partials = carried.partials or ([carried.partial] if carried.partial is not None else [])
 
@@ -365,7 +365,7 @@ class Fold(Dialogue):
                 self._slots[step.seq, site.id] = slot
                 group.slots.append(slot)
                 if self.hooked:
-                    self._meet(slot)
+                    self._attach_hooked(slot)
 
     def answered_by(self, messages: Iterable[dict[str, Any]]) -> list[Slot]:
         """The open calls that these messages of the caller answer."""
@@ -388,10 +388,10 @@ class Fold(Dialogue):
             return
         touched.loose.append(message)
         if touched.length:
-            self._place(self._groups.index(touched))
+            self._render(self._groups.index(touched))
         self._drop_closed_groups()
 
-    def _meet(self, slot: Slot) -> None:
+    def _attach_hooked(self, slot: Slot) -> None:
         """Attach what a hook reported before the call was in the conversation."""
         effect = self.hooked.pop(slot.site.id, None)
         if effect is not None:
@@ -434,7 +434,7 @@ class Fold(Dialogue):
             return
         slot.outcome, slot.result_seq, slot.ended_us = outcome, step.seq, step.at_us
         slot.generation = max(slot.generation, outcome.generation)
-        self._place(index)
+        self._render(index)
         self._drop_closed_groups()
 
     def _close_hooked(self, outcome: Outcome, step: Step) -> bool:
@@ -474,11 +474,11 @@ class Fold(Dialogue):
             return None
         return next((index for index, group in enumerate(self._groups) if slot in group.slots), None)
 
-    def _place(self, index: int) -> None:
+    def _render(self, index: int) -> None:
         """Render a group's results into its run of messages, in the order of the calls."""
         group = self._groups[index]
         while group.loose:
-            self._take_in(group, group.loose.pop(0))
+            self._move_into_run(group, group.loose.pop(0))
         rendered = self._rendered(group)
         self.messages[group.start : group.start + group.length] = rendered
         grown = len(rendered) - group.length
@@ -486,7 +486,7 @@ class Fold(Dialogue):
         for later in self._groups[index + 1 :]:
             later.start += grown
 
-    def _take_in(self, group: _Group, message: dict[str, Any]) -> None:
+    def _move_into_run(self, group: _Group, message: dict[str, Any]) -> None:
         """Move a message of the caller into the run of the group."""
         at = next(i for i in range(group.start, len(self.messages)) if self.messages[i] is message)
         del self.messages[at]

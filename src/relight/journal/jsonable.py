@@ -1,7 +1,7 @@
-"""Is this value JSON? The check every message, state value and result passes before it is encoded.
+"""The check that every message, state value and result passes before it is encoded: is it JSON?
 
-Accepted: dict with text keys, list, tuple (kept as a list), text (lone surrogates too), bool, int of any size, finite
-float, None. Everything else is refused with its path, because a value that changes on the way through the store would
+Accepted: dict with text keys, list, tuple (stored as a list), text (lone surrogates too), bool, int of any size, finite
+float, None. Everything else is refused with its path, because a value that changed on its way through the store would
 surprise its owner much later. Iterative, so that no nesting can exhaust the stack.
 """
 
@@ -19,13 +19,13 @@ _MAX_INT_BITS: Final = 8 * 1024 * 1024
 
 
 def check_json(value: Any, *, root: str = "$", depth: int = LIMITS.depth) -> None:
-    """Raise InvalidMessage with the path of the first thing that is not JSON."""
-    if not _is_plain(value, depth):
-        _find_odd(value, root, depth)
+    """InvalidMessage with the path of the first value that is not JSON."""
+    if not _is_plain_json(value, depth):
+        _find_invalid(value, root, depth)
 
 
-def _is_plain(value: Any, depth: int) -> bool:
-    """Text, numbers and nothing inside plain dicts and lists? Level by level, without keeping a path."""
+def _is_plain_json(value: Any, depth: int) -> bool:
+    """Fast check without paths, level by level: only plain dicts, lists, texts, numbers, None."""
     level, seen = [value], 0
     for _ in range(depth):
         inner: list[Any] = []
@@ -57,14 +57,15 @@ def _is_plain(value: Any, depth: int) -> bool:
     return False
 
 
-def _find_odd(value: Any, root: str, depth: int) -> None:
-    """Raise InvalidMessage with a path; nothing where it is JSON after all (a tuple)."""
+def _find_invalid(value: Any, root: str, depth: int) -> None:
+    """InvalidMessage with a path; returns if the value is JSON after all (a tuple)."""
     stack: list[tuple[Any, Any, int]] = [(value, None, 0)]
     seen = 0
     while stack:
         item, trail, level = stack.pop()
         seen += 1
-        if seen > LIMITS.message_bytes:  # each takes a byte; the same list again and again can be very many
+        # Each value takes at least a byte. Without this bound, a list nested by reference could expand exponentially.
+        if seen > LIMITS.message_bytes:
             raise _refused(f"more than {LIMITS.message_bytes:,} values", trail, root)
         kind = type(item)
         if kind in _LEAVES:
@@ -88,17 +89,17 @@ def _find_odd(value: Any, root: str, depth: int) -> None:
                 if type(inner) not in _LEAVES or type(inner) is int:
                     stack.append((inner, (trail, index), level + 1))
         else:
-            _check_odd(item, trail, root)
+            _check_value(item, trail, root)
 
 
 def check_text(value: Any, what: str) -> str:
-    """The value where it is text; else InvalidMessage that says which field is not."""
+    """The value if it is text; else InvalidMessage that names the field."""
     if type(value) is not str:
         raise InvalidMessage(f"a {type(value).__name__} is not text", path=what)
     return value
 
 
-def _check_odd(item: Any, trail: Any, root: str) -> None:
+def _check_value(item: Any, trail: Any, root: str) -> None:
     """Subclasses are refused too: what comes back would be of another type."""
     name = type(item).__name__
     hints = []

@@ -1,7 +1,7 @@
 """Limits: how much a session has worked and spent, and which of its limits that reaches.
 
-A limit is reached when as much as it allows is used up: then no further model call begins. What was used is counted
-over all attempts, from the head alone, so that a kill gives nobody a new allowance.
+A limit is reached when it is used up; no further model call begins then. Usage is counted over all attempts, from the
+head alone, so that a kill does not reset it.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from relight.values.step import Draft
 
 Limit = Literal["budget", "budget_tokens", "time_limit"]
 KIND = "limit"
-"""the class of the failure that stands beside a session halted at a limit"""
+"""failure kind of a session halted at a limit"""
 
 
 class Reached(msgspec.Struct, frozen=True, kw_only=True):
-    """A limit that is used up, or one that can no longer be counted."""
+    """A limit that is used up, or that can no longer be counted."""
 
     limit: Limit
     used: float | None
-    """None: nobody can say, so it cannot be held"""
+    """None: unknown, so the limit cannot be enforced"""
     allowed: float
     why: str
     """one line for a person"""
 
     @property
     def change(self) -> StatusChange:
-        """The status it leads to."""
+        """The status change to `halted` that it leads to."""
         fields: dict[str, str | int | float | bool | None] = {
             "limit": self.limit,
             "used": self.used,
@@ -45,8 +45,8 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
 def worked_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
     """Working time between the newest step and this one, in microseconds.
 
-    Where another attempt takes over from one that died, the time counts up to that one's last sign of life: the last
-    renewal of its lease. What it did after that nobody saw, unless it was its supervisor, who halts it for that.
+    If this attempt takes over from one that died, its time counts up to its last sign of life, the last renewal of its
+    lease. Work after that was not observed, except by its supervisor, which halts it.
     """
     if head.status not in LIVE:
         return 0
@@ -54,7 +54,7 @@ def worked_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
 
 
 def _measured_us(draft: Draft) -> int:
-    """What was measured by whoever halts it at its time limit; 0 where nobody does."""
+    """Time measured by the process that halts it at its time limit; 0 if there is none."""
     failure = draft.status.failure if draft.status is not None else None
     used = failure.fields.get("used") if failure is not None and failure.fields.get("limit") == "time_limit" else None
     return round(used * 1e6) if isinstance(used, int | float) else 0
@@ -72,13 +72,13 @@ def _seen_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
 
 
 def worked_seconds(head: Head, *, now_us: int) -> float:
-    """How long it has worked by now."""
+    """How long it has worked so far."""
     running = max(0, now_us - head.updated_us) if head.status in LIVE else 0
     return (head.worked_us + running) / 1e6
 
 
 def spent(policy: RunPolicy, head: Head) -> Reached | None:
-    """The limit of money or tokens that is used up."""
+    """The limit of money or tokens that is used up, if any."""
     usage = head.usage
     if policy.budget is not None and usage.cost is not None and usage.cost >= policy.budget:
         why = f"budget reached: {money(usage.cost)} of {money(policy.budget)}"
@@ -90,7 +90,7 @@ def spent(policy: RunPolicy, head: Head) -> Reached | None:
 
 
 def overtime(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
-    """The time limit, where it is used up."""
+    """The time limit, if it is used up."""
     if policy.seconds is None:
         return None
     worked = worked_seconds(head, now_us=now_us)
@@ -106,17 +106,17 @@ def reached(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
 
 
 def uncounted(policy: RunPolicy, what: str) -> Reached:
-    """A limit of money or tokens that cannot be held, because nobody says what a reply used."""
+    """A limit of money or tokens that cannot be enforced, because replies do not report their usage."""
     limit: Limit = "budget" if policy.budget is not None else "budget_tokens"
     allowed = policy.budget if policy.budget is not None else policy.budget_tokens or 0
     return Reached(limit=limit, used=None, allowed=allowed, why=f"the budget cannot be counted: {what}")
 
 
 def is_limit(failure: Failure | None) -> bool:
-    """Was it halted at a limit of its own?"""
+    """Whether it was halted at one of its own limits."""
     return failure is not None and failure.kind == KIND
 
 
 def money(amount: float) -> str:
-    """US dollars as people write them; small amounts with as many digits as they need."""
+    """US dollars as people write them; small amounts with as many digits as needed."""
     return f"${amount:.2f}" if amount == 0 or amount >= 0.01 else f"${amount:.2g}"

@@ -64,11 +64,11 @@ def named_by(row: Mapping[str, str], step: Mapping[str, str]) -> bool:
     return all(step.get(root) == snapshot for root, snapshot in row.items())
 
 
-def inherited(rows: Iterable[Named], seq: int, *, is_gone_on_from: bool) -> frozenset[str]:
+def inherited(rows: Iterable[Named], seq: int, *, has_successor: bool) -> frozenset[str]:
     """The roots whose snapshot at `seq` another checkpoint relies on, because it follows on a path and took none
     itself.
 
-    `is_gone_on_from`: a fork begins at `seq`, or it is the head, so that the next step will follow it.
+    `has_successor`: a fork begins at `seq`, or it is the head, so that the next step will follow it.
     """
     named: Set[str] = frozenset()
     lacking: set[str] = set()
@@ -78,7 +78,7 @@ def inherited(rows: Iterable[Named], seq: int, *, is_gone_on_from: bool) -> froz
             named = row.snapshots.keys()
         elif row.base == seq:
             following.append(row.snapshots.keys())
-    if is_gone_on_from:
+    if has_successor:
         return frozenset(named)
     for own in following:
         lacking |= named - own

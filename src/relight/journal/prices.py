@@ -1,8 +1,8 @@
-"""What a reply cost, from its tokens: a dated table of list prices, and a file of one's own above it.
+"""Cost of a reply from its tokens: a dated table of list prices, overridden by a user's file.
 
-A model that is in neither has no price. Nothing is guessed from a similar name, because a budget that is counted with
-the wrong price is worse than one that is refused. Prices are those of the providers' standard tier; discounts, batches
-and subscriptions are not known here. An agent that tells its own figure is believed instead.
+A model in neither has no price. Nothing is guessed from a similar name, because a budget counted with a wrong price is
+worse than one that is refused. Prices are those of the standard tier, without discounts, batches and subscriptions. A
+cost that an agent reports itself takes precedence.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relight.errors import UsageError
 from relight.values.usage import Usage
 
 DATED: Final = "2026-11-15"
-"""when the table was compared with the pages named below"""
+"""when the table was last compared with the pages named below"""
 SOURCES: Final = (
     "https://platform.claude.com/docs/en/about-claude/pricing",
     "https://developers.openai.com/api/docs/pricing",
@@ -26,25 +26,25 @@ SOURCES: Final = (
 _MILLION: Final = 1_000_000
 _DATE: Final = re.compile(r"-(?:\d{8}|\d{4}-\d{2}-\d{2})$")
 _WINDOW: Final = re.compile(r"\[\d+[km]\]$")
-"""how Claude Code writes a context window behind a model's name"""
+"""the context window that Claude Code appends to a model's name"""
 
 
 class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """US dollars for a million tokens."""
+    """US dollars per million tokens."""
 
     input: float
     output: float
     cache_read: float
     cache_write: float
-    """kept for minutes"""
+    """cached for minutes"""
     cache_write_long: float | None = None
-    """kept for an hour; None: as for minutes"""
+    """cached for an hour; None: the same price as for minutes"""
     long_above: int | None = None
-    """a prompt of more tokens than this is charged by `long`"""
+    """a prompt of more tokens than this is charged with `long`"""
     long: Price | None = None
 
     def cost(self, usage: Usage, *, kept_long: int = 0) -> float:
-        """Of one reply. `kept_long`: how many of the tokens written to the cache are kept for an hour."""
+        """Cost of one reply. `kept_long`: tokens written to the cache for an hour."""
         prompt = usage.input_tokens + usage.cache_read_tokens + usage.cache_write_tokens
         if self.long is not None and self.long_above is not None and prompt > self.long_above:
             return self.long.cost(usage, kept_long=kept_long)
@@ -61,14 +61,14 @@ class Price(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 def _claude(input: float, output: float, cache_read: float) -> Price:
-    """Anthropic charges a write to the cache with 1.25 or 2 times the input."""
+    """Anthropic charges cache writes with 1.25 or 2 times the input price."""
     return Price(
         input=input, output=output, cache_read=cache_read, cache_write=input * 1.25, cache_write_long=input * 2
     )
 
 
 def _gpt(input: float, cached: float, output: float, *, write: float | None = None, long: bool = False) -> Price:
-    """Some charge a prompt above 272,000 tokens with twice the input and 1.5 times the output."""
+    """Some models charge a prompt above 272,000 tokens with twice the input and 1.5 times the output price."""
     price = Price(input=input, output=output, cache_read=cached, cache_write=input if write is None else write)
     if not long:
         return price
@@ -105,7 +105,7 @@ TABLE: Final[Mapping[str, Price]] = {
 
 
 def price_of(model: str | None, own: Mapping[str, Price]) -> Price | None:
-    """The price of a model: by its whole name, then without the date and the window that stand behind it."""
+    """The price of a model: by its full name, then without the date and context window behind it."""
     if not model:
         return None
     bare = _WINDOW.sub("", model)
@@ -121,9 +121,9 @@ class _File(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def read_prices(text: str) -> dict[str, Price]:
-    """Prices of one's own: TOML, a table `[models."NAME"]` each, with input, output, cache_read and cache_write.
+    """Prices from a user's TOML file: a table `[models."NAME"]` each, with input, output, cache_read and cache_write.
 
-    What is not said of the cache costs as much as input. UsageError names what is wrong.
+    Cache prices default to the input price. UsageError names what is wrong.
     """
     try:
         given = msgspec.convert(tomllib.loads(text), _File).models

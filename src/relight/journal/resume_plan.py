@@ -1,4 +1,4 @@
-"""The resume plan: may a session go on, from where, and what will its model be told."""
+"""The resume plan: whether a session may continue, from where, and what its model will be told."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ def plan_resume(
 
 
 def as_it_lives(plan: ResumePlan) -> ResumePlan:
-    """Without what does not concern an agent that lives: it is taken up as it is, so that it is told nothing, nothing
-    of it is ended, and it waits for no limit."""
+    """The plan without what does not apply to an agent that is alive: it is reattached as it is, is told nothing,
+    nothing of it is ended, and it waits for no limit."""
     if plan.agent is None or plan.agent.living is None:
         return plan
     reasons = [reason for reason in plan.reasons if reason.code != "usage_limit"]
@@ -81,7 +81,7 @@ def codes_waived(wanted: Wanted) -> set[str]:
 
 
 def plan_hash(head: Head, seq: int | None) -> str:
-    """Changes whenever the session moved in a way that could change the plan."""
+    """Hash that changes whenever the session moved in a way that could change the plan."""
     text = f"{head.session}:{head.seq}:{head.epoch}:{head.head}:{seq}"
     return sha256(text.encode()).hexdigest()[:16]
 
@@ -114,7 +114,7 @@ def _against(info: SessionInfo) -> list[Reason]:
 
 
 def plan_unreadable(info: SessionInfo) -> ResumePlan:
-    """Of a session whose journal cannot be loaded: nothing would happen."""
+    """The plan for a session whose journal cannot be loaded: nothing would happen."""
     return ResumePlan(
         ok=False,
         session=info.id,

@@ -1,7 +1,7 @@
-"""What a sweep may remove. Pure: from ended sessions and a policy to a list, oldest end first.
+"""What a sweep may remove: from ended sessions and a policy to a list, oldest end first.
 
-Only finished sessions go, and only when their time is over; a session that a kept fork reads from stays, whatever its
-age. One that could still be resumed is unfinished, and goes only where a policy says so.
+Only finished sessions whose retention is over are removed; one that a retained fork reads from stays, whatever its age.
+One that could still be resumed is unfinished, and is removed only if the policy says so.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNIT_DAYS: Final = {"m": 1 / 1440, "h": 1 / 24, "d": 1.0, "w": 7.0}
 
 
 def retention_days(text: str) -> float | None:
-    """A setting as people write it: `7d`, `36h`, `2w`, or days; `off` is None. ValueError for anything else."""
+    """Parse `7d`, `36h`, `2w`, or days; `off` is None. ValueError for anything else."""
     given = text.strip().lower()
     if given in ("off", "none", "never"):
         return None
@@ -48,12 +48,13 @@ def retention_days(text: str) -> float | None:
 
 
 def days_text(days: float | None) -> str:
-    """The same, as it is shown."""
+    """The inverse of `retention_days`."""
     if days is None:
         return "off"
     return f"{days:g}d" if days >= 1 or days == 0 else f"{days * 24:g}h"
 
 
 def is_due(last_us: int | None, now_us: int) -> bool:
-    """May a sweep begin? Once a day; a time in the future, of a clock that was wrong, does not stop it for ever."""
+    """Whether a sweep may begin: once a day. A last sweep in the future, from a wrong clock, does not block it for
+    ever."""
     return last_us is None or not 0 <= now_us - last_us < DAY * 1e6

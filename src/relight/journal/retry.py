@@ -1,8 +1,8 @@
-"""What follows the end of an attempt: finished, again at once, again later, or a person.
+"""What follows the end of an attempt: finished, retry now, retry later, or ask a person.
 
-One pure decision over the verdict on the ending and what went before it. An attempt that recorded something new wipes
-the slate: only endings in a row without progress are counted. The same failure again and again is put into quarantine
-(`halted`), because trying once more would be the same once more.
+One pure decision over the verdict on the ending and the endings before it. An attempt that recorded something new
+resets the count: only endings in a row without progress count. The same failure several times is quarantined
+(`halted`), because another try would end the same way.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from relight.values.ending import Backoff, Cure, FailureClass, Verdict
 from relight.values.policy import RunPolicy
 from relight.values.status import Failure, StatusChange
 
-FRUITLESS: Final = 5
-"""endings in a row without progress that are survived, where nobody says otherwise"""
+MAX_FRUITLESS: Final = 5
+"""default number of endings in a row without progress that are retried"""
 _AT_ONCE: Final = Backoff(first_seconds=1, most_seconds=60)
 _SIGNATURE_TEXT: Final = 120
 _US: Final = 1_000_000
@@ -28,21 +28,21 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     fruitless: int = 0
     signature: str = ""
     same: int = 0
-    """how many of them, up to the last one, had this signature"""
+    """how many of them, up to the last, had the same signature"""
     once: frozenset[FailureClass] = frozenset()
     """classes whose single retry is used up"""
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """What to do now."""
+    """The decision about one ending."""
 
     change: StatusChange
-    """how the session stands until then"""
+    """the status until then"""
     again: bool = False
     wake_us: int | None = None
-    """when; None: at once"""
+    """when to retry; None: at once"""
     prompt: str | None = None
-    """what to tell the agent then"""
+    """prompt for the agent then"""
     history: History = History()
 
 
@@ -56,7 +56,7 @@ def decide(
     jitter: float,
     name: str = "REF",
 ) -> Move:
-    """From one ending to the next thing."""
+    """Decide what follows one ending."""
     if verdict.kind == "ok":
         return Move(change=StatusChange(status="completed"))
     if verdict.cure == "stop":
@@ -74,13 +74,13 @@ def decide(
 
 
 def signature(verdict: Verdict) -> str:
-    """Two endings with the same one are the same failure."""
+    """Two endings with equal signatures are the same failure."""
     status = verdict.fields.get("status") or verdict.fields.get("signal") or verdict.fields.get("exit_code")
     return f"{verdict.kind}:{status}:{verdict.text[:_SIGNATURE_TEXT]}"
 
 
 def failure_of(verdict: Verdict) -> Failure:
-    """As the session shows it."""
+    """The failure as the session shows it."""
     fields = dict(verdict.fields)
     if verdict.reset_us is not None:
         fields["reset_us"] = verdict.reset_us
@@ -89,7 +89,7 @@ def failure_of(verdict: Verdict) -> Failure:
 
 
 def reason_of(verdict: Verdict) -> str:
-    """One line for a person."""
+    """The reason as one line."""
     words = verdict.kind.replace("_", " ")
     if verdict.kind == "killed":
         return f"killed (signal {verdict.fields.get('signal', 9)})"
@@ -112,7 +112,7 @@ def _allowed(verdict: Verdict, policy: RunPolicy) -> int:
     if policy.retries is not None:
         return policy.retries
     tries = verdict.backoff.tries if verdict.backoff is not None else None
-    return FRUITLESS if tries is None else tries
+    return MAX_FRUITLESS if tries is None else tries
 
 
 def _stopped(verdict: Verdict) -> Move:
@@ -165,6 +165,6 @@ def _wake_us(verdict: Verdict, history: History, *, now_us: int, jitter: float) 
 
 
 def _delay_us(backoff: Backoff, failures: int, jitter: float) -> int:
-    """Exponential, half of it drawn, so that a herd spreads."""
+    """Exponential backoff, half of it random, so that many sessions do not retry at the same moment."""
     ceiling = min(float(backoff.most_seconds), backoff.first_seconds * 2.0 ** min(failures - 1, 30))
     return round(ceiling * (0.5 + 0.5 * jitter) * _US)

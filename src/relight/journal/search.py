@@ -1,4 +1,4 @@
-"""What a text search over sessions looks through, the same for every store."""
+"""Which texts of a session a search covers, the same for every store."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from relight.values.session import Identity
 
 
 def searchable(identity: Identity) -> str:
-    """One text of everything a person may remember of a session, case folded."""
+    """All searchable text of a session, case folded."""
     labels = [f"{key}={value}" for key, value in identity.labels.items()]
     names = [identity.name, identity.former_name]
     parts = [*names, identity.id, identity.key, identity.task, identity.directory, identity.agent, *labels]

@@ -22,7 +22,7 @@ from relight.values.status import LIVE, Status, headline
 
 QUIET_SECONDS: Final = 300.0
 QUIET_FACTOR: Final = 4.0
-_LATEST: Final = 200
+_MAX_GAPS: Final = 200
 
 
 class Evidence(msgspec.Struct, frozen=True, kw_only=True):
@@ -133,20 +133,20 @@ def quiet_after_seconds(gaps_us: tuple[int, ...]) -> float:
     """How long a pause without steps is unusual for this session, from its own gaps; at least five minutes."""
     if not gaps_us:
         return QUIET_SECONDS
-    ordered = sorted(gaps_us[-_LATEST:])
+    ordered = sorted(gaps_us[-_MAX_GAPS:])
     p95 = ordered[min(len(ordered) - 1, int(len(ordered) * 0.95))] / 1e6
     return max(QUIET_SECONDS, QUIET_FACTOR * p95)
 
 
 def _attention(info: SessionInfo, head: Head, evidence: Evidence) -> Attention | None:
-    found = _what_needs_someone(info, head, evidence)
+    found = _needs_attention(info, head, evidence)
     if found is None:
         return None
     kind, text, cure = found
     return Attention(kind=kind, since=at(head.updated_us), text=text, cure=cure)
 
 
-def _what_needs_someone(info: SessionInfo, head: Head, evidence: Evidence) -> tuple[AttentionKind, str, str] | None:
+def _needs_attention(info: SessionInfo, head: Head, evidence: Evidence) -> tuple[AttentionKind, str, str] | None:
     name = info.title
     if info.status == "waiting" and head.open and head.question is None:
         cure = shlex.join(["relight", "settle", name, head.open[0].id])  # shows the call, and both ways to settle it

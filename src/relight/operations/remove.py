@@ -83,9 +83,7 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
     for _ in range(_DROP_TRIES):
         rows, seen, head = _as_seen(context, owner)
         forked = any(one.parent is not None and one.parent.seq == seq for one in seen.values())
-        kept = set(
-            inherited(rows, seq, is_gone_on_from=forked or seq == head.head or _is_way_back(context, chain, seq))
-        )
+        kept = set(inherited(rows, seq, has_successor=forked or seq == head.head or _is_way_back(context, chain, seq)))
         going = {root for row in rows if row.seq == seq for root in row.snapshots} - kept
         try:
             dropped = context.store.drop_snapshots(

@@ -10,7 +10,7 @@ import msgspec
 
 from relight.errors import UsageError
 from relight.journal.jsonable import check_text
-from relight.values.status import kept_text
+from relight.values.status import bounded_text
 from relight.values.usage import Usage, unknown_members, usage_from
 
 
@@ -44,4 +44,4 @@ def spent_of(usage: Usage | Mapping[str, Any] | None) -> Usage | None:
 
 def reason_of(text: str) -> str:
     """A reason as it is stored: checked, and cut at its bound."""
-    return kept_text(check_text(text, "the reason"))
+    return bounded_text(check_text(text, "the reason"))

@@ -17,7 +17,7 @@ from typing import Any, Final, Literal
 from relight.errors import UsageError, Waiting
 from relight.journal.conversation.last_reply import reply_text
 from relight.journal.conversation.loop_detector import repeated
-from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused, said
+from relight.journal.conversation.model_replies import CUT_OFF, MAX_PAUSES, is_cut_off, is_paused, parse_reply
 from relight.journal.jsonable import check_text
 from relight.sessions.coroutines import Execute, Pause, Program
 from relight.sessions.effects import note_tools, refuse_call, run_tool
@@ -126,7 +126,7 @@ def _commit_reply(s: Session, returned: Any) -> None:
     if isinstance(returned, Reply):
         returned, usage, stop = returned.messages, returned.usage, returned.stop_reason
     fold = s._recorder.fold
-    reply = said(returned, known=fold.recognised, default=fold.format)
+    reply = parse_reply(returned, known=fold.recognised, default=fold.format)
     if stop is not None:
         check_text(stop, "stop_reason")
     usage = usage if usage is not None else reply.usage
@@ -161,7 +161,7 @@ def _is_new_prompt(s: Session, prompt: Any, prompt_id: str | None) -> bool:
     if prompt is None:
         return False
     fold = s._recorder.fold
-    before = fold.prompt or fold.spoken
+    before = fold.prompt or fold.last_user_message
     if before is not None:
         return not _same(s, before, prompt)
     # A reset written by 0.1.0 does not carry the prompt. In the middle of a turn it must have been appended before.

@@ -24,7 +24,7 @@ from relight.ports.clock import Entropy
 from relight.ports.store import Store
 from relight.sessions.redacting_store import Recording
 from relight.system.fork_handlers import begins_anew
-from relight.values.checkpoint import Checkpoint, at, shown_snapshot
+from relight.values.checkpoint import Checkpoint, at, public_snapshot
 from relight.values.queues import QueuePosition
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
@@ -260,7 +260,7 @@ def checkpoint_of(committed: Committed, model: str | None, snapshots: Mapping[st
         turns=step.turns,
         message_count=step.message_count,
         model=model,
-        snapshot=shown_snapshot(snapshots or {}),
+        snapshot=public_snapshot(snapshots or {}),
         size_bytes=len(step.body),
         version=VERSION,
     )

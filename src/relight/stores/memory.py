@@ -14,7 +14,7 @@ from relight.errors import Conflict, Corrupt, NotFound, SnapshotSwept
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
-from relight.journal.queues.order import QueueRow, first_of, waiting_of
+from relight.journal.queues.order import QueueRow, first_rows, queue_row_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
 from relight.journal.queues.small_records import RecordKind
 from relight.journal.search import searchable
@@ -94,9 +94,9 @@ class MemoryStore:
             return [record for record in map(self.find, ids) if record is not None]
 
     def list_sessions(self, query: Query) -> list[Record]:
-        fitting = [record for record in self._records() if _fits(record, query)]
-        fitting.sort(key=_age, reverse=True)
-        return fitting[: query.limit]
+        matching_queues = [record for record in self._records() if _fits(record, query)]
+        matching_queues.sort(key=_age, reverse=True)
+        return matching_queues[: query.limit]
 
     def count_sessions(self) -> dict[Status, int]:
         counts: dict[Status, int] = {}
@@ -221,13 +221,13 @@ class MemoryStore:
     def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         now_us = self._clock.now_us()
         rows = [row for row in self._waiting() if row.line == line]
-        ready = first_of((row for row in rows if row.wake_us is None), limit)
+        ready = first_rows((row for row in rows if row.wake_us is None), limit)
         woken = sorted((row.wake_us, row.session) for row in rows if row.wake_us is not None and row.wake_us <= now_us)
         chosen = {session for _, session in woken[:limit]}
-        return first_of([*ready, *(row for row in rows if row.session in chosen)], limit)
+        return first_rows([*ready, *(row for row in rows if row.session in chosen)], limit)
 
     def _waiting(self) -> list[QueueRow]:
-        rows = (waiting_of(record.head) for record in self._records() if record.head is not None)
+        rows = (queue_row_of(record.head) for record in self._records() if record.head is not None)
         return [row for row in rows if row is not None]
 
     def _planned_slots(self, head: Head, draft: Draft) -> tuple[str, bytes] | None:

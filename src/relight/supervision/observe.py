@@ -19,7 +19,7 @@ import msgspec
 from relight.files.capture import Files, with_snapshots
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers
-from relight.journal.conversation.transcript_diff import Standing, compare
+from relight.journal.conversation.transcript_diff import TranscriptMatch, compare
 from relight.journal.prices import Price
 from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
 from relight.sessions.recorder import Recorder
@@ -77,7 +77,7 @@ class Observer:
             self._follower = self.adapter.follow(path)
             self._helpers = self.adapter.helpers(path)
 
-    def standing(self) -> Standing:
+    def standing(self) -> TranscriptMatch:
         """Read the transcript: how does it stand to the journal? Records nothing."""
         with self._lock:
             self._look()

@@ -31,7 +31,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """of the stored form"""
 
 
-def shown_snapshot(snapshots: Mapping[str, str]) -> str | None:
+def public_snapshot(snapshots: Mapping[str, str]) -> str | None:
     """One id for one root; several are written out by name."""
     if len(snapshots) > 1:
         return ",".join(f"{root}={snapshot}" for root, snapshot in sorted(snapshots.items()))

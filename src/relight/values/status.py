@@ -40,7 +40,7 @@ REASON_LENGTH: Final = 16_000
 _HEADLINE: Final = 300
 
 
-def kept_text(text: str) -> str:
+def bounded_text(text: str) -> str:
     """A reason as it is stored: whole, its lines too; a very long one is cut in the middle, and says so."""
     text = text.strip()
     if len(text) <= REASON_LENGTH:

@@ -25,7 +25,7 @@ from relight.cli.render.style import Span
 from relight.errors import NotResumable, UsageError
 from relight.files.repositories import BACK
 from relight.history.documents import plan_document
-from relight.journal.bulk_resume import comes_back
+from relight.journal.bulk_resume import should_resume
 from relight.journal.files.repository_state import MOVED
 from relight.journal.resume_plan import waived
 from relight.processes.background import decode_request, report_outcome
@@ -242,7 +242,7 @@ def _print_plan(cli: CliContext, plan: ResumePlan) -> None:
 
 def _resume_all(cli: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> int:
     """What was running when it died, and what waits for its time."""
-    stopped = [info for status in _DIED for info in rl.sessions(status=status) if comes_back(info)]
+    stopped = [info for status in _DIED for info in rl.sessions(status=status) if should_resume(info)]
     for info in stopped:
         cli.console.say(Span(info.title, "bold"), f"  @{info.head}  {one_line(headline(info.reason))}", indent=2)
     if not stopped or dry_run:

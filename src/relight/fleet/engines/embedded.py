@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from relight.journal.queues.order import first_of
+from relight.journal.queues.order import first_rows
 from relight.ports.clock import Clock
 from relight.ports.store import Store
 from relight.ports.wakeup import Ticket
@@ -40,7 +40,7 @@ class EmbeddedEngine:
         self._looked_us = self._clock.instant().us
         self._postponed = {one: until for one, until in self._postponed.items() if until > self._looked_us}
         asked = limit + len(self._postponed)
-        rows = first_of((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
+        rows = first_rows((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
         due = [row for row in rows if row.session not in self._postponed]
         return [Ticket(session=row.session, line=row.line) for row in due[:limit]]
 

@@ -30,7 +30,7 @@ from relight.event_loop import store_threads
 from relight.sessions.heartbeat import BEATS_A_LEASE
 from relight.sessions.recorder import Recorder
 from relight.values.session import Head
-from relight.values.status import Status, StatusChange, kept_text
+from relight.values.status import Status, StatusChange, bounded_text
 
 _T = TypeVar("_T")
 
@@ -249,14 +249,14 @@ def rest_after(writes: list[tuple[str, Any]]) -> StatusChange | None:
             return (
                 failed(value)
                 if isinstance(value, BaseException)
-                else StatusChange(status="failed", reason=kept_text(str(value)))
+                else StatusChange(status="failed", reason=bounded_text(str(value)))
             )
     return None
 
 
 def failed(error: Any) -> StatusChange:
     """How a run rests that an error ended: one of a node's, or that its own save was refused."""
-    return StatusChange(status="failed", reason=kept_text(f"{type(error).__name__}: {error}"))
+    return StatusChange(status="failed", reason=bounded_text(f"{type(error).__name__}: {error}"))
 
 
 def finished(status: Status) -> StatusChange:

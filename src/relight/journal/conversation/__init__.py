@@ -1,1 +1,1 @@
-"""Decisions about a conversation: replies, prompts, what a person is shown of it. Pure."""
+"""Decisions about a conversation: replies, prompts, and excerpts for display."""

@@ -1,7 +1,7 @@
-"""The brief: what an agent is told when it cannot have its conversation back, made from the journal.
+"""The brief: a prompt built from the journal for an agent whose native conversation is lost.
 
-Task, what was said last, the last calls with their results, what may or may not have happened, which files changed.
-Bounded: it is a prompt, and the journal may be of any length.
+Task, last messages, the last calls with their results, effects in doubt, changed files. Bounded: it is a prompt, and
+the journal may be of any length.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def brief(
     files: Sequence[str] = (),
     prompt: str | None = None,
 ) -> str:
-    """The prompt that stands for a lost conversation."""
+    """The prompt that replaces a lost conversation."""
     view = format.read(messages)
     parts = [
         "You are taking over a task that another process of yours began; it died, and its conversation cannot be"

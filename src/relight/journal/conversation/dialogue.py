@@ -1,7 +1,7 @@
-"""What the user, the operator and the model said to the program: prompts, questions and answers, why a reply ended.
+"""The part of the fold about user, operator and program: prompts, questions, answers, why a reply ended.
 
-One part of the fold: which prompt the program gave last, what it asks, which answers are there for it and not used yet.
-An answer for one asking lapses when it is used or when the user says something new; one under a key of its own stays.
+It knows which prompt the program gave last, what it asks, and which answers exist for it and are not used yet. An
+answer for one asking lapses when it is used or with the next user message; one under a key of its own remains.
 """
 
 from __future__ import annotations
@@ -14,52 +14,52 @@ from relight.values.status import StatusChange
 from relight.values.step import Carried, Changes, Step
 
 ONE_ASKING: Final = "ask:"
-"""begins the key of an answer that is for one asking"""
+"""prefix of the key of an answer that is for one asking"""
 NEXT_PROMPT: Final = "relight: next prompt"
-"""under this question a prompt waits until its agent is started"""
+"""pseudo-question under which a prompt waits until its agent is started"""
 
 
 class Dialogue:
-    """Part of the fold; `_hear` takes each step in."""
+    """Base of the fold; `_apply_dialogue` adds each step."""
 
     def __init__(self) -> None:
         self.answers: dict[str, Any] = {}
-        """by question: decisions about calls of coding agents, and what 0.1.0 recorded for `wait`"""
+        """by question: decisions about calls of coding agents, and answers that 0.1.0 recorded for `wait`"""
         self.answered: dict[str, Any] = {}
-        """by key: what was answered to the program's own questions and is not used yet"""
+        """by key: unused answers to the program's own questions"""
         self.reasons: dict[str, str] = {}
-        """why a person decided so, by key or question"""
+        """reason given with a decision, by key or question"""
         self.asking: StatusChange | None = None
-        """the program's newest question, until it is answered or the user says something new"""
+        """the program's newest question, until it is answered or a user message follows"""
         self.prompt: dict[str, Any] | None = None
-        """the newest prompt that the program gave to `loop`"""
+        """the newest prompt that the program passed to `loop`"""
         self.prompts: set[str] = set()
         """ids of such prompts"""
-        self.spoken: dict[str, Any] | None = None
-        """the user's newest message since the last reset, whoever appended it"""
+        self.last_user_message: dict[str, Any] | None = None
+        """the newest user message since the last reset, from any writer"""
         self.stop: tuple[int, str] | None = None
-        """seq of the newest reply and why its model stopped, where that was told"""
+        """seq of the newest reply, and its stop reason if reported"""
         self.prompt_from = 0
-        """the first attempt that can have told its agent the prompt that waits; 0 where that is not known"""
+        """the first attempt that can have delivered the waiting prompt; 0 if unknown"""
         self.prompt_given = 0
-        """the newest attempt that started or took up its agent with it; 0: none"""
+        """the newest attempt that started or reattached its agent with it; 0: none"""
         self.was_reset = False
-        """are there messages from before that are not in view?"""
+        """whether earlier messages exist that are not visible"""
 
-    def _hear(self, step: Step, changes: Changes, format: Format) -> None:
+    def _apply_dialogue(self, step: Step, changes: Changes, format: Format) -> None:
         if changes.messages and step.kind != "reset":
-            self._hear_messages(step, changes, format)
+            self._apply_messages(step, changes, format)
         if changes.answer:
             self._file(list(changes.answer))
-        self._hear_delivery(step, changes)
+        self._apply_delivery(step, changes)
         for key in changes.used:
             for filed in (self.answered, self.answers, self.reasons):
                 filed.pop(key, None)
         if changes.status is not None and changes.status.asking is not None:
             self.asking = changes.status
 
-    def _hear_messages(self, step: Step, changes: Changes, format: Format) -> None:
-        """A user's words end what was asked before them; a reply may say why it stopped."""
+    def _apply_messages(self, step: Step, changes: Changes, format: Format) -> None:
+        """A user message ends what was asked before it; a reply may come with its stop reason."""
         if any(map(format.is_assistant, changes.messages)):
             self.stop = (step.seq, changes.stop) if changes.stop is not None else None
         if self.answers:  # 0.1.0 recorded no use: what it filed for `wait` holds until the conversation goes on
@@ -67,15 +67,15 @@ class Dialogue:
         words = [one for one in changes.messages if one.get("role") == "user" and not format.answers(one)]
         if not words:
             return
-        self.spoken, self.asking = words[-1], None
+        self.last_user_message, self.asking = words[-1], None
         self.answered = {key: one for key, one in self.answered.items() if not key.startswith(ONE_ASKING)}
         if changes.prompt is not None:
             self.prompt = words[-1]
             self.prompts |= {changes.prompt} - {""}
 
-    def _hear_delivery(self, step: Step, changes: Changes) -> None:
-        """Which attempts can have told the agent the prompt that waits. One recorded with an attempt's beginning, or
-        once its agent runs, is for that attempt; any other is for the next."""
+    def _apply_delivery(self, step: Step, changes: Changes) -> None:
+        """Which attempts can have delivered the waiting prompt to the agent. One recorded with an attempt's
+        beginning, or while its agent runs, is for that attempt; any other is for the next."""
         note = changes.note or {}
         runs = "started" in note or "taken_up" in note
         if changes.answer and changes.answer[0] == NEXT_PROMPT:
@@ -89,7 +89,7 @@ class Dialogue:
             self.prompt_given = step.attempt
 
     def _file(self, answer: list[Any]) -> None:
-        """By its key where the program asked; by the question where a coding agent's hook did."""
+        """File an answer by its key if the program asked, by its question if a coding agent's hook did."""
         question, value, key, reason = [*answer, "", ""][:4]
         (self.answered if key else self.answers)[key or question] = value
         if reason:
@@ -97,15 +97,15 @@ class Dialogue:
         if self.asking is not None and self.asking.asking is not None and self.asking.asking.key == key:
             self.asking = None
 
-    def _take_along(self, carried: Carried) -> None:
-        """What a reset carries on."""
+    def _carry_over(self, carried: Carried) -> None:
+        """Restore what a reset carries."""
         self.answers, self.answered = dict(carried.answers), dict(carried.answered)
         self.reasons, self.asking = dict(carried.reasons), carried.asking
         self.prompt, self.prompts = carried.prompt, set(carried.prompts)
         self.prompt_from, self.prompt_given = carried.prompt_from, carried.prompt_given
-        self.spoken, self.stop, self.was_reset = None, None, True
+        self.last_user_message, self.stop, self.was_reset = None, None, True
 
 
 def _is_decision(question: str) -> bool:
-    """Is it filed by its question on purpose, and no answer to `wait` of 0.1.0?"""
+    """Whether it is filed by its question on purpose, and is not an answer to `wait` recorded by 0.1.0."""
     return question == NEXT_PROMPT or question.startswith(QUESTION)

@@ -1,7 +1,7 @@
-"""What the first reply after a resume reads: about how many tokens, from a cold or a warm cache, for about how much.
+"""Estimates the first reply after a resume: how many tokens it reads, from a cold or warm cache, and its cost.
 
-The provider's own count of the last reply tells most of it; what came after that, and what nobody counted, is measured
-by its length. An estimate, and called one. Pure.
+Mostly from the provider's own count for the last reply; what came after that, and what was never counted, is estimated
+by its length.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from relight.values.info import FirstReply
 from relight.values.view import Image
 
 CACHE_MINUTES: Final = 5.0
-"""so long providers keep a prompt that was read, unless one asks for more"""
+"""how long providers cache a prompt by default"""
 _CHARACTERS: Final = 4
 _IMAGE_TOKENS: Final = 1500
-_ALIKE: Final = {"anthropic": (1.0, 0.1, 1.25, 5.0)}
-"""input, read from the cache, written to it, output: what they cost beside one another, where that is the same for all
-models of a provider"""
+_PRICE_RATIOS: Final = {"anthropic": (1.0, 0.1, 1.25, 5.0)}
+"""relative price of input, cache reads, cache writes and output, if equal for all models of a provider"""
 
 
 def first_reply(fold: Fold, *, provider: str | None, now_us: int, cache_minutes: float) -> FirstReply | None:
-    """For the state at a checkpoint; None where there is nothing to read."""
+    """The estimate for the state at a checkpoint; None if there is nothing to read."""
     if not fold.messages:
         return None
     last = fold.measured
@@ -38,7 +37,7 @@ def first_reply(fold: Fold, *, provider: str | None, now_us: int, cache_minutes:
 
 
 def length_of(messages: Sequence[dict[str, Any]], provider: str | None) -> int:
-    """About how many tokens these messages are."""
+    """Estimated number of tokens of these messages."""
     if not messages:
         return 0
     characters, images = 0, 0
@@ -52,11 +51,11 @@ def length_of(messages: Sequence[dict[str, Any]], provider: str | None) -> int:
 
 
 def _cost(last: Measured, tokens: int, provider: str | None, *, cold: bool) -> float | None:
-    """From what the last reply cost: the price of a token follows, where it is known how kinds of tokens compare."""
-    alike, used = _ALIKE.get(provider or ""), last.usage
-    if alike is None or not used.cost:
+    """Derived from the cost of the last reply, if the price ratios between kinds of tokens are known."""
+    ratios, used = _PRICE_RATIOS.get(provider or ""), last.usage
+    if ratios is None or not used.cost:
         return None
-    plain, read, written, out = alike
+    plain, read, written, out = ratios
     units = used.input_tokens * plain + used.cache_read_tokens * read + used.cache_write_tokens * written
     price = used.cost / (units + used.output_tokens * out)
     new = max(0, tokens - last.tokens)

@@ -1,4 +1,4 @@
-"""The agent's last sentence, quoted in lists instead of a summary: facts do not go stale."""
+"""The last line the agent wrote, shown in lists."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ LENGTH: Final = 120
 
 
 def last_reply_line(format: Format, messages: Sequence[dict[str, Any]]) -> str | None:
-    """The first line of the newest text the model produced in these messages; None where it said nothing.
+    """The first line of the newest text that the model produced in these messages; None if there is none.
 
-    On the path of every save, so it looks at the one place where all formats keep their text and builds no view.
+    Called on every commit, so it reads only the one field where all formats hold their text, and builds no view.
     """
     for message in reversed(messages):
         content = message.get("content") or _inside(message).get("content")
@@ -29,7 +29,7 @@ def last_reply_line(format: Format, messages: Sequence[dict[str, Any]]) -> str |
 
 
 def _inside(message: dict[str, Any]) -> dict[str, Any]:
-    """What the line of a native transcript wraps; empty for everything else."""
+    """The message inside a line of a native transcript; empty for other formats."""
     inner = message.get("message") or message.get("payload")
     return inner if isinstance(inner, dict) else {}
 

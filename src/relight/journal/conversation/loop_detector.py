@@ -1,8 +1,8 @@
-"""The loop detector: the same calls with the same results, again and again, lead nowhere.
+"""The loop detector: finds the same calls with the same results, repeated.
 
-A turn is the calls of one reply with what came of them. A loop is a cycle of up to `LONGEST_CYCLE` turns (A, A, A or
-A, B, A, B) that came so many times in a row, nothing in it different. A call whose result changes, such as polling
-that makes progress, is no loop.
+A turn is the calls of one reply with their results. A loop is a cycle of up to `MAX_CYCLE_TURNS` turns (A, A, A or A,
+B, A, B) that repeats often enough with nothing different in it. A call whose result changes, such as polling with
+progress, is no loop.
 """
 
 from __future__ import annotations
@@ -13,29 +13,29 @@ from relight.journal.codec import encoded
 from relight.journal.fold import Fold, Slot
 from relight.values.view import Result
 
-LONGEST_CYCLE: Final = 4
-"""turns that a cycle may have before it repeats"""
+MAX_CYCLE_TURNS: Final = 4
+"""length of the longest cycle that is detected"""
 
 
 def repeated(fold: Fold, *, since: int, repeats: int) -> str | None:
-    """The reason to halt, or None. Looks at the last turns only: a conversation may be long.
+    """The reason to halt, or None. Reads only the last turns: a conversation may be long.
 
-    Only at what was asked after `since`: whoever resumes a halted session wants it to go on.
+    Calls up to `since` do not count: resuming a halted session means that it should continue.
     """
     if repeats < 1:
         return None
-    turns = _last_turns(fold, since, LONGEST_CYCLE * repeats)
+    turns = _last_turns(fold, since, MAX_CYCLE_TURNS * repeats)
     asked = [encoded([[slot.site.name, slot.site.parsed()] for slot in slots]) for slots in turns]
-    for length in range(1, LONGEST_CYCLE + 1):
+    for length in range(1, MAX_CYCLE_TURNS + 1):
         newest = turns[: length * repeats]
-        # What was asked is compared first: results may be large, and mostly they need not be looked at.
+        # Arguments are compared first: results may be large, and mostly need not be compared at all.
         if _is_cycle(asked[: length * repeats], length, repeats) and _same_results(fold, newest, length, repeats):
             return _reason(newest[:length], repeats)
     return None
 
 
 def _is_cycle(values: list[bytes], length: int, repeats: int) -> bool:
-    """Are these so many rounds of the same values?"""
+    """Whether these are so many rounds of the same values."""
     return len(values) == length * repeats and values == values[:length] * repeats
 
 
@@ -69,7 +69,7 @@ def _last_turns(fold: Fold, since: int, most: int) -> list[list[Slot]]:
 
 
 def _result(fold: Fold, slot: Slot) -> Any:
-    """What came of a call, without what is different each time: ids."""
+    """The result of a call without its ids, which differ each time."""
     if slot.outcome is not None:
         return [slot.outcome.content, slot.outcome.status]
     if slot.carrier is None:

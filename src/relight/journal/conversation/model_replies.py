@@ -1,7 +1,7 @@
-"""What a model function returned, as messages of the session's format; or a refusal that says what it is instead.
+"""Parses what a model function returned into messages of the session's format, or refuses it with a reason.
 
-A reply that relight cannot read has calls that nobody would run and an end that nobody would see, so it is refused at
-once. What a provider adds beside calls (a new kind of block, another field) is taken as it is. Pure.
+A reply that relight cannot read would have calls that never run and an end that is never noticed, so it is refused at
+once. What a provider adds besides calls (a new kind of block, another field) is accepted as it is.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relight.journal.formats.openai_responses import OPENAI_RESPONSES
 
 CUT_OFF: Final = "not run: the reply that asks for it was cut off, so its arguments may be incomplete"
 MAX_PAUSES: Final = 20
-"""replies in a row in which a provider paused its own turn"""
+"""replies in a row in which a provider may pause its own turn"""
 _FORMATS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES)
 _NAMES: Final = {
     "anthropic": "Anthropic Messages",
@@ -52,20 +52,20 @@ _OURS: Final = ("tool_use", *_PROVIDER_RUN)
 _SHOWN: Final = 120
 
 
-class Said(msgspec.Struct, frozen=True, kw_only=True):
+class ParsedReply(msgspec.Struct, frozen=True, kw_only=True):
     """A reply that can be committed."""
 
     messages: list[ProviderDict]
     usage: Any = None
-    """as the provider spells it, where the reply itself tells it"""
+    """the provider's own mapping, if the reply contains it"""
     stop: str | None = None
-    """why the model stopped, in the provider's word"""
+    """why the model stopped, as the provider names it"""
 
 
-def said(returned: Any, *, known: Format | None, default: Format) -> Said:
-    """What was returned, as a reply of the session. InvalidMessage where it is none.
+def parse_reply(returned: Any, *, known: Format | None, default: Format) -> ParsedReply:
+    """What was returned, as a reply of the session; InvalidMessage if it is none.
 
-    `known` is the format that the conversation has shown to be in, `default` what it is taken for until then.
+    `known` is the format that the conversation has shown, `default` the one assumed until then.
     """
     if isinstance(returned, Mapping) and not isinstance(returned, dict):
         returned = dict(returned)
@@ -86,16 +86,16 @@ def said(returned: Any, *, known: Format | None, default: Format) -> Said:
         if not isinstance(one, dict):
             raise _refused(f"a list with {_what(one)} in it", known)
     _check(messages, known, default)
-    return Said(messages=messages, stop="incomplete" if any(map(_is_incomplete, messages)) else None)
+    return ParsedReply(messages=messages, stop="incomplete" if any(map(_is_incomplete, messages)) else None)
 
 
 def is_cut_off(stop: str | None) -> bool:
-    """Did the reply end before the model was done? Such a reply is no result, and its calls may lack arguments."""
+    """Whether the reply ended before the model was done. It is then no result, and its calls may lack arguments."""
     return stop in _CUT
 
 
 def is_paused(messages: Sequence[ProviderDict], stop: str | None) -> bool:
-    """Does the provider want the same conversation again, to go on with tools that it runs itself?"""
+    """Whether the provider wants the same conversation again, to continue with tools that it runs itself."""
     if stop in _PAUSED:
         return True
     content = messages[-1].get("content") if messages else None
@@ -106,7 +106,7 @@ def is_paused(messages: Sequence[ProviderDict], stop: str | None) -> bool:
 
 
 def unseen_call(message: ProviderDict, format: Format) -> str | None:
-    """A call in this message that a session of this format does not see, by name; None where all of them are seen."""
+    """Name of a call in this message that the session's format does not recognise; None if there is none."""
     if any(isinstance(part, dict) and {"functionCall", "function_call"} & part.keys() for part in _parts(message)):
         return "a function call in Gemini's form"
     blocks = [block for block in _content(message) if isinstance(block, dict)]
@@ -127,7 +127,7 @@ def unseen_call(message: ProviderDict, format: Format) -> str | None:
 
 
 def refuse_unseen(messages: Sequence[ProviderDict], format: Format) -> None:
-    """InvalidMessage where the newest reply asks for something that nobody would see."""
+    """InvalidMessage if the newest reply contains a call that would not be recognised."""
     for message in reversed(messages):
         if (call := unseen_call(message, format)) is not None:
             name = _NAMES.get(format.name, format.name)
@@ -148,7 +148,7 @@ def _check(messages: list[ProviderDict], known: Format | None, default: Format) 
         if (call := unseen_call(message, own)) is not None:
             raise _refused(call, known)
         foreign = next((one for one in _FORMATS if one is not own and one.recognises(message)), None)
-        # Several providers of Chat Completions put thinking into the content as Anthropic does: words, and no calls.
+        # Several providers of Chat Completions put thinking into the content as Anthropic does; it contains no calls.
         thinks = foreign is ANTHROPIC and own is OPENAI_CHAT
         if foreign is not None and not own.recognises(message) and not thinks:
             raise _refused(f"a message in the form of {_NAMES[foreign.name]}", known)
@@ -159,7 +159,7 @@ def _check(messages: list[ProviderDict], known: Format | None, default: Format) 
 
 
 def _fault(message: ProviderDict, own: Format) -> str | None:
-    """Why it is no message of a reply in this format; None where it is one."""
+    """Why it is not a valid reply message of this format; None if it is one."""
     role = message.get("role")
     if own is OPENAI_RESPONSES and role is None:
         return None if isinstance(message.get("type"), str) else _shape(message)
@@ -191,7 +191,7 @@ def _fault_of_calls(message: ProviderDict) -> str | None:
 
 
 def _unseen_item(item: ProviderDict) -> str | None:
-    """An item of Responses that waits for an output which a tool's result cannot be."""
+    """An item of the Responses API that expects an output other than a tool result."""
     kind = item.get("type")
     if kind == "mcp_approval_request":
         return "an mcp_approval_request, which waits for an mcp_approval_response"
@@ -200,12 +200,12 @@ def _unseen_item(item: ProviderDict) -> str | None:
     return f"a {kind}, which waits for an output of its own" if isinstance(item.get("call_id"), str) else None
 
 
-def _anthropic_whole(message: ProviderDict) -> Said | None:
-    """Anthropic's `Message` as the SDK dumps it: what one sends back is its role and content alone."""
+def _anthropic_whole(message: ProviderDict) -> ParsedReply | None:
+    """Anthropic's `Message` as the SDK dumps it; only role and content may be sent back."""
     if message.get("type") != "message" or message.get("role") != "assistant" or "stop_reason" not in message:
         return None
     stop, usage = message["stop_reason"], message.get("usage")
-    return Said(
+    return ParsedReply(
         messages=[{"role": "assistant", "content": message.get("content")}],
         usage=usage if isinstance(usage, dict) else None,
         stop=stop if isinstance(stop, str) else None,
@@ -231,7 +231,7 @@ def _is_incomplete(message: ProviderDict) -> bool:
 
 
 def _refused(what: str, own: Format | None) -> InvalidMessage:
-    """`own`: the format of the session, where it has shown one."""
+    """`own`: the format of the session, if it has shown one."""
     known = ", ".join(_NAMES.values())
     right = _RETURN.get(own.name if own is not None else "", _ANY)
     form = f" of {_NAMES.get(own.name, own.name)}, as this session is in" if own is not None else f": {known}"

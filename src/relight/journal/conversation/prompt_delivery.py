@@ -1,8 +1,8 @@
-"""Was a coding agent told its next prompt? Decided by what its transcript says, whoever reads it.
+"""Whether a coding agent has received its next prompt, decided by its transcript.
 
-A prompt waits in the journal until the agent has written it down. The line may be taken in by the supervisor, by a hook
-that found no supervisor, or by the next start, which catches up with the transcript before it says anything. Only lines
-of an attempt that was to deliver the prompt count: the same words, said before, are another prompt.
+A prompt waits in the journal until the agent has written it to its transcript. The line may be read by the supervisor,
+by a hook that found no supervisor, or by the next start, which catches up with the transcript first. Only lines of an
+attempt that was to deliver the prompt count: an equal text from before is another prompt.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ from relight.values.view import Text
 
 
 def delivers(fold: Fold, lines: Sequence[ProviderDict], *, upto: int, redact: Callable[[str], str]) -> bool:
-    """Do these lines, new to the journal, hold the prompt that waits?
+    """Whether these lines, new to the journal, contain the waiting prompt.
 
-    `upto`: the newest attempt that can have written them. The prompt is recorded without its secrets and the agent may
-    have been told them, so both are compared in the form that is recorded.
+    `upto`: the newest attempt that can have written them. The prompt is recorded redacted, while the agent may have got
+    the secrets, so both are compared in redacted form.
     """
     waiting = fold.answers.get(NEXT_PROMPT)
     if not isinstance(waiting, str) or fold.prompt_from > upto:
@@ -30,7 +30,7 @@ def delivers(fold: Fold, lines: Sequence[ProviderDict], *, upto: int, redact: Ca
 
 
 def holds(text: str, prompt: str) -> bool:
-    """Is it the prompt, alone or as whole lines of a longer text (a brief ends with it)? Words inside of a sentence are
-    something else: `go` is no part of `let it go`."""
+    """Whether it is the prompt, alone or as whole lines of a longer text (a brief ends with it). A match inside a
+    sentence does not count: `go` is no part of `let it go`."""
     wanted = prompt.strip()
     return bool(wanted) and f"\n{wanted}\n" in f"\n{text.strip()}\n"

@@ -1,9 +1,8 @@
-"""Following a native transcript: what of it is new to the journal.
+"""Compares a native transcript with the journal: what of it is new.
 
-Lines are told apart by keys that survive rewriting and redaction. A transcript that goes on where the journal stands
-adds its rest. One that went another way (the agent compacted it, or a person chose an older message to go on from)
-takes the place of the conversation; the journal keeps both. One that ends before the journal does has lost lines: the
-journal knows better, and writes them back before the agent goes on.
+Lines are compared by keys that survive rewriting and redaction. A transcript that continues the journal adds its rest.
+One that took another way (compacted by the agent, or continued from an older message) replaces the conversation; the
+journal keeps both. One that ends before the journal has lost lines: they are written back before the agent continues.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ import msgspec
 Relation = Literal["same", "ahead", "behind", "apart"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """How a transcript stands to the journal."""
+class TranscriptMatch(msgspec.Struct, frozen=True, kw_only=True):
+    """How a transcript relates to the journal."""
 
     relation: Relation
     common: int
-    """so many lines, from the beginning, are the same"""
+    """number of equal lines from the beginning"""
 
 
-def compare(journal: Sequence[str], transcript: Sequence[str]) -> Standing:
-    """Both as keys, in the order of the conversation."""
+def compare(journal: Sequence[str], transcript: Sequence[str]) -> TranscriptMatch:
+    """Compare both, given as keys in the order of the conversation."""
     shorter = min(len(journal), len(transcript))
     if journal[:shorter] == transcript[:shorter]:
         common = shorter
     else:
         common = next(index for index in range(shorter) if journal[index] != transcript[index])
     if common == len(journal):
-        return Standing(relation="same" if common == len(transcript) else "ahead", common=common)
-    return Standing(relation="behind" if common == len(transcript) else "apart", common=common)
+        return TranscriptMatch(relation="same" if common == len(transcript) else "ahead", common=common)
+    return TranscriptMatch(relation="behind" if common == len(transcript) else "apart", common=common)

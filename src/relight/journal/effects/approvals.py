@@ -16,7 +16,7 @@ from typing import Any, Final
 from relight.journal.codec import encoded
 from relight.values.status import Asking
 
-_WORDS: Final = ("command", "cmd", "file_path", "path", "url")
+_DESCRIPTIVE: Final = ("command", "cmd", "file_path", "path", "url")
 """arguments that best describe a call, in this order"""
 MAX_SHOWN: Final = 8000
 """characters of a call's input in a question; longer input is cut, and the question says so"""
@@ -26,15 +26,15 @@ QUESTION: Final = "approve "
 
 def matches(patterns: Sequence[str], tool: str, arguments: Any) -> bool:
     """Whether a call waits. A pattern is a tool, or a tool and its input: `Bash`, `Bash(git push*)`."""
-    called = f"{tool}({words_of(arguments)})"
+    called = f"{tool}({input_text(arguments)})"
     return any(fnmatch.fnmatchcase(tool, pattern) or fnmatch.fnmatchcase(called, pattern) for pattern in patterns)
 
 
-def words_of(arguments: Any) -> str:
+def input_text(arguments: Any) -> str:
     """The input of a call as one text."""
     if not isinstance(arguments, dict):
         return str(arguments or "")
-    for name in _WORDS:
+    for name in _DESCRIPTIVE:
         if isinstance(arguments.get(name), str):
             return str(arguments[name])
     return json.dumps(arguments, ensure_ascii=False, sort_keys=True)
@@ -42,7 +42,7 @@ def words_of(arguments: Any) -> str:
 
 def question_of(call: str, tool: str, arguments: Any) -> str:
     """The question about one call: all of its input, the most descriptive argument first."""
-    words = words_of(arguments)
+    words = input_text(arguments)
     rest = {name: value for name, value in arguments.items() if value != words} if isinstance(arguments, dict) else {}
     if rest and not (words.startswith("{") and json.loads(words) == arguments):
         words += f"\nwith {json.dumps(rest, ensure_ascii=False, sort_keys=True)}"

@@ -46,8 +46,8 @@ class EffectLedger:
         self._fold = fold
         self._open = {(slot.asked_seq, slot.site.id): slot for slot in fold.open_slots()}
         self._by_id = {slot.site.id: slot for slot in fold.open_slots()}
-        self._calls = {place: slot.prior for place, slot in self._open.items() if slot.prior is not None}
-        self._heard: set[tuple[int, str]] = set()
+        self._calls = {key: slot.prior for key, slot in self._open.items() if slot.prior is not None}
+        self._hook_reported: set[tuple[int, str]] = set()
         """calls that a hook reported"""
         self._hooked: dict[str, Prior] = {}
         self._once: dict[str, Prior] = {}
@@ -60,37 +60,37 @@ class EffectLedger:
         `whole`: it fails its digest, so its results are not trusted.
         """
         for outcome in changes.outcomes if whole else ():
-            place = self._place_of(outcome, left_at, shared)
-            if place is not None and not (shared is not None and _lets_run_again(outcome)):
-                self._end(*place, outcome, step)
+            entry = self._entry_of(outcome, left_at, shared)
+            if entry is not None and not (shared is not None and _lets_run_again(outcome)):
+                self._end(*entry, outcome, step)
         for message in changes.messages if whole and self._by_id else ():
             self._read_answers(message, step, left_at)
         for intent in changes.intents:
-            place = self._place_of(intent, left_at, shared)
-            if place is not None:
-                self._begin(*place, intent, step)
+            entry = self._entry_of(intent, left_at, shared)
+            if entry is not None:
+                self._begin(*entry, intent, step)
 
-    def _place_of(
-        self, told: Intent | Outcome, left_at: int, shared: int | None
+    def _entry_of(
+        self, record: Intent | Outcome, left_at: int, shared: int | None
     ) -> tuple[dict[Any, Prior], Any] | None:
         """The table and key for this record. A hook reports only the call's id: it means the call that its branch
         contains."""
-        if told.asked_seq > 0:
-            place = (told.asked_seq, told.id)
-            return (self._calls, place) if place in self._open else None
-        slot, effect = self._by_id.get(told.id), self._fold.hooked.get(told.id)
-        hooked = isinstance(told, Intent) and told.hooked
+        if record.asked_seq > 0:
+            key = (record.asked_seq, record.id)
+            return (self._calls, key) if key in self._open else None
+        slot, effect = self._by_id.get(record.id), self._fold.hooked.get(record.id)
+        hooked = isinstance(record, Intent) and record.hooked
         if slot is not None and left_at >= slot.asked_seq:
-            place = (slot.asked_seq, slot.site.id)
+            key = (slot.asked_seq, slot.site.id)
             if hooked or (slot.intent is not None and slot.intent.hooked):
-                self._heard.add(place)
-            if place in self._heard:
-                return self._calls, place
+                self._hook_reported.add(key)
+            if key in self._hook_reported:
+                return self._calls, key
         if effect is not None and left_at >= effect.intent_seq:
-            return self._hooked, told.id
+            return self._hooked, record.id
         if hooked:
             return None
-        return (self._once, told.id) if shared is None or self._is_in_doubt(told.id, shared) else None
+        return (self._once, record.id) if shared is None or self._is_in_doubt(record.id, shared) else None
 
     def _is_in_doubt(self, key: str, upto: int) -> bool:
         """Whether a `once` effect is in doubt since a step up to this one. What began later was begun by a younger
@@ -101,11 +101,11 @@ class EffectLedger:
             return True
         return known is not None and known.in_doubt and known.intent_seq <= upto
 
-    def _begin(self, kept: dict[Any, Prior], place: Any, intent: Intent, step: Step) -> None:
-        before = kept.get(place)
+    def _begin(self, table: dict[Any, Prior], key: Any, intent: Intent, step: Step) -> None:
+        before = table.get(key)
         if before is not None and intent.generation < before.generation:
             return
-        kept[place] = Prior(
+        table[key] = Prior(
             generation=intent.generation,
             session=before.session if before is not None else "",
             effect=intent.effect,
@@ -115,20 +115,20 @@ class EffectLedger:
             at=f"{step.session}@{step.seq}",
         )
 
-    def _end(self, kept: dict[Any, Prior], place: Any, outcome: Outcome, step: Step) -> None:
-        before = kept.get(place) or Prior()
+    def _end(self, table: dict[Any, Prior], key: Any, outcome: Outcome, step: Step) -> None:
+        before = table.get(key) or Prior()
         here = f"{step.session}@{step.seq}"
         if outcome.status == "void":
             generation = max(outcome.generation, before.generation)
             session = step.session if outcome.generation > 1 else before.session
-            kept[place] = Prior(generation=generation, session=session, at=here)
+            table[key] = Prior(generation=generation, session=session, at=here)
             return
         # A synthetic "unknown" or "error" is a text for the model. It says nothing about the effect, which may have
         # happened all the same.
         is_notice = outcome.synthetic and outcome.status in ("unknown", "error")
         if is_notice or outcome.generation < before.generation:
             return
-        kept[place] = msgspec.structs.replace(
+        table[key] = msgspec.structs.replace(
             before,
             generation=max(outcome.generation, before.generation),
             effect=before.effect or outcome.effect,
@@ -149,11 +149,11 @@ class EffectLedger:
             found = next((block for block in blocks if block.call == slot.site.id), None)
             if found is None or found.synthetic or left_at < slot.asked_seq:
                 continue
-            place = (slot.asked_seq, slot.site.id)
-            before = self._calls.get(place)
+            key = (slot.asked_seq, slot.site.id)
+            before = self._calls.get(key)
             if before is None or before.outcome is None:  # a recorded outcome is better than its rendering
                 outcome = Outcome(id=slot.site.id, status=found.status, content=found.text)
-                self._calls[place] = msgspec.structs.replace(
+                self._calls[key] = msgspec.structs.replace(
                     before or Prior(), begun=True, outcome=outcome, at=f"{step.session}@{step.seq}"
                 )
 
@@ -161,8 +161,8 @@ class EffectLedger:
 
     def attach(self, owner: str, names: Mapping[str, str]) -> None:
         """Give each open call and `once` key what is known about it. `owner` is the session that is loaded."""
-        for place, slot in self._open.items():
-            self._attach_call(slot, self._calls.get(place), owner, names)
+        for asked, slot in self._open.items():
+            self._attach_call(slot, self._calls.get(asked), owner, names)
         for key, prior in self._once.items():
             self._attach_once(key, prior, owner)
         for key, prior in self._hooked.items():
@@ -264,14 +264,14 @@ def closing_outcome(slot: Slot) -> Outcome:
     if prior is not None and prior.outcome is not None:
         return carried_outcome(slot)
     if prior is not None and prior.belongs_to:
-        return told_only(slot, "unknown", f"{NOT_RUN_HERE}{prior.belongs_to}")
+        return notice(slot, "unknown", f"{NOT_RUN_HERE}{prior.belongs_to}")
     if slot.in_doubt:
-        return told_only(slot, "unknown", OUTCOME_UNKNOWN)
-    return told_only(slot, "error", NOT_RUN)
+        return notice(slot, "unknown", OUTCOME_UNKNOWN)
+    return notice(slot, "error", NOT_RUN)
 
 
-def told_only(slot: Slot, status: Literal["unknown", "error"], text: str) -> Outcome:
-    """An outcome that relight writes in place of the tool's, for the model to read."""
+def notice(slot: Slot, status: Literal["unknown", "error"], text: str) -> Outcome:
+    """An outcome that relight writes in key of the tool's, for the model to read."""
     return Outcome(id=slot.site.id, asked_seq=slot.asked_seq, status=status, content=text, synthetic=True)
 
 

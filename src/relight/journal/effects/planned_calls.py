@@ -35,7 +35,7 @@ def _call(slot: Slot, *, agent: bool) -> PlannedCall:
     runs = action in ("run", "run_again", "probe")
     if agent and runs:
         action = "tell_unknown"
-    at = _place(prior.at) if prior is not None else ""
+    at = _short_ref(prior.at) if prior is not None else ""
     text = _CUT_OFF if agent and runs else _TEXTS[action].format(at=at, belongs_to=prior.belongs_to if prior else "")
     if action == "run" and slot.generation > 1:
         text = f"runs again under a new key ({slot.key})"
@@ -54,7 +54,7 @@ def _call(slot: Slot, *, agent: bool) -> PlannedCall:
 
 def _key(fold: Fold, key: str, effect: Effect) -> PlannedCall:
     action: Action = "carry" if effect.outcome is not None else "settle"
-    at = _place(effect.carried_from) if effect.carried_from else f"@{effect.intent_seq}"
+    at = _short_ref(effect.carried_from) if effect.carried_from else f"@{effect.intent_seq}"
     generation = fold.generations.get(key, 1)
     return PlannedCall(
         id=key,
@@ -67,11 +67,11 @@ def _key(fold: Fold, key: str, effect: Effect) -> PlannedCall:
     )
 
 
-def _place(ref: str) -> str:
+def _short_ref(ref: str) -> str:
     return f"@{ref.rpartition('@')[2]}"
 
 
-def told_about(calls: Iterable[PlannedCall]) -> str | None:
+def notice_for(calls: Iterable[PlannedCall]) -> str | None:
     """What the model will be told about calls whose outcome is unknown."""
     actions = {call.action: call for call in calls}
     if "tell_unknown" in actions:

@@ -1,1 +1,1 @@
-"""Decisions about files: what is captured when, how a restore acts, what undo takes back."""
+"""Decisions about files: when to capture, how to restore, what to undo."""

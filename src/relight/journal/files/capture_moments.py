@@ -1,7 +1,7 @@
-"""When files are captured: the policy's moments, decided without a clock or a disk.
+"""When files are captured, decided without a clock or a disk.
 
-`step`: with every step that follows something an agent may have done to its files. `turn`: with every reply, and at the
-end. A number: at most once in so many seconds, and at the end. `manual`: only where the program asks.
+`step`: with every step after which files may have changed. `turn`: with every reply, and at the end. A number: at most
+once in so many seconds, and at the end. `manual`: only when the program asks.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _AFTER_WORK: Final[frozenset[StepKind]] = frozenset({"message", "result", "mark"
 
 
 def check_moments(given: object) -> str | float:
-    """The policy, or UsageError."""
+    """The policy if it is valid, else UsageError."""
     if given in ("step", "turn", "manual"):
         return str(given)
     if isinstance(given, int | float) and not isinstance(given, bool) and given > 0:
@@ -25,7 +25,7 @@ def check_moments(given: object) -> str | float:
 
 
 def is_due(moments: str | float, kind: StepKind, *, is_reply: bool, seconds_since: float) -> bool:
-    """Shall this step take a snapshot along? `seconds_since` counts from the last one."""
+    """Whether this step takes a snapshot. `seconds_since` counts from the last one."""
     if kind not in _AFTER_WORK or moments == "manual":
         return False
     if kind == "status" or moments == "step":

@@ -1,11 +1,11 @@
-"""Decide a restore: from what the target, the disk and the session's last snapshot hold, to what is done.
+"""Decides a restore: from the target, the disk and the session's last snapshot to a list of actions.
 
-Promise: nothing is written over or deleted unless the safety snapshot holds it; what somebody else changed since the
-session's last snapshot is a conflict; what no snapshot of the session ever held stays, unless `exact`. What belongs to
-a relight store stays as it is, whatever was chosen: older snapshots may hold a copy of one.
-Manifests are flat mappings from path to entry. Paths that are equal in target and current may be missing from both,
-so a caller who prunes equal directories by their hash may hand over only what differs.
-It does not know files: who calls it has taken the safety snapshot, and acts.
+Guarantee: nothing is overwritten or deleted unless the safety snapshot holds it. What was changed by others since the
+session's last snapshot is a conflict; what no snapshot of the session ever held stays, unless `exact`. Files of a
+relight store are never touched: an older snapshot may hold a copy of one.
+
+Manifests are flat mappings from path to entry. Paths that are equal in target and current may be missing from both, so
+a caller may prune equal directories by their hash. The caller takes the safety snapshot and performs the actions.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ RUNS_LATER_DIRS: Final = frozenset(
 
 
 def diff(before: Manifest, after: Manifest) -> tuple[Change, ...]:
-    """What changed, sorted by path. Directories appear only where they come, go or change their mode."""
+    """Changes sorted by path. Directories appear only if they are created, removed or change their mode."""
     changes = []
     for path in sorted(before.keys() | after.keys()):
         old, new = before.get(path), after.get(path)
@@ -55,7 +55,7 @@ def diff(before: Manifest, after: Manifest) -> tuple[Change, ...]:
 
 
 def may_run_later(path: bytes) -> bool:
-    """Whether some tool executes this file by itself later: hooks, settings of agents and editors."""
+    """Whether some tool executes this file on its own later: hooks, settings of agents and editors."""
     parts = path.split(b"/")
     return parts[-1] in RUNS_LATER_NAMES or any(part in RUNS_LATER_DIRS for part in parts)
 
@@ -79,10 +79,10 @@ def decide(
     paths: Iterable[bytes] = (),
     below: bool = True,
 ) -> Decision:
-    """The whole plan. `held` are the paths that some snapshot of the session holds, the safety snapshot apart; `stores`
-    those that belong to a relight store, on disk or in the target.
+    """The whole plan. `held` are the paths held by some snapshot of the session, not counting the safety snapshot;
+    `stores` those that belong to a relight store, on disk or in the target.
 
-    With `paths` only these are restored, and with `below` what lies below them.
+    With `paths` only these are restored, and with `below` everything under them.
     """
     plan = _Plan(target, current, last, held, stores, choice, exact)
     chosen, on_the_way = _selector(tuple(paths), below)
@@ -97,7 +97,7 @@ def decide(
 
 
 def _selector(paths: tuple[bytes, ...], below: bool) -> tuple[Callable[[bytes], bool], Set[bytes]]:
-    """Whether a path is one of the named ones or below one; and the directories on the way to them."""
+    """Predicates: whether a path is one of the named ones or below one, and whether it is a directory above them."""
     if not paths:
         return (lambda path: True), frozenset()
     names = frozenset(paths)
@@ -106,7 +106,7 @@ def _selector(paths: tuple[bytes, ...], below: bool) -> tuple[Callable[[bytes], 
 
 
 class _Plan:
-    """The lists while they grow. `consider` looks at one path, `settle` at how paths stand in one another's way."""
+    """The plan being built. `consider` handles one path, `settle` conflicts between paths."""
 
     def __init__(
         self,
@@ -171,12 +171,13 @@ class _Plan:
             self.kept[path] = "changed since the last snapshot; kept"
 
     def _cannot(self, path: bytes, why: str) -> None:
-        """No choice can decide this one: it stays, and only "stop" calls it a conflict."""
+        """Not solvable by any option: the path stays, and only "stop" reports it as a conflict."""
         self.writes.pop(path, None)
         (self.conflicts if self.choice == "stop" else self.kept)[path] = why
 
     def settle(self) -> None:
-        """Directories last: one goes when all in it goes; a path blocked by what stays is not written."""
+        """Directories last: one is removed if all its content is; a path blocked by something that stays is not
+        written."""
         pinned = self._pinned()
         for path in sorted(self.current, reverse=True):
             found = self.current[path]

@@ -1,9 +1,9 @@
-"""How a relight store is known by its content, whatever it is called and wherever it lies.
+"""Recognises files of a relight store by content, whatever their name or location.
 
-A database carries our application id in its header, or, until its log is written back, in the first page that the log
-holds. A directory of a store (content, run directory, server) holds a file with a fixed text. What belongs to a
-database by its name alone (log, index of the log, witness, content, run directory) is a store's if the file it is
-named after is one. Pure: who calls has read the bytes.
+A database has our application id in its header or, until its WAL is checkpointed, in the first page that the WAL holds.
+A directory of a store (content, run directory, server) holds a file with a fixed text. What belongs to a database by
+name alone (WAL, its index, watermark file, content, run directory) is a store's if the file it is named after is one.
+The caller reads the bytes.
 """
 
 from __future__ import annotations
@@ -12,16 +12,16 @@ import re
 from typing import Final
 
 APPLICATION_ID: Final = 0x524C4754
-"""RLGT: what `file` and we know our databases by"""
+"""RLGT: the SQLite application id of our databases"""
 MARK_NAME: Final = ".relight-store"
 MARK: Final = (
     b"This directory belongs to a relight store. Workspaces that hold it leave it out of their snapshots,\n"
     b"and no restore touches it. Do not remove this file.\n"
 )
 HEAD_BYTES: Final = 100
-"""of a database, a log, a segment: enough to know it"""
+"""bytes to read of a database, WAL or segment to recognise it"""
 PAGE_BYTES: Final = 512
-"""a database is a multiple of this"""
+"""the size of a database is a multiple of this"""
 SEGMENT_MAGIC: Final = b"RLSEG1\n\0"
 INDEX_MAGIC: Final = b"RLIDX"
 PART_MAGIC: Final = b"RLPRT1\n\0"
@@ -40,17 +40,17 @@ def is_database(head: bytes) -> bool:
 
 
 def may_be_database(head: bytes) -> bool:
-    """Whether it may be one whose first page is still in its log: made a moment ago."""
+    """Whether it may be a new one whose first page is still in its WAL."""
     return _is_sqlite(head) and _id_in(head) == _NO_APPLICATION
 
 
 def is_content(head: bytes) -> bool:
-    """Whether a file that begins so holds captured files: a segment, its index, or a part kept off the machine."""
+    """Whether a file that begins so holds captured files: a segment, its index, or a downloaded part."""
     return head.startswith((SEGMENT_MAGIC, INDEX_MAGIC, PART_MAGIC))
 
 
 def database_of(name: bytes) -> bytes | None:
-    """The database that a name belongs to, if it is one of those a store has beside its database."""
+    """The database that a file name belongs to, if it is one that a store has beside its database."""
     if not name.endswith(_ENDINGS) and b"-wal-damaged-" not in name:
         return None  # nearly all names, and there may be a million
     found = _BESIDE.fullmatch(name)

@@ -1,11 +1,11 @@
-"""The undo log: which rewinds and restores a session has seen, and which of them undo or redo would take next.
+"""The undo log: the rewinds and restores of a session, and which one undo or redo would take next.
 
-It is read from the notes of the journal's own steps. Each operation has a beginning (where files are involved, with the
-safety snapshots) and an end; one without an end was interrupted. The same operation again goes on with it and takes its
-place; any other one shows that it had changed nothing. Undo is an operation too, so the log only grows.
+It is computed from notes of the journal's own steps. Each operation has a beginning (with the safety snapshots, if
+files are involved) and an end; one without an end was interrupted. Running the same operation again completes and
+replaces it; any other operation implies that it had changed nothing. Undo is an operation too, so the log only grows.
 
-Each operation that moves the head names how the session stood before it. Undo goes back to that, and redo to how it
-stood before the undo, with whatever was done in between.
+An operation that moves the head records the state of the session before it. Undo returns to that, and redo to the state
+before the undo, whatever was done in between.
 """
 
 from __future__ import annotations
@@ -22,72 +22,72 @@ from relight.values.status import Status, StatusChange
 Verb = Literal["restore", "rewind", "undo", "redo"]
 
 
-class Standing(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a session stands, as a reader sees it: what a move of the head may change, and undo brings back."""
+class HeadState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a move of the head may change and undo restores: head, status, native session, queue position."""
 
     head: int
     told: StatusChange
-    """its status with what stands beside it"""
+    """the status, with the fields of the head that belong to it"""
     native: str | None = None
-    """the agent's own session that says what is in view"""
+    """the native session that matches the visible conversation"""
     place: QueuePosition | None = None
 
 
 _BESIDE: Final = set(StatusChange.__struct_fields__) & set(Head.__struct_fields__) - {"status", "reason"}
-"""what a head keeps of a status change beside status and reason: failure, question, time to wake, ..."""
+"""fields of a head that belong to its status: failure, question, wakeup time, ..."""
 
 
-def standing_of(head: Head, status: Status, reason: str | None) -> Standing:
-    """How it stands; status and reason as they are shown, which for a dead owner are not those that are stored."""
+def head_state_of(head: Head, status: Status, reason: str | None) -> HeadState:
+    """The state of a head; status and reason as shown, which differ from the stored ones if the owner is dead."""
     told = StatusChange(status=status, reason=reason, **{name: getattr(head, name) for name in sorted(_BESIDE)})
-    return Standing(head=head.head, told=told, native=head.native, place=head.place)
+    return HeadState(head=head.head, told=told, native=head.native, place=head.place)
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):
-    """One change of head or files that can be taken back."""
+    """One change of head or files that can be undone."""
 
     id: int
-    """the seq of its first step"""
+    """seq of its first step"""
     verb: Verb
     heads: tuple[int, int] | None = None
-    """head before and after, where the conversation moved"""
+    """head before and after, if the head moved"""
     files: dict[str, tuple[str, str]] = {}
-    """root name to (snapshot before, snapshot aimed at)"""
+    """root name to (snapshot before, target snapshot)"""
     restores: dict[str, str] = {}
     """root name to the restore's id in that workspace's log"""
     of: int | None = None
-    """undo and redo: the operation it is about"""
+    """for undo and redo: the operation they refer to"""
     done: bool = True
-    """False: it was interrupted"""
-    before: Standing | None = None
-    """how the session stood, where the conversation moved; None: only files were concerned, or 0.1.0 wrote it"""
+    """False if it was interrupted"""
+    before: HeadState | None = None
+    """state before, if the head moved; None: only files were changed, or written by 0.1.0"""
     latest: int = 0
-    """the seq of the undo or redo that it was changed by last; 0: by itself"""
+    """seq of the undo or redo that changed it last; 0: none"""
     went_on: bool = False
-    """it ended one that was interrupted; its files before are that one's"""
+    """it completed an interrupted one, and has that one's files before"""
 
     @property
     def reopened_it(self) -> bool:
-        """A rewind of a completed session lets it go on, also one to where it stands."""
+        """Whether a rewind reopened a completed session, even one to its own head."""
         return self.before is not None and self.before.told.status == "completed"
 
     @property
     def is_void(self) -> bool:
-        """It found nothing to do, so there is nothing to take back."""
+        """It changed nothing, so there is nothing to undo."""
         moved = self.heads is not None and (self.heads[0] != self.heads[1] or self.reopened_it)
         return self.done and not moved and not self.went_on and not any(self.restores.values())
 
 
 class Move(msgspec.Struct, frozen=True, kw_only=True):
-    """What an operation is about, the files apart: the same in the notes of its beginning and of its end."""
+    """What an operation is about, apart from files: the same in the notes of its beginning and its end."""
 
     verb: Verb
     heads: tuple[int, int] | None = None
     of: int | None = None
-    before: Standing | None = None
+    before: HeadState | None = None
 
     def as_note(self) -> dict[str, Any]:
-        """As a note holds it."""
+        """The part of a note that describes the move."""
         note: dict[str, Any] = {"verb": self.verb, "heads": list(self.heads) if self.heads else None, "of": self.of}
         if self.heads is not None and self.before is not None:
             note["before"] = msgspec.to_builtins(self.before)
@@ -95,12 +95,12 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def begin_note(move: Move, *, files: Mapping[str, tuple[str, str]]) -> dict[str, Any]:
-    """The note of the step that goes before the first change of a file."""
+    """The note of the step before the first change of a file."""
     return {"operation": {**move.as_note(), "files": {root: list(pair) for root, pair in files.items()}}}
 
 
 def end_note(move: Move, *, begun: int | None, restores: Mapping[str, str]) -> dict[str, Any]:
-    """The note of the step that ends it; alone where no file is involved."""
+    """The note of the step that ends it; the only one if no file is involved."""
     return {"operation_end": {**move.as_note(), "begun": begun, "restores": dict(restores)}}
 
 
@@ -122,10 +122,10 @@ _Note = TypeVar("_Note", bound=Move)
 
 
 def _read(note: Mapping[str, Any], name: str, kind: type[_Note]) -> _Note | None:
-    """A note of the undo log; None where it is none. One from an untrusted bundle may hold anything."""
+    """A note of the undo log; None if it is none. A note from an untrusted bundle may hold anything."""
     try:
         return msgspec.convert(note[name], kind) if note.get(name) is not None else None
-    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: half of a character where a verb should be
+    except (msgspec.ValidationError, UnicodeEncodeError):  # the latter: a lone surrogate in a text
         return None
 
 
@@ -158,7 +158,7 @@ def _interrupted(found: Mapping[int, Operation]) -> Operation | None:
 
 
 def _in_place_of(before: Operation | None, fresh: Operation, found: dict[int, Operation]) -> Operation:
-    """A beginning right after one that has no end: the same again goes on with it."""
+    """A beginning right after one without an end: the same operation continues it."""
     if before is None:
         return fresh
     if fresh.verb == "undo":
@@ -175,15 +175,15 @@ def _in_place_of(before: Operation | None, fresh: Operation, found: dict[int, Op
 
 
 def _alone(before: Operation | None, seq: int, ended: _Ended) -> Operation:
-    """An end without a beginning: no file was left to change. For an undo after one that was interrupted, that one had
-    changed them all."""
+    """An end without a beginning: no file was left to change. For an undo after an interrupted one, the interrupted
+    one had changed them all."""
     fresh = Operation(id=seq, verb=ended.verb, heads=ended.heads, of=ended.of, before=ended.before)
     return fresh if before is None or fresh.verb != "undo" else _undone_again(before, fresh)
 
 
 def _undone_again(before: Operation, fresh: Operation) -> Operation:
-    """An undo after one that was interrupted: what redo returns to is what the first of them found, also in the roots
-    that the first of them had ended and the second need not touch."""
+    """An undo after an interrupted one: redo returns to what the first of them found, including roots that the first
+    had finished and the second need not touch."""
     if (before.verb, before.of) != ("undo", fresh.of):
         return fresh
     again = {root: (before.files.get(root, pair)[0], pair[1]) for root, pair in fresh.files.items()}
@@ -191,8 +191,8 @@ def _undone_again(before: Operation, fresh: Operation) -> Operation:
 
 
 def next_undo(log: Iterable[Operation]) -> Operation | None:
-    """The newest operation that stands: done or redone, also by halves, and not undone since. Where it was redone, what
-    it changed is what the redo changed."""
+    """The newest operation in force: done or redone, even partly, and not undone since. If it was redone, its
+    changes are those of the redo."""
     standing: list[Operation] = []
     by_id = {one.id: one for one in log}
     for one in by_id.values():
@@ -208,7 +208,7 @@ def next_undo(log: Iterable[Operation]) -> Operation | None:
 
 
 def next_redo(log: Iterable[Operation]) -> Operation | None:
-    """The operation undone last, as long as no other one was done since; what it changed is what the undo changed."""
+    """The operation undone last, if no other one was done since; its changes are those of the undo."""
     undone: list[Operation] = []
     by_id = {one.id: one for one in log}
     for one in by_id.values():

@@ -1,9 +1,8 @@
-"""Who waits in which line, and who goes first. Pure: stores keep the rows, workers ask for the first of them.
+"""Queue order: which sessions have a queue row, and which of them is next.
 
-A row exists exactly while a session with a place is queued, or waits for an answer until a time that it said. The
-greater priority goes first, then whoever stands there longer. A session with a time to wake joins when its time has
-come; of those, the ones whose time came first are looked at first, and then take their place by priority like the
-others.
+A row exists exactly while a session with a queue position is queued, or waits for an answer with a deadline. The
+greater priority goes first, then the longer wait. A session with a wakeup time becomes eligible when the time has come;
+of those, stores return the earliest first, and workers then order them by priority like the others.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MAX_WANTS: Final = 16
 
 
 class QueueRow(msgspec.Struct, frozen=True, gc=False):
-    """One row of a line."""
+    """One session in a queue."""
 
     line: QueueKey
     priority: int
@@ -33,47 +32,48 @@ class QueueRow(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def rank(self) -> tuple[int, int, str]:
-        """Smaller goes first."""
+        """Sort key; the smaller goes first."""
         return -self.priority, self.since_us, self.session
 
 
-def is_in_line(head: Head) -> bool:
-    """May a worker take it up, now or when its time has come? A question that has a time is woken when it is over."""
+def is_queued(head: Head) -> bool:
+    """Whether a worker may take it, now or at its wakeup time. A question with a deadline is woken when it has
+    passed."""
     return head.status == "queued" or (head.status == "waiting" and head.wake_us is not None)
 
 
-def waiting_of(head: Head) -> QueueRow | None:
-    """The row that a session has while it stands like this."""
+def queue_row_of(head: Head) -> QueueRow | None:
+    """The queue row of a session in this state, if it has one."""
     place = head.place
-    if place is None or not is_in_line(head):
+    if place is None or not is_queued(head):
         return None
     return QueueRow(place.line, place.priority, place.since_us, head.session, head.wake_us)
 
 
-def line_key(line: QueueKey) -> str:
-    """A line in one word, for stores: `queue`, or `queue gpu,eu`. No name has a space or a comma in it."""
+def format_queue_key(line: QueueKey) -> str:
+    """A queue key as text, for stores: `queue`, or `queue gpu,eu`. Names contain neither space nor comma."""
     return " ".join((line.queue, ",".join(line.wants))) if line.wants else line.queue
 
 
-def line_of(key: str) -> QueueKey:
-    """What was given to `line_key`."""
+def parse_queue_key(key: str) -> QueueKey:
+    """The inverse of `format_queue_key`."""
     queue, _, wants = key.partition(" ")
     return QueueKey(queue, tuple(wants.split(","))) if wants else QueueKey(queue)
 
 
-def fitting(lines: Iterable[QueueKey], queues: Sequence[str], labels: Sequence[str]) -> list[QueueKey]:
-    """The lines that a worker of these queues and labels may serve."""
+def matching_queues(lines: Iterable[QueueKey], queues: Sequence[str], labels: Sequence[str]) -> list[QueueKey]:
+    """The queue keys that a worker of these queues and labels may serve."""
     have = set(labels)
     return [line for line in lines if line.queue in queues and have.issuperset(line.wants)]
 
 
-def first_of(rows: Iterable[QueueRow], limit: int) -> list[QueueRow]:
-    """The first of several lines together."""
+def first_rows(rows: Iterable[QueueRow], limit: int) -> list[QueueRow]:
+    """The first rows of several queues merged."""
     return sorted(rows, key=lambda row: row.rank)[:limit]
 
 
-def checked_place(queue: str, *, priority: int, wants: Iterable[str], since_us: int) -> QueuePosition:
-    """A place as a user asked for it, or a refusal that says what is wrong with it."""
+def checked_position(queue: str, *, priority: int, wants: Iterable[str], since_us: int) -> QueuePosition:
+    """A queue position from user input, or UsageError."""
     if type(priority) is not int or abs(priority) > MAX_PRIORITY:
         raise UsageError(f"a priority is a whole number up to {MAX_PRIORITY}, not {priority!a}")
     labels = tuple(sorted({checked_label(one) for one in wants}))
@@ -83,10 +83,10 @@ def checked_place(queue: str, *, priority: int, wants: Iterable[str], since_us: 
 
 
 def checked_queue(name: str) -> str:
-    """A queue's name: what can be typed."""
+    """A valid queue name, or UsageError."""
     return check_name(name, "queue name")
 
 
 def checked_label(name: str) -> str:
-    """A worker's label."""
+    """A valid worker label, or UsageError."""
     return check_name(name, "worker's label")

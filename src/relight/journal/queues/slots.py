@@ -1,8 +1,8 @@
-"""A queue's limits, taken with the claim: how many of its sessions may run at once, and how many may start in a while.
+"""Limits of a queue, enforced with the claim: how many sessions may run at once, and how many may start in a period.
 
-Stores call `plan_slot` inside the transaction that commits the claim, on the queue's records and the heads of those who
-hold a slot, all read there. A slot is never given back: one counts exactly as long as its session says that it is at
-work. An owner whose lease ran out may still go on, so that it counts until the sweep has put its session back in line.
+Stores call `plan_slot` inside the transaction that commits the claim, on the queue's records and the heads of the slot
+holders, all read there. A slot is not released explicitly: it counts exactly while its session is live and leased. An
+owner whose lease expired may still be working, so it counts until the sweep has requeued its session.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from relight.values.session import Head
 from relight.values.status import LIVE
 from relight.values.step import Draft
 
-LOOK_AGAIN_SECONDS: Final = 1.0
-"""whether one of the sessions that run has ended"""
+RECHECK_SECONDS: Final = 1.0
+"""when to check again whether a running session has ended"""
 MAX_CONCURRENCY: Final = 10_000
 _UNITS: Final = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hour": 3600.0, "day": 86_400.0}
 
 
 def slot_wanted(head: Head, draft: Draft) -> str | None:
-    """The queue whose slot is taken with this step."""
+    """The queue whose slot this step takes, if any."""
     wanted = draft.claim is not None and draft.claim.slot and head.place is not None
     return head.place.queue if wanted and head.place is not None else None
 
@@ -38,7 +38,7 @@ def plan_slot(
     session: str,
     now: Instant,
 ) -> bytes | None:
-    """The record of the queue's slots after one more start; None where nothing limits it. Or QueueFull."""
+    """The queue's slot record after one more start; None if nothing limits it. QueueFull if there is no slot."""
     queue = unpack_record(queue_record, Queue) if queue_record is not None else None
     if queue is None or (queue.concurrency is None and queue.rate is None):
         return None
@@ -49,11 +49,11 @@ def plan_slot(
 
 
 def take_slot(queue: Queue, slots: Slots, session: str, heads: Mapping[str, Head | None], now: Instant) -> Slots:
-    """One more session at work, or QueueFull. `heads`: of all holders, None for one that is deleted."""
+    """One more working session, or QueueFull. `heads`: of all holders, None for a deleted one."""
     at_work = tuple(one for one in slots.holders if one != session and _is_at_work(heads.get(one)))
     if queue.concurrency is not None and len(at_work) >= queue.concurrency:
         why = f"{len(at_work)} of {queue.concurrency} run"
-        raise QueueFull(queue.name, why, again_seconds=LOOK_AGAIN_SECONDS)
+        raise QueueFull(queue.name, why, again_seconds=RECHECK_SECONDS)
     started = _recent(queue, slots, now)
     if queue.rate is not None and len(started) >= queue.rate.starts:
         seconds = queue.rate.seconds - (now.us - started[0].us) / 1e6
@@ -70,7 +70,7 @@ def _is_at_work(head: Head | None) -> bool:
 
 
 def _recent(queue: Queue, slots: Slots, now: Instant) -> tuple[Instant, ...]:
-    """Starts that still count. One of another timeline was before a boot, or on another server: it does not."""
+    """Starts that still count. One of another timeline was before a reboot or on another server, and does not."""
     if queue.rate is None:
         return ()
     since_us = now.us - round(queue.rate.seconds * 1e6)
@@ -78,14 +78,14 @@ def _recent(queue: Queue, slots: Slots, now: Instant) -> tuple[Instant, ...]:
 
 
 def checked_concurrency(value: int | None) -> int | None:
-    """How many at once; None and 0: as many as there are workers for."""
+    """How many at once; None and 0 mean unlimited."""
     if value is not None and (type(value) is not int or not 0 <= value <= MAX_CONCURRENCY):
         raise UsageError(f"concurrency is a number up to {MAX_CONCURRENCY}, not {value!a}")
     return value or None
 
 
 def parse_rate(text: str) -> Rate | None:
-    """`10/min`, `1/30s`, `none`."""
+    """Parse `10/min`, `1/30s` or `none`."""
     if text == "none":
         return None
     starts, _, per = text.partition("/")
@@ -102,7 +102,7 @@ def parse_rate(text: str) -> Rate | None:
 
 
 def shown_rate(rate: Rate | None) -> str:
-    """As it was given."""
+    """The inverse of `parse_rate`."""
     if rate is None:
         return "none"
     for unit, seconds in (("day", 86_400.0), ("h", 3600.0), ("min", 60.0), ("s", 1.0)):

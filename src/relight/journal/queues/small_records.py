@@ -1,8 +1,7 @@
-"""Small records beside the sessions: what a queue allows, what it has given away, who works, how long finished sessions
-are kept, what was removed. Sealed, data only.
+"""Small sealed records beside the sessions: queue settings, slots, workers, retention policy, removed names.
 
-A record that fails its seal counts as not there: a queue without one allows everything, a worker says again who it is,
-and without a retention policy nothing is removed.
+A record that fails its seal counts as missing: a queue without one allows everything, a worker registers again, and
+without a retention policy nothing is removed.
 """
 
 from __future__ import annotations
@@ -23,13 +22,13 @@ _T = TypeVar("_T", Queue, Slots, Worker, StoredPolicy, Tombstone, int)
 
 
 def pack_record(record: Queue | Slots | Worker | StoredPolicy | Tombstone | int) -> bytes:
-    """As stored: its seal, then its bytes."""
+    """The stored form: seal, then bytes."""
     body = msgspec.msgpack.encode(record)
     return sha256(_DOMAIN + body).digest()[:SEAL_BYTES] + body
 
 
 def unpack_record(stored: bytes, kind: type[_T]) -> _T | None:
-    """What was given to `keepable`, or None where it is something else."""
+    """What was given to `pack_record`, or None if the bytes are something else."""
     body = stored[SEAL_BYTES:]
     if sha256(_DOMAIN + body).digest()[:SEAL_BYTES] != stored[:SEAL_BYTES]:
         return None

@@ -1,8 +1,8 @@
-"""What becomes of a session of a queue whose owner is lost. Pure: from a head and evidence to a status, or nothing.
+"""What becomes of a queued session whose owner is lost: from a head and evidence to a status, or nothing.
 
-Recovery is only "put it back in line": the ordinary claim then decides who goes on. The exceptions are told to a
-person: a session that a person wanted to end ends; one that was started again and again without getting any further has
-failed; and a plain program, of which nobody knows what it would do twice, ends where somebody said: no retries.
+Normally it is requeued, and the ordinary claim decides who continues. Exceptions: a session that a person wanted to end
+is ended; one that was started repeatedly without progress has failed; and a plain program, whose effects are not known
+to be repeatable, ends if no retries were allowed.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from relight.values.step import Step, StepKind
 
 BY_A_PERSON: Final = "stopped by relight stop"
 MAX_STARTS: Final = 10
-"""without a single new step"""
-LOOK_BACK: Final = 200
-"""steps that are looked at for progress"""
+"""attempts in a row without a new step"""
+MAX_PROGRESS_STEPS: Final = 200
+"""steps that are searched for progress"""
 _NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 
-def lost_because(head: Head, *, owner_gone: bool | None, now: Instant) -> str | None:
-    """Why nobody is at work any more on a session that says so; None where somebody is, or it stands in no line."""
+def loss_reason(head: Head, *, owner_gone: bool | None, now: Instant) -> str | None:
+    """Why no process works on a session that claims to be working; None if one does, or if it has no queue."""
     if head.place is None or head.status not in LIVE:
         return None
     lease = head.lease
@@ -40,8 +40,8 @@ def lost_because(head: Head, *, owner_gone: bool | None, now: Instant) -> str | 
 def after_loss(
     identity: Identity, head: Head, why: str, *, latest: Sequence[Step], speaks: bool, retries: int | None
 ) -> StatusChange:
-    """What it becomes. `latest`: its last steps, at most LOOK_BACK; `speaks`: a coding agent, whose words are recorded;
-    `retries`: how many deaths it may survive, where somebody said so."""
+    """Its new status. `latest`: its last steps, at most MAX_PROGRESS_STEPS; `speaks`: a coding agent, whose messages
+    are recorded; `retries`: how many deaths are allowed, if limited."""
     if identity.stop_attempt == head.attempt:
         return StatusChange(status="terminated", reason=BY_A_PERSON)
     failure = Failure(kind="lost", text=why)
@@ -56,7 +56,7 @@ def after_loss(
 
 
 def starts_without_progress(head: Head, latest: Sequence[Step]) -> int:
-    """Attempts since anything was recorded that a program did."""
+    """Attempts since the program last recorded anything."""
     if not latest:
         return head.attempt
     moved = [step.attempt for step in latest if step.kind not in _NO_PROGRESS]
@@ -65,5 +65,5 @@ def starts_without_progress(head: Head, latest: Sequence[Step]) -> int:
 
 
 def is_plain(head: Head, latest: Sequence[Step]) -> bool:
-    """May it be a program that does not use the library? Then its supervisor, and not itself, said that it works."""
+    """Whether it may be a program that does not use the library, so that `working` was recorded by its supervisor."""
     return head.status == "working" and bool(latest) and latest[-1].kind == "status"

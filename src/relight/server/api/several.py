@@ -15,7 +15,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.errors import RelightError
-from relight.journal.bulk_resume import Alike, alike
+from relight.journal.bulk_resume import FailureGroup, group_by_failure
 from relight.library.facade import Relight
 from relight.server.actions import Done
 from relight.server.api.session_writing import Why
@@ -50,9 +50,9 @@ def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
     return found, max(0, rl.counts().get("completed", 0) - len(found)) if len(found) == MAX else 0
 
 
-def stopped_alike(rl: Relight) -> list[Alike]:
+def stopped_alike(rl: Relight) -> list[FailureGroup]:
     """Those of the newest sessions that stopped for the same reason as another."""
-    return alike(info for status in _STOPPED for info in islice(rl.sessions(status=status), _LOOKED))
+    return group_by_failure(info for status in _STOPPED for info in islice(rl.sessions(status=status), _LOOKED))
 
 
 @get(router, "/api/archive", model=FinishedPage)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relight.journal.bulk_resume import alike
+from relight.journal.bulk_resume import group_by_failure
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.info import SessionInfo
@@ -89,7 +89,7 @@ def frame_of(rl: Relight, now: datetime) -> Frame:
         durable=store.durability == "power-loss",
         why_not=promise(store),
         cures=list(getattr(store, "durability_cures", ()) or ()),
-        alike=[(one.cause, len(one.sessions)) for one in alike(needing)],
+        alike=[(one.cause, len(one.sessions)) for one in group_by_failure(needing)],
     )
 
 

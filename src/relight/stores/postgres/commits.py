@@ -24,7 +24,7 @@ import psycopg
 from relight.errors import Corrupt, NotFound, RelightError, StoreUnavailable
 from relight.journal.chain import seal
 from relight.journal.commit import plan_commit, plan_release, plan_renewal
-from relight.journal.queues.order import waiting_of
+from relight.journal.queues.order import queue_row_of
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.stores.postgres import queues, reading, snapshots
@@ -92,7 +92,7 @@ class Journal:
             committed = plan_commit(known.head, draft, at_us=self._clock.now_us(), now=now)
         except RelightError:
             return None  # it is refused on the truth
-        if waiting_of(known.head) != waiting_of(committed.head):
+        if queue_row_of(known.head) != queue_row_of(committed.head):
             return None  # its line is written too
         faults.point("commit.begun")
         record = seal(committed.head)

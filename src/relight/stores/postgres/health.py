@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from relight.errors import Corrupt
-from relight.journal.queues.order import waiting_of
+from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage, Record
 from relight.stores.postgres import queues, snapshots
 from relight.stores.postgres.connections import Cursor
@@ -49,7 +49,7 @@ def _examine_session(cursor: Cursor, row: Row) -> Iterator[Damage]:
         yield Damage(what=f"{session}: its head cannot be read, or a column disagrees with it")
     if _labels(record) != set(cursor.execute(SQL["labels_by_sid"], (sid,)).fetchall()):
         yield Damage(what=f"{session}: it is listed by labels it does not have")
-    if record.head is not None and queues.found(cursor, sid) != waiting_of(record.head):
+    if record.head is not None and queues.found(cursor, sid) != queue_row_of(record.head):
         yield Damage(what=f"{session}: its queue position does not match its head")
 
 

@@ -7,7 +7,7 @@ waits in a circle. The heads of those who hold a slot are read as they are.
 
 from __future__ import annotations
 
-from relight.journal.queues.order import QueueRow, first_of, line_key, line_of, waiting_of
+from relight.journal.queues.order import QueueRow, first_rows, format_queue_key, parse_queue_key, queue_row_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
 from relight.journal.queues.small_records import RecordKind
 from relight.stores.postgres.connections import Cursor
@@ -21,27 +21,27 @@ from relight.values.step import Draft
 
 def move(cursor: Cursor, sid: int, before: Head | None, after: Head) -> None:
     """Into its line, out of it, or to another place; nothing where that stays as it was."""
-    row = waiting_of(after)
-    if before is not None and waiting_of(before) == row:
+    row = queue_row_of(after)
+    if before is not None and queue_row_of(before) == row:
         return
     if row is None:
         if before is not None:
             cursor.execute(SQL["delete_waiting"], (sid,))
         return
-    values = (sid, to_bytes(line_key(row.line)), row.priority, row.since_us, to_bytes(row.session), row.wake_us)
+    values = (sid, to_bytes(format_queue_key(row.line)), row.priority, row.since_us, to_bytes(row.session), row.wake_us)
     cursor.execute(SQL["put_waiting"], values)
 
 
 def all_lines(cursor: Cursor) -> list[QueueKey]:
     """Those in which somebody stands."""
-    return sorted(line_of(from_bytes(key)) for (key,) in cursor.execute(SQL["lines"]).fetchall())
+    return sorted(parse_queue_key(from_bytes(key)) for (key,) in cursor.execute(SQL["lines"]).fetchall())
 
 
 def first(cursor: Cursor, line: QueueKey, limit: int, now_us: int | None) -> list[QueueRow]:
     """The first of a line whose time has come, by the server's time or by this one."""
-    given = {"line": to_bytes(line_key(line)), "now_us": now_us, "limit": max(limit, 0)}
+    given = {"line": to_bytes(format_queue_key(line)), "now_us": now_us, "limit": max(limit, 0)}
     rows = cursor.execute(SQL["first_waiting"], given).fetchall()
-    return first_of((QueueRow(line, row[0], row[1], from_bytes(row[2]), row[3]) for row in rows), limit)
+    return first_rows((QueueRow(line, row[0], row[1], from_bytes(row[2]), row[3]) for row in rows), limit)
 
 
 def found(cursor: Cursor, sid: int) -> QueueRow | None:
@@ -50,7 +50,7 @@ def found(cursor: Cursor, sid: int) -> QueueRow | None:
     if row is None:
         return None
     key, priority, since_us, id_, wake_us = row
-    return QueueRow(line_of(from_bytes(key)), priority, since_us, from_bytes(id_), wake_us)
+    return QueueRow(parse_queue_key(from_bytes(key)), priority, since_us, from_bytes(id_), wake_us)
 
 
 def planned_slots(cursor: Cursor, head: Head, draft: Draft, now: Instant) -> tuple[str, bytes, bytes] | None:

@@ -18,7 +18,7 @@ import msgspec
 
 from relight.errors import Corrupt, NotFound, SnapshotSwept, StoreFull, StoreReadOnly, StoreUnavailable
 from relight.journal.commit import plan_commit
-from relight.journal.queues.order import waiting_of
+from relight.journal.queues.order import queue_row_of
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.stores.redis import rows
@@ -110,7 +110,7 @@ class Journal:
             row = rows.label_row(committed.head.session, committed.step.seq, draft.label)
             commands.append(("RPUSH", keys.labels, row))
         slot_checks, slot_commands = self.lines.slot_words(stored.head, draft, self._moments.now())
-        commands += self.lines.move_words(keys, waiting_of(stored.head), waiting_of(committed.head))
+        commands += self.lines.move_words(keys, queue_row_of(stored.head), queue_row_of(committed.head))
         commands += slot_commands
         if committed.head.status != stored.head.status:
             member = self._server.ask("HGET", keys.facts, "m")

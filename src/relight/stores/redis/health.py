@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from relight.errors import Corrupt
-from relight.journal.queues.order import waiting_of
+from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage
 from relight.stores.redis import rows
 from relight.stores.redis.expiry import Expiry
@@ -86,7 +86,7 @@ class Health:
         agrees = None not in found and set(indexes) == set(wanted[:-1]) and list(facts) == [member, name]
         if not agrees and self._server.ask("MGET", keys.identity, keys.head) == [identity, raw]:
             yield Damage(what=f"{session}: an index does not say what its record says")
-        row = waiting_of(record.head)
+        row = queue_row_of(record.head)
         if row is not None and not Lines(self._server, self._keys).stands(row):
             yield Damage(what=f"{session}: its queue position does not match its head")
         if name is not None and self._server.ask("HGET", self._keys.names, name) != text_bytes(session):

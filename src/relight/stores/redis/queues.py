@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from relight.journal.queues.order import QueueRow, first_of, line_key, line_of
+from relight.journal.queues.order import QueueRow, first_rows, format_queue_key, parse_queue_key
 from relight.journal.queues.slots import plan_slot, slot_wanted
 from relight.journal.queues.small_records import RecordKind
 from relight.stores.redis import rows
@@ -40,7 +40,7 @@ class Lines:
             words.append(("ZREM", self._set_of(before), _member(before)))
             words.append(("HDEL", keys.facts, "l", "w"))
         if after is not None:
-            line, place, member = text_bytes(line_key(after.line)), self._set_of(after), _member(after)
+            line, place, member = text_bytes(format_queue_key(after.line)), self._set_of(after), _member(after)
             words.append(("SADD", self._keys.lines, line))
             words.append(("ZADD", place, after.wake_us or 0, member))
             words.append(("HSET", keys.facts, "l", place, "w", member))
@@ -52,7 +52,7 @@ class Lines:
         return [("ZREM", place, member)] if place is not None else []
 
     def _set_of(self, row: QueueRow) -> bytes:
-        line = text_bytes(line_key(row.line))
+        line = text_bytes(format_queue_key(row.line))
         return self._keys.ready(line) if row.wake_us is None else self._keys.later(line)
 
     def stands(self, row: QueueRow) -> bool:
@@ -64,11 +64,13 @@ class Lines:
         known = sorted(self._server.ask("SMEMBERS", self._keys.lines))
         asked = [("ZCARD", place) for one in known for place in (self._keys.ready(one), self._keys.later(one))]
         sizes = self._server.ask_all(asked) if asked else []
-        return sorted(line_of(bytes_text(one)) for n, one in enumerate(known) if sizes[2 * n] or sizes[2 * n + 1])
+        return sorted(
+            parse_queue_key(bytes_text(one)) for n, one in enumerate(known) if sizes[2 * n] or sizes[2 * n + 1]
+        )
 
     def first(self, line: QueueKey, limit: int, now_us: int | None) -> list[QueueRow]:
         """The first of a line whose time has come, by the server's time or by this one."""
-        key = text_bytes(line_key(line))
+        key = text_bytes(format_queue_key(line))
         if limit < 1:
             return []
         at_us = self._server.time_us() if now_us is None else now_us
@@ -79,7 +81,7 @@ class Lines:
             ]
         )
         pairs = [(one, None) for one in ready] + [(one, int(float(score))) for one, score in _pairs(later)]
-        return first_of((_waiting(line, member, wake_us) for member, wake_us in pairs), limit)
+        return first_rows((_waiting(line, member, wake_us) for member, wake_us in pairs), limit)
 
     # -- small records ------------------------------------------------------------------------------------------------
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from relight.errors import Conflict, Corrupt, NotFound, StoreUnavailable
 from relight.journal.chain import seal
-from relight.journal.queues.order import waiting_of
+from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Record
 from relight.stores.redis import rows
 from relight.stores.redis.commits import MAX_TRIES, Journal
@@ -97,7 +97,7 @@ class Sessions:
             ("ZADD", self._keys.ids, 0, id_),
             *self._index_words(identity),
             ("ZADD", self._keys.statuses[head.status], 0, member),
-            *self._journal.lines.move_words(keys, None, waiting_of(head)),
+            *self._journal.lines.move_words(keys, None, queue_row_of(head)),
         ]
 
     def _index_words(self, identity: Identity) -> list[Words]:
@@ -154,7 +154,7 @@ class Sessions:
                 commands += self._journal.status_words(member_of(identity.created_us, identity.id), None, now)
             if head is not None:
                 commands += self._journal.lines.leave_words(keys)
-                commands += self._journal.lines.move_words(keys, None, waiting_of(head))
+                commands += self._journal.lines.move_words(keys, None, queue_row_of(head))
                 commands.append(("SET", keys.head, rows.head_bytes(head), "KEEPTTL"))
             answer = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
             if not answer.failed:

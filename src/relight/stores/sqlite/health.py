@@ -13,7 +13,7 @@ from typing import Final, Literal
 import apsw
 
 from relight.errors import Corrupt
-from relight.journal.queues.order import waiting_of
+from relight.journal.queues.order import queue_row_of
 from relight.ports.store import Damage, Record
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.rows import Row, label_columns, listed_record, read_label, read_record, read_text
@@ -106,7 +106,7 @@ def _examine_session(connection: apsw.Connection, watermark: Watermark, row: Row
         yield Damage(what=lost(session, watermark.seq(sid), record.head.seq).message)
     if _labels(record) != {tuple(label) for label in connection.execute(SQL["labels_by_sid"], (sid,))}:
         yield Damage(what=f"{session}: it is listed by labels it does not have")
-    if record.head is not None and queues.find_position(connection.cursor(), sid) != waiting_of(record.head):
+    if record.head is not None and queues.find_position(connection.cursor(), sid) != queue_row_of(record.head):
         yield Damage(what=f"{session}: its queue position does not match its head")
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import apsw
 
-from relight.journal.queues.order import QueueRow, first_of, line_key, line_of, waiting_of
+from relight.journal.queues.order import QueueRow, first_rows, format_queue_key, parse_queue_key, queue_row_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
 from relight.journal.queues.small_records import RecordKind
 from relight.stores.sqlite.rows import Row, read_text, to_text
@@ -24,28 +24,28 @@ Holder = Callable[[apsw.Cursor, str], Head | None]
 
 def move(cursor: apsw.Cursor, sid: int, before: Head | None, after: Head) -> None:
     """Insert, move or delete the queue position of a session whose head changed; nothing if it is unchanged."""
-    row = waiting_of(after)
-    if before is not None and waiting_of(before) == row:
+    row = queue_row_of(after)
+    if before is not None and queue_row_of(before) == row:
         return
     if row is None:
         cursor.execute(SQL["delete_waiting"], (sid,))
         return
-    values = (sid, line_key(row.line), row.priority, row.since_us, to_text(row.session), row.wake_us)
+    values = (sid, format_queue_key(row.line), row.priority, row.since_us, to_text(row.session), row.wake_us)
     cursor.execute(SQL["put_waiting"], values)
 
 
 def list_queues(cursor: apsw.Cursor) -> list[QueueKey]:
     """All queues that are not empty."""
-    return sorted(line_of(read_text(key) or "") for (key,) in cursor.execute(SQL["lines"]).fetchall())
+    return sorted(parse_queue_key(read_text(key) or "") for (key,) in cursor.execute(SQL["lines"]).fetchall())
 
 
 def list_first(cursor: apsw.Cursor, line: QueueKey, limit: int, now_us: int) -> list[QueueRow]:
     """The first of a queue that are due."""
-    key = line_key(line)
+    key = format_queue_key(line)
     ready = cursor.execute(SQL["first_ready"], (key, limit)).fetchall()
     woken = cursor.execute(SQL["first_woken"], (key, now_us, limit)).fetchall()
     find_position: list[Row] = ready + woken
-    return first_of((QueueRow(line, row[0], row[1], read_text(row[2]) or "", row[3]) for row in find_position), limit)
+    return first_rows((QueueRow(line, row[0], row[1], read_text(row[2]) or "", row[3]) for row in find_position), limit)
 
 
 def find_position(cursor: apsw.Cursor, sid: int) -> QueueRow | None:
@@ -54,7 +54,7 @@ def find_position(cursor: apsw.Cursor, sid: int) -> QueueRow | None:
     if row is None:
         return None
     key, priority, since_us, id_, wake_us = row
-    return QueueRow(line_of(read_text(key) or ""), priority, since_us, read_text(id_) or "", wake_us)
+    return QueueRow(parse_queue_key(read_text(key) or ""), priority, since_us, read_text(id_) or "", wake_us)
 
 
 def planned_slots(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from relight.errors import QueueFull
-from relight.journal.queues.order import QueueRow, waiting_of
+from relight.journal.queues.order import QueueRow, queue_row_of
 from relight.journal.queues.small_records import pack_record
 from relight.testing.store_checks.trial import LEASE_SECONDS, Check, Trial, equal, refused, require
 from relight.values.lease import Owner
@@ -58,7 +58,7 @@ def a_session_stands_in_line_exactly_while_it_is_queued(trial: Trial) -> None:
     session = standing(trial)
     trial.begin()
     equal(trial.store.list_queue_keys(), [BATCH], "the line is there once somebody stands in it")
-    equal(trial.store.list_waiting(BATCH, 5), [waiting_of(trial.head(session))], "the row says what the head says")
+    equal(trial.store.list_waiting(BATCH, 5), [queue_row_of(trial.head(session))], "the row says what the head says")
     started(trial, session)
     equal(first(trial), [], "who is at work stands in no line")
     equal(trial.store.list_queue_keys(), [], "an empty line is none")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from relight import configuration
 from relight.cli.maintenance.doctor.finding import Finding
-from relight.journal.queues.order import fitting
+from relight.journal.queues.order import matching_queues
 from relight.text.format import count, display_path
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def check_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]
         return [Finding("engine", text, False, "relight migrate, then: relight worker")]
     alive = [one.worker for one in workers if one.alive]
     lines = rl.store.list_queue_keys()
-    unserved = [line for line in lines if not any(fitting([line], one.queues, one.labels) for one in alive)]
+    unserved = [line for line in lines if not any(matching_queues([line], one.queues, one.labels) for one in alive)]
     kinds = ", ".join(sorted({worker.engine for worker in alive})) or "nobody works"
     text = f"{kinds}: {count(len(alive), 'worker')}, {count(sum(one.queued for one in waiting), 'session')} in line"
     if unserved:

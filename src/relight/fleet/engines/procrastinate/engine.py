@@ -15,7 +15,7 @@ import psycopg
 from procrastinate.sql import queries
 
 from relight.fleet.engines.procrastinate.schema import SQL, Connection, away, connect, install
-from relight.journal.queues.order import first_of, line_key
+from relight.journal.queues.order import first_rows, format_queue_key
 from relight.ports.clock import Clock
 from relight.ports.store import Store
 from relight.ports.wakeup import Ticket
@@ -88,7 +88,7 @@ class ProcrastinateEngine:
         self._postponed = {one: until_us for one, until_us in self._postponed.items() if until_us > now_us}
         known |= set(self._postponed)
         asked = limit + len(known)
-        rows = first_of((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
+        rows = first_rows((row for line in lines for row in self._store.list_waiting(line, asked)), asked)
         return [Ticket(session=row.session, line=row.line) for row in rows if row.session not in known][:limit]
 
     def wait(self, seconds: float) -> bool:
@@ -172,5 +172,5 @@ class ProcrastinateEngine:
 
 def queue_name(line: QueueKey) -> str:
     """As the function of the same name in the database makes it."""
-    key = line_key(line).encode("utf-8", "surrogatepass")
+    key = format_queue_key(line).encode("utf-8", "surrogatepass")
     return key.decode() if len(key) <= 40 else "h:" + md5(key, usedforsecurity=False).hexdigest()
