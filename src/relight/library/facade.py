@@ -439,7 +439,7 @@ class Relight(Queueing):
         take the place of those it had."""
         context = self._context
         if isinstance(ref, Pending):
-            made = first_start.Beginning(context, ref.identity.id, pending=ref, prompt=prompt)
+            made = first_start.FirstStart(context, ref.identity.id, pending=ref, prompt=prompt)
         else:
             wanted = Wanted(
                 prompt=prompt,
@@ -455,9 +455,9 @@ class Relight(Queueing):
         identity = resolve(made.context.store, made.session).identity
         if context.agent(identity).capabilities.transcript:  # then the agent is told the prompt, and writes it down
             return supervise_agent.AgentSupervision(
-                context, made.session, prompt=prompt, retries=retries, now=now, limits=limits, beginning=made
+                context, made.session, prompt=prompt, retries=retries, now=now, limits=limits, first_start=made
             )
-        return supervise.Supervision(context, made.session, retries=retries, limits=limits, beginning=made)
+        return supervise.Supervision(context, made.session, retries=retries, limits=limits, first_start=made)
 
     def resume(
         self,

@@ -107,12 +107,12 @@ class Queueing(Reading):
         """For a worker's own process: a supervision that takes over the lease held under `owner`, or, without one,
         brings the session's workspace to this machine first."""
         context, found = self._context, resolve(self._context.store, session)
-        attended = watcher.Attended(worker=worker, owner=owner)
+        handover = watcher.Handover(worker=worker, owner=owner)
         made: program.Supervision
         if context.agent(found.identity).capabilities.transcript:
-            made = supervise_agent.AgentSupervision(context, found.identity.id, retries=retries, attended=attended)
+            made = supervise_agent.AgentSupervision(context, found.identity.id, retries=retries, handover=handover)
         else:
-            made = program.Supervision(context, found.identity.id, retries=retries, attended=attended)
+            made = program.Supervision(context, found.identity.id, retries=retries, handover=handover)
         try:
             launch.check_startable(context, found, prompt=None, restore=owner is None)
         except StoreError:

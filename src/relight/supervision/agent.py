@@ -25,12 +25,12 @@ from relight.ports.agent import Rung, Surroundings
 from relight.ports.runtime import Exit
 from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for
-from relight.supervision.first_start import Beginning
+from relight.supervision.first_start import FirstStart
 from relight.supervision.limits import limit_of
 from relight.supervision.program import Ended, Supervision
-from relight.supervision.start import Life, Start
+from relight.supervision.start import LiveAttempt, Start
 from relight.supervision.waiting import account_of, limited_until, wait
-from relight.supervision.watcher import Attended
+from relight.supervision.watcher import Handover
 from relight.values.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
 from relight.values.execution import Execution, Part, ResumeVerdict, Started, execution_of
 from relight.values.policy import NO_ALLOWANCE, Allowance
@@ -57,43 +57,43 @@ class AgentSupervision(Supervision):
         prompt: str | None = None,
         retries: int | None = None,
         now: bool = False,
-        attended: Attended | None = None,
+        handover: Handover | None = None,
         limits: Allowance = NO_ALLOWANCE,
-        beginning: Beginning | None = None,
+        first_start: FirstStart | None = None,
     ) -> None:
         """`now`: do not wait for a limit that was met."""
-        super().__init__(context, session, retries=retries, attended=attended, limits=limits, beginning=beginning)
+        super().__init__(context, session, retries=retries, handover=handover, limits=limits, first_start=first_start)
         self._prompt = prompt
         self._now = now
         self._lowest: Rung | None = None
         """the rung to begin at, where a higher one did not take"""
         self._question: str | None = None
         """a call that was told to wait for a person"""
-        self._told_trouble = False
+        self._outage_reported = False
         self.started: Started | None = None
 
     def run(self) -> Ended:
         """Until there is a verdict, a person is needed, or somebody asked to stop."""
         history, prompt = History(), self._prompt
-        self.beginning.prepare()
-        if not self._cooled_down():
+        self.first_start.prepare()
+        if not self._outwaited_limit():
             return self._ended(Exit(code=0))
         while True:
-            life, exit = self._live_once(prompt)
-            move = self._judged(life, exit, history)
+            live, exit = self._live_once(prompt)
+            move = self._decide(live, exit, history)
             self._end_with(move)
             if move.again:
                 delay = max(0.0, (move.wake_us - self._wall_us()) / 1e6) if move.wake_us is not None else 0.0
                 self.watcher.died(exit, delay)
                 self._restarts += 1
-            if not self._goes_on(move):
+            if not self._continues(move):
                 return self._ended(exit)
             history, prompt = move.history, move.prompt
 
-    def _goes_on(self, move: Move) -> bool:
+    def _continues(self, move: Move) -> bool:
         if move.again and move.wake_us is None:
-            return not self._asked
-        if self._attended is not None and (move.wake_us is None or self._is_long(move.wake_us)):
+            return not self._stop_signals
+        if self._handover is not None and (move.wake_us is None or self._is_long(move.wake_us)):
             return False  # it stands in line, or will when a person has decided: a worker takes it up
         return (move.again or move.change.status == "waiting") and self._wait(move.wake_us)
 
@@ -103,43 +103,43 @@ class AgentSupervision(Supervision):
     def _wait(self, wake_us: int | None) -> bool:
         """Look at the row until it is time. False: asked to stop, or somebody else took the session up."""
         begun_us = self._now_us()
-        woken = wait(self._context, self._session, wake_us, stop=lambda: bool(self._asked))
+        woken = wait(self._context, self._session, wake_us, stop=lambda: bool(self._stop_signals))
         self._lost_us += self._now_us() - begun_us
         return woken == "now"
 
-    def _cooled_down(self) -> bool:
+    def _outwaited_limit(self) -> bool:
         """A session of the same account met a limit: this one waits for it too, instead of finding out."""
         found = resolve(self._context.store, self._session)
         provider = self._context.agent(found.identity).provider
         wake_us = limited_until(self._context, found, provider, self._account())
         if wake_us is None or self._now:
             return True
-        if found.whole_head().wake_us != wake_us or self._attended is not None or self.beginning.has_prompt:
-            self._put_in_line(provider, wake_us)
-        if self._attended is not None:
+        if found.whole_head().wake_us != wake_us or self._handover is not None or self.first_start.has_prompt:
+            self._queue_until(provider, wake_us)
+        if self._handover is not None:
             return False  # it stands in line until then
-        self._tell_begun(None, (), command=None, prompt_sent=False)
+        self._report_begun(None, (), command=None, prompt_sent=False)
         self._context.notify(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
         return self._wait(wake_us)
 
-    def _put_in_line(self, provider: str | None, wake_us: int) -> None:
+    def _queue_until(self, provider: str | None, wake_us: int) -> None:
         """With what it is told next, in one commit; it is no attempt."""
         failure = Failure(kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True})
         change = StatusChange(status="queued", reason=f"usage limit of {provider}", failure=failure, wake_us=wake_us)
-        if self._attended is not None:
+        if self._handover is not None:
             self._claim()
             self._write(change)
             return
         try:
             recorder = recorder_for(self._context, resolve(self._context.store, self._session))
-            changes = msgspec.structs.replace(self.beginning.changes(recorder), status=change)
+            changes = msgspec.structs.replace(self.first_start.changes(recorder), status=change)
             write_once(self._context, recorder, "status", changes)
         except BaseException:
-            self.beginning.take_back(None)
+            self.first_start.roll_back(None)
             raise
-        self.beginning.begun()
+        self.first_start.begun()
 
-    def _live_once(self, prompt: str | None) -> tuple[Life, Exit]:
+    def _live_once(self, prompt: str | None) -> tuple[LiveAttempt, Exit]:
         """Claim, start, observe to the end."""
         before = self._head()
         self._begin()
@@ -148,38 +148,38 @@ class AgentSupervision(Supervision):
         waiting = recorder.fold.answers.get(NEXT_PROMPT)
         command = self._context.command_of(recorder.identity)
         execution = execution_of(recorder.identity, before, command=command, prompt=prompt or waiting)
-        start = Start(self._context, recorder, execution, self._marks(recorder), self._asked_about)
+        start = Start(self._context, recorder, execution, self._marks(recorder), self._set_question)
         try:
-            life = start.begin(self._lowest)
+            live = start.begin(self._lowest)
         except BaseException as error:
             start.abandon()
-            if not self.beginning.take_back(recorder):
+            if not self.first_start.roll_back(recorder):
                 self._roll_back(before, start.part, error)
             raise
-        self.started, self._child = start.started, life.child
+        self.started, self._child = start.started, live.child
         orphans = start.started.orphans if start.started is not None else ()
         try:
-            self._tell_begun(
-                life.child,
+            self._report_begun(
+                live.child,
                 orphans,
-                command=life.launch.command,
-                prompt_sent=life.prompt is not None or bool(start.started and start.started.prompt_sent),
-                rung=life.rung,
-                lives=start.is_taken_up,
+                command=live.launch.command,
+                prompt_sent=live.prompt is not None or bool(start.started and start.started.prompt_sent),
+                rung=live.rung,
+                lives=start.is_reattached,
             )
-            self.watcher.started(life.child.pid, orphans)
-            exit = self._observe(life, execution, start.surroundings)
+            self.watcher.started(live.child.pid, orphans)
+            exit = self._observe(live, execution, start.surroundings)
         except BaseException:
-            life.end()  # an agent that nobody records must not go on
+            live.end()  # an agent that nobody records must not go on
             raise
         finally:
-            life.over.set()
+            live.over.set()
             self._child = None
-            life.child.close()
+            live.child.close()
             start.close()
-        return life, exit
+        return live, exit
 
-    def _asked_about(self, question: str) -> None:
+    def _set_question(self, question: str) -> None:
         self._question = question
 
     def _roll_back(self, before: Head, part: Part, error: BaseException) -> None:
@@ -199,22 +199,22 @@ class AgentSupervision(Supervision):
 
     # -- while it lives ---------------------------------------------------------------------------------------
 
-    def _observe(self, life: Life, execution: Execution, surroundings: Surroundings) -> Exit:
-        child = life.child
-        self._pass_on(child)
+    def _observe(self, live: LiveAttempt, execution: Execution, surroundings: Surroundings) -> Exit:
+        child = live.child
+        self._forward_signal(child)
         while (exit := child.poll()) is None:
             self._check_lease()
-            self._try_to_look(life, surroundings)
+            self._try_sync(live, surroundings)
             self.watcher.tick(child)
-            self._enforce(life, execution)
+            self._enforce(live, execution)
             if self._deadline_us is not None and self._now_us() > self._deadline_us:
                 child.signal(signal.SIGKILL)
             self._context.clock.sleep(_POLL_SECONDS)
-        life.over.set()
-        self._look_at(life, surroundings)
-        if life.own_cost is not None:
-            life.observer.take_own(life.own_cost)
-        self._look(anyway=True)
+        live.over.set()
+        self._sync(live, surroundings)
+        if live.own_cost is not None:
+            live.observer.apply_reported_cost(live.own_cost)
+        self._poll_journal(force=True)
         return exit
 
     def _check_lease(self) -> None:
@@ -222,147 +222,147 @@ class AgentSupervision(Supervision):
         if lost is not None:
             raise lost
 
-    def _try_to_look(self, life: Life, surroundings: Surroundings) -> None:
+    def _try_sync(self, live: LiveAttempt, surroundings: Surroundings) -> None:
         """A store that is away for a while costs nothing: the transcript is still there when it is back."""
         try:
-            self._look_at(life, surroundings)
-            self._look()
+            self._sync(live, surroundings)
+            self._poll_journal()
         except StoreUnavailable as error:
-            if not self._told_trouble:
+            if not self._outage_reported:
                 self._context.notify(f"the store is away, the agent goes on: {error}")
-            self._told_trouble = True
+            self._outage_reported = True
         else:
-            self._told_trouble = False
+            self._outage_reported = False
 
-    def _look_at(self, life: Life, surroundings: Surroundings) -> None:
+    def _sync(self, live: LiveAttempt, surroundings: Surroundings) -> None:
         """Take in what it printed and what its transcript says."""
-        observer, child = life.observer, life.child
+        observer, child = live.observer, live.child
         for text in child.output():
-            self._take_output(life, text)
-        if life.heard_native is not None and life.heard_native != life.native and life.imposed is None:
-            self._learn_native(life, life.heard_native)
+            self._take_output(live, text)
+        if live.hook_native is not None and live.hook_native != live.native and live.imposed is None:
+            self._learn_native(live, live.hook_native)
         if not observer.follows:
-            self._find_transcript(life, surroundings)
+            self._find_transcript(live, surroundings)
         before = observer.progress
-        observer.look()
+        observer.sync()
         if observer.progress != before:
-            life.moved_us = self._now_us()
-            self._learn_model(life)
-            self._halt_loops(life)
-        self._note_heard(life)
-        if life.rung != "fresh" and not life.told and life.has_replied:
-            self._tell_verdict(life, "progressed")
+            live.progress_us = self._now_us()
+            self._learn_model(live)
+            self._halt_loops(live)
+        self._record_prompt_delivery(live)
+        if live.rung != "fresh" and not live.verdict_recorded and live.has_replied:
+            self._record_verdict(live, "progressed")
 
-    def _note_heard(self, life: Life) -> None:
+    def _record_prompt_delivery(self, live: LiveAttempt) -> None:
         """A prompt is told once the agent has written it down, which the observer records with the line itself, or the
         model has replied; until then the next attempt says it again."""
         waiting = self._owned().fold.answers.get(NEXT_PROMPT)
-        if waiting is None or waiting != life.prompt:
+        if waiting is None or waiting != live.prompt:
             return
-        if life.has_replied:
+        if live.has_replied:
             self._owned().commit("mark", Changes(answer=[NEXT_PROMPT, None], note={"prompt": "told"}))
 
-    def _halt_loops(self, life: Life) -> None:
+    def _halt_loops(self, live: LiveAttempt) -> None:
         """The same calls with the same results lead nowhere: a person has to look."""
-        recorder, repeats = life.observer.recorder, self._owned().identity.policy.repeats
+        recorder, repeats = live.observer.recorder, self._owned().identity.policy.repeats
         why = repeated(recorder.fold, since=recorder.head.resumed_from or 0, repeats=repeats)
-        if why is not None and life.halted is None:
-            life.halted = why
-            self._tell_verdict(life, "looped")
+        if why is not None and live.halted is None:
+            live.halted = why
+            self._record_verdict(live, "looped")
 
-    def _take_output(self, life: Life, text: str) -> None:
-        life.moved_us = self._now_us()
+    def _take_output(self, live: LiveAttempt, text: str) -> None:
+        live.progress_us = self._now_us()
         try:
             line = json.loads(text)
         except ValueError:
             line = None
         if not isinstance(line, dict):
-            life.text = [*life.text[-_TAIL_LINES:], text]
+            live.text = [*live.text[-_TAIL_LINES:], text]
             return
-        life.output = [*life.output[-_TAIL_LINES:], line]
-        life.own_cost = life.observer.adapter.own_cost(line) or life.own_cost
-        told = life.observer.adapter.id_in_output(line)
-        if told is not None and told != life.native:
-            self._learn_native(life, told)
+        live.output = [*live.output[-_TAIL_LINES:], line]
+        live.own_cost = live.observer.adapter.own_cost(line) or live.own_cost
+        told = live.observer.adapter.id_in_output(line)
+        if told is not None and told != live.native:
+            self._learn_native(live, told)
 
-    def _learn_native(self, life: Life, native: str) -> None:
+    def _learn_native(self, live: LiveAttempt, native: str) -> None:
         """The agent says which session it is. Another one than was asked for is not ours to go on with."""
-        if life.expected is not None and life.rung == "native" and native != life.expected:
-            text = f"native session id mismatch: asked for {life.expected}, the agent began {native}"
-            scope = Scope(provider=life.observer.adapter.provider or "")
-            life.imposed = Verdict(kind="crashed", source="result", scope=scope, text=text, cure="resume")
+        if live.expected is not None and live.rung == "native" and native != live.expected:
+            text = f"native session id mismatch: asked for {live.expected}, the agent began {native}"
+            scope = Scope(provider=live.observer.adapter.provider or "")
+            live.imposed = Verdict(kind="crashed", source="result", scope=scope, text=text, cure="resume")
             self._lowest = "bootstrap"
-            life.child.signal(signal.SIGKILL)
+            live.child.signal(signal.SIGKILL)
             return
-        life.native = native
-        life.observer.mark({"native": "known"}, native=native)
+        live.native = native
+        live.observer.mark({"native": "known"}, native=native)
 
-    def _learn_model(self, life: Life) -> None:
-        transcript, recorder = life.observer.transcript, life.observer.recorder
+    def _learn_model(self, live: LiveAttempt) -> None:
+        transcript, recorder = live.observer.transcript, live.observer.recorder
         model = transcript.model if transcript is not None else None
         if model is not None and model != recorder.identity.model:
             recorder.identity = recorder.identity.with_model(model, after=recorder.head.seq)
             self._context.store.update(recorder.identity)
 
-    def _find_transcript(self, life: Life, surroundings: Surroundings) -> None:
-        adapter = life.observer.adapter
-        if life.native is None and adapter.capabilities.transcript:
-            since_us = self._wall_us() - (self._now_us() - life.began_us)
+    def _find_transcript(self, live: LiveAttempt, surroundings: Surroundings) -> None:
+        adapter = live.observer.adapter
+        if live.native is None and adapter.capabilities.transcript:
+            since_us = self._wall_us() - (self._now_us() - live.began_us)
             found = adapter.newest(surroundings, since_us=since_us)
             if found is not None:
-                self._learn_native(life, found)
-        if life.native is not None and life.imposed is None:
-            path = adapter.locate(life.native, surroundings)
+                self._learn_native(live, found)
+        if live.native is not None and live.imposed is None:
+            path = adapter.locate(live.native, surroundings)
             if path is not None:
-                life.observer.follow(path)
+                live.observer.follow(path)
 
-    def _enforce(self, life: Life, execution: Execution) -> None:
+    def _enforce(self, live: LiveAttempt, execution: Execution) -> None:
         """Its limits, and an agent that hangs without exiting."""
-        if life.is_stopped or life.imposed is not None:
+        if live.is_stopped or live.imposed is not None:
             return
-        policy, child, now_us = execution.policy, life.child, self._now_us()
-        life.halted = life.halted or self._limit_of(life)
-        if life.halted is not None:
-            life.is_stopped = True
+        policy, child, now_us = execution.policy, live.child, self._now_us()
+        live.halted = live.halted or self._limit_of(live)
+        if live.halted is not None:
+            live.is_stopped = True
             child.signal(signal.SIGTERM)
             self._deadline_us = now_us + round(_STOP_SECONDS * 1e6)
-        elif now_us - life.moved_us > policy.quiet_seconds * 1e6:
+        elif now_us - live.progress_us > policy.quiet_seconds * 1e6:
             text = f"no sign of progress for {policy.quiet_seconds:.0f} s"
-            scope = Scope(provider=life.observer.adapter.provider or "")
-            life.imposed = Verdict(kind="crashed", source="own_signal", scope=scope, text=text, cure="resume")
+            scope = Scope(provider=live.observer.adapter.provider or "")
+            live.imposed = Verdict(kind="crashed", source="own_signal", scope=scope, text=text, cure="resume")
             child.signal(signal.SIGKILL)
 
-    def _limit_of(self, life: Life) -> Reached | None:
+    def _limit_of(self, live: LiveAttempt) -> Reached | None:
         """A reply that ends its turn may reach a limit: no model call follows from it, so it is left to end well."""
         recorder = self._owned()
-        limit = limit_of(self._context, life.observer) if life.observer.is_mid_turn else None
+        limit = limit_of(self._context, live.observer) if live.observer.is_mid_turn else None
         return limit or overtime(recorder.identity.policy, recorder.head, now_us=self._wall_us())
 
-    def _tell_verdict(self, life: Life, verdict: ResumeVerdict) -> None:
-        life.told = True
-        life.observer.mark({"resume": {"rung": life.rung, "verdict": verdict}})
+    def _record_verdict(self, live: LiveAttempt, verdict: ResumeVerdict) -> None:
+        live.verdict_recorded = True
+        live.observer.mark({"resume": {"rung": live.rung, "verdict": verdict}})
 
     # -- the end ----------------------------------------------------------------------------------------------
 
-    def _judged(self, life: Life, exit: Exit, history: History) -> Move:
+    def _decide(self, live: LiveAttempt, exit: Exit, history: History) -> Move:
         """What its end means, and what follows."""
-        if isinstance(life.halted, Reached):
+        if isinstance(live.halted, Reached):
             self._end_leftovers()
-            return Move(change=life.halted.change)
-        if life.halted is not None:
-            return Move(change=StatusChange(status="halted", reason=life.halted))
-        observer = life.observer
-        progressed = life.has_replied
-        verdict = life.imposed or self._verdict(life, exit)
+            return Move(change=live.halted.change)
+        if live.halted is not None:
+            return Move(change=StatusChange(status="halted", reason=live.halted))
+        observer = live.observer
+        progressed = live.has_replied
+        verdict = live.imposed or self._verdict(live, exit)
         if self._question is not None and verdict.kind in ("paused", "ok"):
             question, self._question = self._question, None
             return Move(change=StatusChange(status="waiting", reason="asks", question=question))
-        if life.rung == "native" and not progressed and verdict.kind in ("unknown", "crashed") and exit.signal is None:
+        if live.rung == "native" and not progressed and verdict.kind in ("unknown", "crashed") and exit.signal is None:
             self._lowest = "bootstrap"
         elif progressed:
             self._lowest = None
-        if life.rung != "fresh" and not life.told and observer.recorder.owns:
-            self._tell_verdict(life, "progressed" if progressed else "stranded")
+        if live.rung != "fresh" and not live.verdict_recorded and observer.recorder.owns:
+            self._record_verdict(live, "progressed" if progressed else "stranded")
         identity = self._owned().identity
         policy = identity.policy
         if self._retries is not None:
@@ -376,30 +376,30 @@ class AgentSupervision(Supervision):
             jitter=self._context.entropy.jitter(),
             name=identity.name or identity.id[:8],
         )
-        return Move(change=self._stopped(exit)) if self._asked else move
+        return Move(change=self._stopped(exit)) if self._stop_signals else move
 
-    def _verdict(self, life: Life, exit: Exit) -> Verdict:
+    def _verdict(self, live: LiveAttempt, exit: Exit) -> Verdict:
         from relight.journal.failures.classify import classify  # many patterns, which a start need not wait for
 
-        verdict = classify(self._ending(life, exit))
-        if exit.signal == signal.SIGHUP and not self._asked:  # its terminal died, not its work
+        verdict = classify(self._ending(live, exit))
+        if exit.signal == signal.SIGHUP and not self._stop_signals:  # its terminal died, not its work
             return msgspec.structs.replace(verdict, kind="killed", cure="resume", text="its terminal is gone")
         return verdict
 
-    def _ending(self, life: Life, exit: Exit) -> Ending:
+    def _ending(self, live: LiveAttempt, exit: Exit) -> Ending:
         code = exit.code if exit.signal is None else -exit.signal
         return Ending(
-            agent=life.observer.adapter.name,
+            agent=live.observer.adapter.name,
             exit_code=code,
             signal=exit.signal,
-            own_signal=self._asked[0] if self._asked else None,
-            lines=tuple(life.output),
-            transcript=tuple(life.written(_TAIL_LINES)),
-            stdout="\n".join(life.text),
-            stderr="\n".join(life.child.last_lines()),
+            own_signal=self._stop_signals[0] if self._stop_signals else None,
+            lines=tuple(live.output),
+            transcript=tuple(live.written(_TAIL_LINES)),
+            stdout="\n".join(live.text),
+            stderr="\n".join(live.child.last_lines()),
             now_us=self._wall_us(),
             timezone=self._context.environment.get("TZ") or "UTC",
-            provider=life.observer.adapter.provider,
+            provider=live.observer.adapter.provider,
             account=self._account(),
             least_wait_seconds=least_wait(self._context.environment),
         )

@@ -34,7 +34,7 @@ from relight.values.pending import Pending, Wanted
 from relight.values.step import Changes
 
 
-class Beginning:
+class FirstStart:
     """One start of a session, until its program runs."""
 
     def __init__(
@@ -73,24 +73,24 @@ class Beginning:
             return
         self._is_prepared = True
         try:
-            self._put_files()
+            self._restore_files()
         except BaseException:
-            self.take_back(None)
+            self.roll_back(None)
             raise
 
-    def _put_files(self) -> None:
+    def _restore_files(self) -> None:
         context, found = self.context, resolve(self.context.store, self.session)
         pending = self.pending
         if not found.identity.workspace:
             return
         if pending is not None and pending.in_place:
-            self._put_in_place(found)
+            self._restore_in_place(found)
         elif pending is not None and pending.files:
             self._fill(found, pending.files)
         elif pending is None and (self._restore or workspace_check.is_unstarted_fork(context, found)):
-            self._put_missing(found)
+            self._restore_missing(found)
 
-    def _put_missing(self, found: Found) -> None:
+    def _restore_missing(self, found: Found) -> None:
         """Whole directories that are not there; or, where that was asked for, what one lacks: an operation of its
         undo log."""
         held = restoring.files_at(self.context, found, restoring.rows_of(self.context, found))
@@ -107,7 +107,7 @@ class Beginning:
         launch.check_there(self.context, found.identity)  # where it runs may be one of them
         self.put_back = self._captured_at(found)
 
-    def _put_in_place(self, found: Found) -> None:
+    def _restore_in_place(self, found: Found) -> None:
         if not self.pending or not self.pending.files:
             return  # nothing was captured up to there: the directory stays as it is
         workspace_check.refuse_shared(self.context, found.identity)
@@ -145,7 +145,7 @@ class Beginning:
         self.had_prompt = self._prompt is not None
         self._prompt = None
 
-    def ended_well(
+    def succeeded(
         self,
         child: Child | None,
         orphans: Sequence[int],
@@ -184,14 +184,14 @@ class Beginning:
 
     # -- where it fails -----------------------------------------------------------------------------------------
 
-    def take_back(self, recorder: Recorder | None) -> bool:
+    def roll_back(self, recorder: Recorder | None) -> bool:
         """Where the start failed: is everything as it was before it? Not where the session was there before and has
         an attempt more. An error of its own is told, since the one that ended the start matters more."""
         if self._is_over:
             return False
         self._is_over, is_gone = True, False
         try:
-            is_gone = self._taken_back(recorder)
+            is_gone = self._rolled_back(recorder)
         except RelightError as error:
             self.context.notify(f"what was begun could not be taken back: {error}")
         finally:
@@ -201,7 +201,7 @@ class Beginning:
                 self._directories.keep()
         return is_gone
 
-    def _taken_back(self, recorder: Recorder | None) -> bool:
+    def _rolled_back(self, recorder: Recorder | None) -> bool:
         if self.pending is None:
             return not self._has_begun
         if recorder is not None and recorder.owns:
@@ -221,7 +221,7 @@ class Beginning:
         return True
 
 
-def plan(context: Context, ref: str, wanted: Wanted) -> Beginning:
+def plan(context: Context, ref: str, wanted: Wanted) -> FirstStart:
     """Refuse what could not be started in the end; else how it begins. Nothing is touched, but damage that was to be
     mended first."""
     if wanted.from_last_good:
@@ -233,10 +233,10 @@ def plan(context: Context, ref: str, wanted: Wanted) -> Beginning:
     _check(context, found, wanted)
     asked = f"{found.identity.id}@{restoring.position_of(found)}"
     if not forks:
-        return Beginning(context, found.identity.id, prompt=wanted.prompt, restore=wanted.restore, asked=asked)
+        return FirstStart(context, found.identity.id, prompt=wanted.prompt, restore=wanted.restore, asked=asked)
     pending = fork.plan_fork(context, found, name=wanted.name, workspace=wanted.workspace, in_place=wanted.in_place)
     check_files(context, pending)
-    return Beginning(context, pending.identity.id, pending=pending, prompt=wanted.prompt)
+    return FirstStart(context, pending.identity.id, pending=pending, prompt=wanted.prompt)
 
 
 def check_files(context: Context, pending: Pending) -> None:

@@ -36,5 +36,5 @@ def record_hook(
     observer = Observer(recorder, adapter, None, context.price)
     decision = decision_of(recorder, heard)
     if decision is None or decision[0] == "allow":
-        observer.hear(heard)
+        observer.record_hook(heard)
     return adapter.decides(heard, *decision) if decision is not None else None

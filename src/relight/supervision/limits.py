@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from relight.ports.agent import Heard
     from relight.sessions.context import Context
     from relight.supervision.observe import Observer
-    from relight.supervision.start import Life
+    from relight.supervision.start import LiveAttempt
 
 HOLD_SECONDS: Final = 15.0
 """that a hook is kept waiting at most while its agent is ended; less than the patience of its client"""
@@ -25,7 +25,7 @@ def limit_of(context: Context, observer: Observer) -> Reached | None:
     return spent(policy, observer.recorder.head)
 
 
-def stop_at_limit(context: Context, observer: Observer, life: Life, heard: Heard) -> bool:
+def stop_at_limit(context: Context, observer: Observer, live: LiveAttempt, heard: Heard) -> bool:
     """Before a tool or a model call of an agent: is a limit reached? Then its hook waits until it was ended.
 
     The reply that reached the limit is recorded; a tool that it asks for is not begun."""
@@ -35,6 +35,6 @@ def stop_at_limit(context: Context, observer: Observer, life: Life, heard: Heard
     limit = limit_of(context, observer)
     if limit is None:
         return False
-    life.halted = life.halted or limit
-    life.over.wait(HOLD_SECONDS)
+    live.halted = live.halted or limit
+    live.over.wait(HOLD_SECONDS)
     return True

@@ -68,11 +68,11 @@ def make_ready(
     missing: list[Line] = []
     if path is not None:
         observer.follow(path)
-        standing = observer.standing()
-        if standing.relation == "behind":
-            missing = recorder.fold.messages[standing.common :]
+        compared = observer.compare()
+        if compared.relation == "behind":
+            missing = recorder.fold.messages[compared.common :]
         else:
-            observer.look()
+            observer.sync()
     if not recorder.fold.messages and (not recorder.fold.hooked or task is None):
         return None
     lines = list(recorder.fold.messages)
@@ -86,7 +86,7 @@ def make_ready(
         _keep_torn(observer, aside)
         offset = observer.transcript.offset if observer.transcript is not None else 0
         adapter.append(path, [*missing, *added], offset=offset)  # without any, it ends an unfinished line
-        observer.look()
+        observer.sync()
         if note:
             observer.mark(note)
         return Ready(native=native, path=path, written=False, told=told)
@@ -95,7 +95,7 @@ def make_ready(
         return None
     path = adapter.write([*lines, *added], fresh, surroundings)
     observer.follow(path)
-    observer.look()
+    observer.sync()
     observer.mark({"native": "written from the journal", **note}, native=fresh)
     return Ready(native=fresh, path=path, written=True, told=told)
 

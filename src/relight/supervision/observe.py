@@ -19,7 +19,7 @@ import msgspec
 from relight.files.capture import Files, with_snapshots
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers
-from relight.journal.conversation.transcript_diff import TranscriptMatch, compare
+from relight.journal.conversation import transcript_diff
 from relight.journal.prices import Price
 from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
 from relight.sessions.recorder import Recorder
@@ -77,23 +77,23 @@ class Observer:
             self._follower = self.adapter.follow(path)
             self._helpers = self.adapter.helpers(path)
 
-    def standing(self) -> TranscriptMatch:
+    def compare(self) -> transcript_diff.TranscriptMatch:
         """Read the transcript: how does it stand to the journal? Records nothing."""
         with self._lock:
-            self._look()
-            return compare(self._known, self._keys)
+            self._read_transcript()
+            return transcript_diff.compare(self._known, self._keys)
 
-    def look(self, *, replace: bool = True) -> bool:
+    def sync(self, *, replace: bool = True) -> bool:
         """Record what the transcript says beyond the journal. Was there anything?
 
         Without `replace` a transcript that went another way is left alone.
         """
         with self._lock:
             self._count_helpers()
-            standing = self.standing()
-            if standing.relation == "ahead":
-                self._append(standing.common)
-            elif standing.relation == "apart" and replace:
+            compared = self.compare()
+            if compared.relation == "ahead":
+                self._append(compared.common)
+            elif compared.relation == "apart" and replace:
                 self._replace()
             else:
                 return False
@@ -108,7 +108,7 @@ class Observer:
             self.recorder.commit("mark", Changes(usage=usage, note=note))
             self.progress += 1
 
-    def _look(self) -> None:
+    def _read_transcript(self) -> None:
         if self._follower is None:
             return
         transcript = self._follower.read()
@@ -137,7 +137,7 @@ class Observer:
     def _append(self, since: int) -> None:
         entries = self._read[since:]
         lines = [entry.line for entry in entries]
-        told = self._told(lines)
+        told = self._delivered_prompt(lines)
         changes = Changes(messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines), answer=told)
         self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
         self._known += self._keys[since:]
@@ -151,14 +151,14 @@ class Observer:
         usage = self._usage_of([entry for entry in self._read if entry.key not in known])
         with recorder.lock:
             changes, view = reset_to(recorder, lines)
-            told = self._told([entry.line for entry in self._read if entry.key not in known])
+            told = self._delivered_prompt([entry.line for entry in self._read if entry.key not in known])
             self._commit("reset", msgspec.structs.replace(changes, usage=usage, answer=told), view=view)
         before, self._known = set(self._known), list(self._keys)
         fresh = zip(self._known, lines, strict=True)
         self.replies += self._spoken([line for key, line in fresh if key not in before])
         self.progress += 1
 
-    def _told(self, lines: Sequence[Line]) -> list[Any]:
+    def _delivered_prompt(self, lines: Sequence[Line]) -> list[Any]:
         """The prompt that waits is told with the commit that takes it in, whichever process reads the transcript: a
         commit after it would be lost with a supervisor that dies between the two, and the prompt said again."""
         recorder = self.recorder
@@ -179,11 +179,11 @@ class Observer:
         with self._lock:
             if heard.transcript is not None and self._follower is None:
                 self.follow(heard.transcript)
-            self.look()
+            self.sync()
 
     # -- hooks ------------------------------------------------------------------------------------------------
 
-    def hear(self, heard: Heard) -> None:
+    def record_hook(self, heard: Heard) -> None:
         """Record what a hook tells."""
         with self._lock:
             self.catch_up(heard)
@@ -258,7 +258,7 @@ class Observer:
             return usage
         return msgspec.structs.replace(usage, cost=price.cost(usage, kept_long=entry.kept_long))
 
-    def take_own(self, figure: OwnCost) -> None:
+    def apply_reported_cost(self, figure: OwnCost) -> None:
         """Believe the agent's own figure: it knows of helpers and side requests. It is that of the whole session, or,
         where fewer tokens stand beside it than were counted, of this process alone."""
         with self._lock:

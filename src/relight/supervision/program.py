@@ -58,8 +58,8 @@ from relight.sessions.opening import (
 )
 from relight.sessions.recorder import Recorder
 from relight.supervision import waiting
-from relight.supervision.first_start import Beginning
-from relight.supervision.watcher import Attended, Unwatched, Watcher
+from relight.supervision.first_start import FirstStart
+from relight.supervision.watcher import Handover, NullWatcher, Watcher
 from relight.values.info import FilesState, SessionInfo
 from relight.values.outcome import Outcome
 from relight.values.policy import NO_ALLOWANCE, Allowance, Retry
@@ -71,7 +71,7 @@ RETRIES: Final = 5
 BACKOFF: Final = Retry(first_seconds=0.5, max_seconds=60.0)
 FAILURE_BYTES: Final = 4000
 _POLL_SECONDS: Final = 0.05
-_LOOK_SECONDS: Final = 1.0
+_READ_SECONDS: Final = 1.0
 _PATIENCE_SECONDS: Final = 1.0
 _STOP_SECONDS: Final = 10.0
 _ORPHAN_SECONDS: Final = 3.0
@@ -108,46 +108,46 @@ class Supervision:
         session: str,
         *,
         retries: int | None = None,
-        attended: Attended | None = None,
+        handover: Handover | None = None,
         limits: Allowance = NO_ALLOWANCE,
-        beginning: Beginning | None = None,
+        first_start: FirstStart | None = None,
     ) -> None:
-        """`attended`: on behalf of a worker, which holds the lease until this takes it over. `limits`: in the place of
+        """`handover`: on behalf of a worker, which holds the lease until this takes it over. `limits`: in the place of
         those it had, from the claim on. `beginning`: what its first claim brings along; it is taken back where the
         start fails."""
         self._limits = limits
-        self.beginning = beginning or Beginning(context, session)
-        self._context = self.beginning.context
+        self.first_start = first_start or FirstStart(context, session)
+        self._context = self.first_start.context
         self._session = session
         self._retries = retries
-        self._attended = attended
-        self._handed = attended.owner if attended is not None else None
-        self._back_in_line: str | None = None
+        self._handover = handover
+        self._handed = handover.owner if handover is not None else None
+        self._requeue_reason: str | None = None
         """why it is put back in line once its program has ended"""
-        self._wished = False
+        self._stop_requested = False
         """has a person asked, from another machine, that it ends?"""
         self._number = 0
         """of the attempt that is ours"""
         self._was_away = False
         """was the store away while the program ran?"""
-        self.watcher: Watcher = Unwatched()
+        self.watcher: Watcher = NullWatcher()
         self.outcome: Outcome | None = None
         """what came of the start, once its program runs or it stands in line"""
-        self.on_begun: Callable[[Outcome], None] = _nobody
+        self.on_begun: Callable[[Outcome], None] = _ignore_outcome
         self._recorder: Recorder | None = None
         self._child: Child | None = None
-        self._asked: list[int] = []
+        self._stop_signals: list[int] = []
         """signals that asked us to stop, in order"""
-        self._passed_on = False
+        self._forwarded = False
         self._deadline_us: int | None = None
         self._limit: Reached | None = None
         """the limit for which its program was ended"""
         self._spent_at: tuple[int, int] | None = None
         """turns and instant at which its program was first seen to have used up its budget"""
         self._seen = self._head().seq
-        self._known: Head | None = None
+        self._last_head: Head | None = None
         """as it was read last"""
-        self._looked_us, self._token = 0, object()
+        self._polled_us, self._token = 0, object()
         self._sweeps = SweepLook(context)
         self._restarts, self._lost_us = 0, 0
 
@@ -168,12 +168,12 @@ class Supervision:
 
     def interrupt(self, number: int) -> None:
         """First ask the program to stop, then kill it."""
-        self._asked.append(number)
+        self._stop_signals.append(number)
         child = self._child
         if child is None:
             return
-        self._passed_on = True
-        if len(self._asked) > 1:
+        self._forwarded = True
+        if len(self._stop_signals) > 1:
             child.signal(signal.SIGKILL)
             return
         child.signal(number)
@@ -191,16 +191,16 @@ class Supervision:
 
     def drain(self, why: str) -> None:
         """Ask the program to stop, and put the session back in line; a second time the program is killed."""
-        self._back_in_line = why
+        self._requeue_reason = why
         self.interrupt(signal.SIGTERM)
 
     def run(self) -> Ended:
         """Until there is a verdict, or too many deaths without progress, or somebody asked to stop."""
         failures, before = 0, self._begin()
         while True:
-            exit, plain, stderr = self._live()
+            exit, plain, stderr = self._run_once()
             if self._has_verdict(exit, plain, stderr):
-                if not waiting.is_time(self._context, self._head(), stop=lambda: bool(self._asked)):
+                if not waiting.is_time(self._context, self._head(), stop=lambda: bool(self._stop_signals)):
                     return self._ended(exit)
                 failures, before = 0, self._claim()
                 continue
@@ -223,15 +223,15 @@ class Supervision:
                 return self._ended(exit)
             self._restarts += 1
 
-    # -- one life ---------------------------------------------------------------------------------------------
+    # -- one live ---------------------------------------------------------------------------------------------
 
     def _begin(self) -> int:
         """The first claim, with all that belongs to it, or nothing."""
-        self.beginning.prepare()
+        self.first_start.prepare()
         try:
             return self._claim()
         except BaseException:
-            self.beginning.take_back(self._recorder)
+            self.first_start.roll_back(self._recorder)
             raise
 
     def _claim(self) -> int:
@@ -250,16 +250,16 @@ class Supervision:
             status="spawning",
             handed_over_by=handed,
             handle=handle if places else None,
-            beside=self.beginning.changes,
+            beside=self.first_start.changes,
         )
-        self.beginning.begun()
+        self.first_start.begun()
         set_policy(context, recorder, policy_with(context, recorder.identity, self._limits))
         context.declare_secrets(recorder.identity.secrets)
         context.heartbeat.add(recorder)
         self._recorder, self._number = recorder, recorder.head.attempt
         return recorder.head.seq
 
-    def _live(self) -> tuple[Exit, bool, list[str]]:
+    def _run_once(self) -> tuple[Exit, bool, list[str]]:
         """Spawn and watch to the end: how it ended, whether it never used the library, its last words."""
         recorder = self._owned()
         identity = recorder.identity
@@ -269,27 +269,27 @@ class Supervision:
         try:
             child = self._child = self._spawn(recorder)
         except AgentFailed as error:
-            if not self.beginning.take_back(recorder):
+            if not self.first_start.roll_back(recorder):
                 self._write(StatusChange(status="failed", reason=error.message, failure=Failure(kind="start")))
             raise
         try:
-            self._tell_begun(child, orphans, command=identity.command or [], prompt_sent=self.beginning.had_prompt)
+            self._report_begun(child, orphans, command=identity.command or [], prompt_sent=self.first_start.had_prompt)
             self.watcher.started(child.pid, orphans)
             exit = self._watch(child)
         finally:
             self._child = None
             child.close()
-        self._look(anyway=True)
+        self._poll_journal(force=True)
         plain = self._head().epoch == recorder.head.epoch
         if not plain:
             self._context.heartbeat.remove(recorder)
             self._end_group(child)
         return exit, plain, child.last_lines()
 
-    def _tell_begun(self, child: Child | None, orphans: Sequence[int], **how: Any) -> None:
-        """The first life runs, or it stands in line: from here on nothing is taken back, and whoever asked is told."""
+    def _report_begun(self, child: Child | None, orphans: Sequence[int], **how: Any) -> None:
+        """The first live runs, or it stands in line: from here on nothing is taken back, and whoever asked is told."""
         if self.outcome is None:
-            self.outcome = self.beginning.ended_well(child, orphans, **how)
+            self.outcome = self.first_start.succeeded(child, orphans, **how)
             self.on_begun(self.outcome)
 
     def _spawn(self, recorder: Recorder) -> Child:
@@ -312,30 +312,30 @@ class Supervision:
             PARENT_VARIABLE: recorder.identity.spawned_by or "",
         }
 
-    def _pass_on(self, child: Child) -> None:
+    def _forward_signal(self, child: Child) -> None:
         """A signal that came while nothing ran yet; one that came later went to the child at once."""
-        if self._asked and not self._passed_on:
-            self._passed_on = True
-            child.signal(self._asked[0])
+        if self._stop_signals and not self._forwarded:
+            self._forwarded = True
+            child.signal(self._stop_signals[0])
 
     def _watch(self, child: Child) -> Exit:
-        self._pass_on(child)
+        self._forward_signal(child)
         began_us = self._now_us()
         while (exit := child.poll()) is None:
             try:
-                self._look()
+                self._poll_journal()
                 if self._now_us() - began_us > _PATIENCE_SECONDS * 1e6:
                     self._show_working()
             except StoreUnavailable:  # for a while: the program will tell whether that matters to it
                 self._was_away = True
             self.watcher.tick(child)
-            self._hold_to_limits(child, began_us)
+            self._enforce_limits(child, began_us)
             if self._deadline_us is not None and self._now_us() > self._deadline_us:
                 child.signal(signal.SIGKILL)
             self._context.clock.sleep(_POLL_SECONDS)
         return exit
 
-    def _hold_to_limits(self, child: Child, began_us: int) -> None:
+    def _enforce_limits(self, child: Child, began_us: int) -> None:
         """End the program where a limit is reached. One that uses the library halts itself before its next model call,
         and is given the time to."""
         if self._limit is not None:
@@ -347,7 +347,7 @@ class Supervision:
             self._deadline_us = self._now_us() + round(_LIMIT_SECONDS * 1e6)
 
     def _reached(self, began_us: int) -> Reached | None:
-        policy, head, now_us = self._owned().identity.policy, self._known, self._now_us()
+        policy, head, now_us = self._owned().identity.policy, self._last_head, self._now_us()
         if head is None or head.status not in LIVE or head.attempt != self._number:
             return None
         if policy.counts_usage and head.epoch == self._owned().head.epoch and self._owned().owns:
@@ -378,16 +378,16 @@ class Supervision:
         pids = [pid for pid in self._context.runtime().orphans(self._session) if pid == head.lease.owner.pid]
         self._context.runtime().end(pids, seconds=_ORPHAN_SECONDS)
 
-    def _look(self, *, anyway: bool = False) -> None:
+    def _poll_journal(self, *, force: bool = False) -> None:
         """Tell the watcher what was committed since the last look."""
         self._sweeps.look()
         token, now_us = self._context.store.changed(), self._now_us()
-        if not anyway and token == self._token and now_us - self._looked_us < _LOOK_SECONDS * 1e6:
+        if not force and token == self._token and now_us - self._polled_us < _READ_SECONDS * 1e6:
             return
-        self._token, self._looked_us = token, now_us
+        self._token, self._polled_us = token, now_us
         record = self._context.store.find(self._session)
         if record is not None and record.head is not None:
-            self._known = record.head
+            self._last_head = record.head
             self._check_stop_or_takeover(record.identity, record.head)
         if record is None or record.head is None or record.head.seq == self._seen:
             return
@@ -403,8 +403,8 @@ class Supervision:
         if head.attempt > self._number:
             if self._child is not None:
                 self._child.signal(signal.SIGKILL)  # somebody else began another attempt: what this one does is refused
-        elif identity.stop_attempt == self._number and not self._wished:  # it may have died by itself meanwhile
-            self._wished = True
+        elif identity.stop_attempt == self._number and not self._stop_requested:  # it may have died by itself meanwhile
+            self._stop_requested = True
             self.interrupt(signal.SIGTERM)
 
     # -- the verdict ------------------------------------------------------------------------------------------
@@ -415,15 +415,15 @@ class Supervision:
             self._halt(self._limit)
             return True
         if plain:
-            return self._judge_plain(exit, stderr)
+            return self._settle_plain(exit, stderr)
         head = self._head()
         status, _ = derived_status(head, evidence_of(self._context, head))
-        if self._back_in_line is not None and head.status == "terminated" and head.lease is None:
+        if self._requeue_reason is not None and head.status == "terminated" and head.lease is None:
             self._write(self._stopped(exit))  # it left because its worker stops: that is no verdict on its work
             return True
         if head.status not in LIVE or status in LIVE or head.lease is None:
             return True  # its own verdict stands; or somebody else took the session over, or away from it
-        if self._asked or exit.signal == signal.SIGINT:
+        if self._stop_signals or exit.signal == signal.SIGINT:
             self._write(self._stopped(exit))
             return True
         if exit.code == 0:
@@ -447,11 +447,11 @@ class Supervision:
         runtime = self._context.runtime()
         runtime.end(runtime.orphans(self._session), seconds=_LIMIT_SECONDS)
 
-    def _judge_plain(self, exit: Exit, stderr: list[str]) -> bool:
+    def _settle_plain(self, exit: Exit, stderr: list[str]) -> bool:
         self._show_working()
-        if self._asked or exit.signal == signal.SIGINT:
+        if self._stop_signals or exit.signal == signal.SIGINT:
             if self._retries == 0:  # nobody knows what a plain program would do twice
-                self._back_in_line = None
+                self._requeue_reason = None
             self._write(self._stopped(exit))
         elif exit.code == 0:
             unknown = self._owned().identity.policy.counts_usage
@@ -459,33 +459,33 @@ class Supervision:
             self._write(StatusChange(status="completed", reason=reason))
         elif self._retries:
             return False
-        elif self._head().place is not None and self._missed_its_store(stderr):
+        elif self._head().place is not None and self._failed_to_open_store(stderr):
             self._write(StatusChange(status="queued", reason="its store was away when it started"))
         else:
             self._write(_failed(exit, stderr, deaths=0))
         return True
 
-    def _missed_its_store(self, stderr: list[str]) -> bool:
+    def _failed_to_open_store(self, stderr: list[str]) -> bool:
         """Did it end because it could not open the store? Then it is no plain program that failed, but none yet."""
         return self._was_away or any(StoreUnavailable.__name__ in line for line in stderr)
 
     def _stopped(self, exit: Exit) -> StatusChange:
         """What it becomes where somebody asked to stop: back in line where its worker did, else terminated."""
-        if self._back_in_line is not None and not self._is_wished():
-            return StatusChange(status="queued", reason=self._back_in_line)
+        if self._requeue_reason is not None and not self._is_stop_requested():
+            return StatusChange(status="queued", reason=self._requeue_reason)
         return StatusChange(status="terminated", reason=self._why_stopped(exit))
 
-    def _is_wished(self) -> bool:
+    def _is_stop_requested(self) -> bool:
         """A person's word counts, also where it came after its worker's."""
-        if not self._wished:
+        if not self._stop_requested:
             record = self._context.store.find(self._session)
-            self._wished = record is not None and record.identity.stop_attempt == self._number
-        return self._wished
+            self._stop_requested = record is not None and record.identity.stop_attempt == self._number
+        return self._stop_requested
 
     def _why_stopped(self, exit: Exit) -> str:
-        if self._wished:
+        if self._stop_requested:
             return BY_A_PERSON
-        asked = self._asked[0] if self._asked else exit.signal or 0
+        asked = self._stop_signals[0] if self._stop_signals else exit.signal or 0
         return f"stopped ({signal.Signals(asked).name})" if asked in set(signal.Signals) else f"stopped ({exit})"
 
     def _fail(self, exit: Exit, stderr: list[str], *, deaths: int) -> None:
@@ -510,14 +510,14 @@ class Supervision:
         try:
             if recorder.owns:
                 recorder.commit("status", changes, release=True)
-                self._look(anyway=True)
+                self._poll_journal(force=True)
                 return
         except LeaseLost as lost:
             recorder.lost = lost
-        self._write_after_its_death(changes)
-        self._look(anyway=True)
+        self._write_as_new_owner(changes)
+        self._poll_journal(force=True)
 
-    def _write_after_its_death(self, changes: Changes) -> None:
+    def _write_as_new_owner(self, changes: Changes) -> None:
         """`relight stop` may write the end at the same moment: then that stands. So does what a new owner does."""
         for tries_left in reversed(range(_WRITE_TRIES)):
             fresh = recorder_for(self._context, resolve(self._context.store, self._session))
@@ -546,7 +546,7 @@ class Supervision:
         """Wait before the next life; False where somebody asked to stop meanwhile."""
         begun_us = self._now_us()
         while self._now_us() - begun_us < seconds * 1e6:
-            if self._asked:
+            if self._stop_signals:
                 return False
             self._context.clock.sleep(min(_POLL_SECONDS, seconds))
         self._lost_us += self._now_us() - begun_us
@@ -577,7 +577,7 @@ class Supervision:
         return self._context.clock.instant().us
 
 
-def _nobody(outcome: Outcome) -> None:
+def _ignore_outcome(outcome: Outcome) -> None:
     """Nobody asked to be told."""
 
 

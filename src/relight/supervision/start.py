@@ -47,7 +47,7 @@ _LEADING: Final = frozenset({"model_begins", "tool_begins", "other"})
 """what a hook tells before a model call that follows from it; the end of a turn leads to none"""
 
 
-class Life:
+class LiveAttempt:
     """One attempt while it lasts."""
 
     def __init__(self, observer: Observer, rung: Rung, launch: Launch) -> None:
@@ -60,7 +60,7 @@ class Life:
         self.output: list[Line] = []
         self.text: list[str] = []
         self.began_us = 0
-        self.moved_us = 0
+        self.progress_us = 0
         """the last sign of progress"""
         self.imposed: Verdict | None = None
         """why we ended it ourselves"""
@@ -72,13 +72,13 @@ class Life:
         """what it says itself that its work cost"""
         self.over = threading.Event()
         """its process has ended"""
-        self.told = False
+        self.verdict_recorded = False
         """is its verdict recorded?"""
         self.prompt: str | None = None
         """what it was told to do next"""
         self.replied_before = observer.replies
         """by taking in what the attempt before had said"""
-        self.heard_native: str | None = None
+        self.hook_native: str | None = None
         """the native id that a hook told"""
         self._before = observer.transcript
         """as it stood when this attempt began"""
@@ -94,7 +94,7 @@ class Life:
     def begin(self, child: Child, now_us: int) -> None:
         """It runs."""
         self._child = child
-        self.began_us = self.moved_us = now_us
+        self.began_us = self.progress_us = now_us
 
     def written(self, most: int) -> list[Line]:
         """The last lines that this attempt wrote into its transcript: how another one ended is no matter of its."""
@@ -135,7 +135,7 @@ class Start:
         self._runtime = context.runtime(recorder.identity)
         self._files: Files | None = None
         self._listening: HookListener | None = None
-        self._life: Life | None = None
+        self._life: LiveAttempt | None = None
         self.adapter = context.agent(recorder.identity)
         self.surroundings = surroundings_of(context, recorder.identity)
         self.part: Part = "runtime"
@@ -143,13 +143,13 @@ class Start:
         waiting = recorder.fold.answers.get(NEXT_PROMPT)
         self._says_waiting = execution.prompt is not None and recorder.recording.about(execution.prompt) == waiting
         """is what it is told the prompt that waits in the journal?"""
-        self.is_taken_up = False
+        self.is_reattached = False
         """did it live already?"""
 
-    def begin(self, rung: Rung | None) -> Life:
+    def begin(self, rung: Rung | None) -> LiveAttempt:
         """All of it. `rung`: not above this one."""
-        living = self._still_living()
-        orphans = self._clear_the_place() if living is None else ()
+        living = self._living_child()
+        orphans = self._clear_terminal() if living is None else ()
         self.part = "files"
         self._files = self._opened_files()
         observer = Observer(self._recorder, self.adapter, self._files, self._context.price)
@@ -161,9 +161,9 @@ class Start:
         if living is not None or rung is None:
             self._catch_up(observer, lives=living is not None)
         if living is not None:
-            self._life = self._taken_up(living, observer)
+            self._life = self._reattached(living, observer)
         else:
-            self._life = self._prepared(observer, hooks, rung)
+            self._life = self._prepare_launch(observer, hooks, rung)
             self.part = "start"
             self._spawn(self._life, orphans)
         return self._life
@@ -183,12 +183,12 @@ class Start:
 
     # -- the place --------------------------------------------------------------------------------------------
 
-    def _still_living(self) -> Child | None:
+    def _living_child(self) -> Child | None:
         """An agent that outlived its supervisor, in a place that outlives both."""
         known = self._runtime.persistent and self._execution.had_handle
         return self._runtime.reattach(self._execution.handle) if known else None
 
-    def _clear_the_place(self) -> tuple[int, ...]:
+    def _clear_terminal(self) -> tuple[int, ...]:
         """End what a dead attempt left; best effort where it is only tidying."""
         orphans = tuple(self._runtime.orphans(self._execution.session))
         self._runtime.end(orphans, seconds=_ORPHAN_SECONDS)
@@ -241,15 +241,15 @@ class Start:
         if heard is None:
             return None
         if self._life is not None:
-            self._life.moved_us = self._context.clock.instant().us
-            self._life.heard_native = heard.native_id or self._life.heard_native
+            self._life.progress_us = self._context.clock.instant().us
+            self._life.hook_native = heard.native_id or self._life.hook_native
             if heard.kind in _LEADING and stop_at_limit(self._context, observer, self._life, heard):
                 return None
         decision = decision_of(observer.recorder, heard)
         if decision is not None and decision[0] == "wait":
             self._asked(decision[1])
         if decision is None or decision[0] == "allow":
-            observer.hear(heard)
+            observer.record_hook(heard)
         return self.adapter.decides(heard, *decision) if decision is not None else None
 
     # -- the prompt -------------------------------------------------------------------------------------------
@@ -264,7 +264,7 @@ class Start:
         path = self.adapter.locate(native, self.surroundings) if native is not None else None
         if path is not None:
             observer.follow(path)
-            observer.look()
+            observer.sync()
         fold = self._recorder.fold
         is_told = fold.answers.get(NEXT_PROMPT) is None or (lives and fold.prompt_given > 0)
         if self._says_waiting and is_told:
@@ -272,7 +272,7 @@ class Start:
 
     # -- the rung ---------------------------------------------------------------------------------------------
 
-    def _prepared(self, observer: Observer, hooks: Hooks | None, lowest: Rung | None) -> Life:
+    def _prepare_launch(self, observer: Observer, hooks: Hooks | None, lowest: Rung | None) -> LiveAttempt:
         """Choose the rung and make the launch."""
         execution, fold = self._execution, observer.recorder.fold
         ready: Ready | None = None
@@ -305,9 +305,9 @@ class Start:
             deferred=ready is not None and ready.deferred,
             hooks=hooks,
         )
-        life = Life(observer, rung, self.adapter.launch(ask))
-        life.native, life.expected = ask.native_id, ask.native_id
-        return life
+        live = LiveAttempt(observer, rung, self.adapter.launch(ask))
+        live.native, live.expected = ask.native_id, ask.native_id
+        return live
 
     def _brief(self, observer: Observer) -> str:
         fold = observer.recorder.fold
@@ -322,9 +322,9 @@ class Start:
 
     # -- the process ------------------------------------------------------------------------------------------
 
-    def _spawn(self, life: Life, orphans: tuple[int, ...]) -> None:
+    def _spawn(self, live: LiveAttempt, orphans: tuple[int, ...]) -> None:
         execution, recorder = self._execution, self._recorder
-        for path, content in life.launch.files.items():
+        for path, content in live.launch.files.items():
             self._context.write_private(path, content)
         environment = {
             **recorder.identity.env,
@@ -332,56 +332,56 @@ class Start:
             AGENT_VARIABLE: execution.agent,
             EPOCH_VARIABLE: str(recorder.epoch),
             **(self._listening.environment if self._listening is not None else {}),
-            **life.launch.environment,
+            **live.launch.environment,
         }
-        life.observer.attempt = recorder.head.attempt
+        live.observer.attempt = recorder.head.attempt
         child = self._runtime.spawn(
-            life.launch.command,
+            live.launch.command,
             directory=execution.directory,
             environment=environment,
             handle=recorder.head.handle or "",
-            log=self._context.run_directory(execution.session) / "output.log" if life.launch.headless else None,
-            capture=life.launch.headless,
+            log=self._context.run_directory(execution.session) / "output.log" if live.launch.headless else None,
+            capture=live.launch.headless,
         )
-        life.begin(child, self._context.clock.instant().us)
-        sent = life.rung == "fresh" and life.launch.prompt_sent  # after a native resume the agent remembers it
-        self._tell(life, "started", prompt_sent=sent, orphans=orphans)
+        live.begin(child, self._context.clock.instant().us)
+        sent = live.rung == "fresh" and live.launch.prompt_sent  # after a native resume the agent remembers it
+        self._record_start(live, "started", prompt_sent=sent, orphans=orphans)
 
-    def _taken_up(self, child: Child, observer: Observer) -> Life:
+    def _reattached(self, child: Child, observer: Observer) -> LiveAttempt:
         """Go on observing it; its hooks find the new socket where the old one was."""
-        self.is_taken_up = True
+        self.is_reattached = True
         execution = self._execution
-        life = Life(observer, "native", Launch(command=execution.command, headless=False))
-        life.begin(child, self._context.clock.instant().us)
-        life.native = life.expected = execution.native
+        live = LiveAttempt(observer, "native", Launch(command=execution.command, headless=False))
+        live.begin(child, self._context.clock.instant().us)
+        live.native = live.expected = execution.native
         path = self.adapter.locate(execution.native, self.surroundings) if execution.native is not None else None
         if path is not None:
             observer.follow(path)
         observer.attempt = self._recorder.head.attempt
         if execution.prompt is not None:
             self._runtime.deliver(execution.handle, execution.prompt)
-        self._tell(life, "taken_up", prompt_sent=False, orphans=())
-        return life
+        self._record_start(live, "taken_up", prompt_sent=False, orphans=())
+        return live
 
-    def _tell(self, life: Life, how: str, *, prompt_sent: bool, orphans: tuple[int, ...]) -> None:
+    def _record_start(self, live: LiveAttempt, how: str, *, prompt_sent: bool, orphans: tuple[int, ...]) -> None:
         """The outcome, for whoever started it, and in the journal. A prompt waits until the agent wrote it down."""
-        child = life.child
+        child = live.child
         self.started = Started(
             session=self._execution.session,
-            command=life.launch.command,
+            command=live.launch.command,
             handle=child.handle,
-            rung=life.rung,
+            rung=live.rung,
             prompt_sent=prompt_sent,
             pid=child.pid,
             orphans=orphans,
         )
-        note = {how: {"rung": life.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
+        note = {how: {"rung": live.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
         if self._execution.prompt is not None:
-            life.prompt = self._recorder.recording.about(self._execution.prompt)
-        known = self._recorder.fold.answers.get(NEXT_PROMPT) == life.prompt  # by the claim
-        told = [NEXT_PROMPT, life.prompt] if life.prompt is not None and not known else []
+            live.prompt = self._recorder.recording.about(self._execution.prompt)
+        known = self._recorder.fold.answers.get(NEXT_PROMPT) == live.prompt  # by the claim
+        told = [NEXT_PROMPT, live.prompt] if live.prompt is not None and not known else []
         working = StatusChange(status="working")
-        self._recorder.commit("status", Changes(status=working, native=life.native, note=note, answer=told))
+        self._recorder.commit("status", Changes(status=working, native=live.native, note=note, answer=told))
 
 
 def denial(adapter: AgentAdapter) -> str:

@@ -29,7 +29,7 @@ ASK_SECONDS: Final = 12.0
 KILL_SECONDS: Final = 5.0
 _POLL_SECONDS: Final = 0.05
 _NOTE_TRIES: Final = 20
-_WORD_TRIES: Final = 4
+_REQUEST_TRIES: Final = 4
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +52,7 @@ def stop(context: Context, found: Found) -> Stopped:
     is_elsewhere = context.host.is_gone(lease.owner) is None
     is_supervised = found.identity.command is not None and head.status in LIVE | {"waiting"}
     if (is_elsewhere or head.place is not None) and is_supervised:
-        is_out_of_reach = is_elsewhere or _is_a_workers(context, lease)
+        is_out_of_reach = is_elsewhere or _is_held_by_worker(context, lease)
         if _request_stop(context, found, head):
             _record_stop_request(context, found)
             pid = 0 if is_out_of_reach else lease.owner.pid
@@ -98,7 +98,7 @@ def _request_stop(context: Context, found: Found, head: Head) -> bool:
 
     No signal: while a session is being handed over, its owner is the worker, who has others at work too."""
     session = found.identity.id
-    for _ in range(_WORD_TRIES):
+    for _ in range(_REQUEST_TRIES):
         record = context.store.find(session)
         if record is None:
             raise NotFound(session)
@@ -107,12 +107,12 @@ def _request_stop(context: Context, found: Found, head: Head) -> bool:
         )  # it may have died, and begun another
         if record.identity.stop_attempt != attempt:  # its owner may have written what it is at the same moment
             context.store.update(msgspec.structs.replace(record.identity, stop_attempt=attempt))
-        if _gone_within(context, found, head, ASK_SECONDS / _WORD_TRIES):
+        if _gone_within(context, found, head, ASK_SECONDS / _REQUEST_TRIES):
             return True
     return False
 
 
-def _is_a_workers(context: Context, lease: Lease) -> bool:
+def _is_held_by_worker(context: Context, lease: Lease) -> bool:
     """Does a worker hold it, which is not to be ended for one of its sessions?"""
     known = [one.worker for one in queues.workers(context)]
     return any((worker.host, worker.pid) == (lease.owner.host, lease.owner.pid) for worker in known)

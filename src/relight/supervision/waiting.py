@@ -23,7 +23,7 @@ Woken = Literal["now", "taken", "stopped"]
 """now: it is time; taken: somebody else took it up, or ended it; stopped: whoever waited was asked to stop"""
 LOOK_SECONDS: Final = 0.1
 _ROW_SECONDS: Final = 0.3
-MAX_LOOKED_AT: Final = 1000
+MAX_QUEUED: Final = 1000
 """queued sessions, the newest: a limit that is not known costs one request that is refused"""
 
 
@@ -60,7 +60,7 @@ def limited_until(context: Context, found: Found, provider: str | None, account:
     """When the usage limit ends that this session, or another of the same provider, account and model, has met."""
     latest, now_us = None, context.clock.now_us()
     queued = listing.every_session(context.store, Query(statuses=frozenset({"queued"})))
-    for record in islice(queued, MAX_LOOKED_AT):
+    for record in islice(queued, MAX_QUEUED):
         head = record.head
         if head is None or head.wake_us is None or head.wake_us <= now_us:
             continue

@@ -31,7 +31,7 @@ class Watcher(Protocol):
         ...
 
 
-class Unwatched:
+class NullWatcher:
     """Nobody looks."""
 
     def started(self, pid: int, orphans: Sequence[int]) -> None:
@@ -47,7 +47,7 @@ class Unwatched:
         """Not told."""
 
 
-class Attended(msgspec.Struct, frozen=True, kw_only=True):
+class Handover(msgspec.Struct, frozen=True, kw_only=True):
     """A worker claimed the session and left it to this supervisor."""
 
     worker: str
