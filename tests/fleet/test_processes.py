@@ -224,7 +224,7 @@ def test_a_store_that_was_away_is_no_verdict_on_a_program(fleet: Fleet) -> None:
     info = fleet.rl.get(made.id)
     assert (info.status, info.attempt) == ("completed", 3), (info.reason, fleet.logs())
     reasons = [event.started.get("reason") for event in fleet.rl.tail(made.id) if event.started]
-    assert "queued: its store was away when it started" in reasons
+    assert "queued: its store was unavailable when it started" in reasons
     assert "queued: store unavailable: gone" in reasons
 
 

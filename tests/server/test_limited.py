@@ -27,6 +27,6 @@ def test_the_plan_names_the_limit_that_another_session_met(desk: Desk) -> None:
     reason = next(one for one in desk.rl.can_resume(slow).reasons if one.code == "usage_limit")
     assert not reason.blocks and "in line until" in reason.text and reason.cure == "relight resume cc-slow --now"
     asked = desk.client().get(f"/sessions/{slow}/do/resume").text
-    assert "waits in line until" in asked and 'name="now"' in asked
+    assert "is queued until" in asked and 'name="now"' in asked
     told = desk.client().get(f"/api/sessions/{slow}/can-resume", params={"disk": False}).json()
     assert "usage_limit" in [one["code"] for one in told["reasons"]]

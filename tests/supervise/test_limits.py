@@ -166,7 +166,7 @@ def test_a_limit_that_cannot_be_held_is_refused_at_the_start(shell: Shell, flag:
 def test_a_declared_library_program_that_never_opens_its_session_is_told_as_uncounted(shell: Shell) -> None:
     done = shell.run("run", "--name", "job", "--budget", "1", "--library", "--", "true")
     assert done.returncode == 0
-    assert shown(shell)["reason"] == "what it used is not known: it never opened its session"
+    assert shown(shell)["reason"] == "usage unknown: it never opened its session"
 
 
 @pytest.mark.parametrize(

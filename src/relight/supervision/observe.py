@@ -17,9 +17,9 @@ from typing import Any, Final
 import msgspec
 
 from relight.files.capture import Files, with_snapshots
+from relight.journal.conversation import transcript_diff
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers
-from relight.journal.conversation import transcript_diff
 from relight.journal.prices import Price
 from relight.ports.agent import AgentAdapter, Entry, Follower, Heard, Line, OwnCost, Spending, Transcript
 from relight.sessions.recorder import Recorder

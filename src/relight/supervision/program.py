@@ -1,12 +1,12 @@
-"""Supervising: keep a program running until its session has a verdict.
+"""Supervision: run a program, restarting it if necessary, until its session has a final status.
 
-    claim (spawning)  ->  end what a dead attempt left  ->  spawn  ->  watch  ->  verdict, or again
+    claim (spawning)  ->  end orphans of a dead attempt  ->  spawn  ->  watch  ->  final status, or again
 
-The supervisor owns the session while it starts the program, and hands the lease over to it: a program that uses the
-library takes it with its first `rl.session` and writes its own verdict. One that does not is kept by the supervisor,
-which writes the verdict from the exit. A program that used the library and died without a verdict is started again;
-deaths in a row without a new step are counted, and too many of them are a failure. A plain program is not started
-again unless asked to: nobody knows what it would do twice.
+The supervisor owns the session while it starts the program. A program that uses the library takes the lease over with
+its first `rl.session` and writes its own final status. For a plain program, which does not, the supervisor stays the
+owner and derives the status from the exit. A program that used the library and died without a final status is
+restarted; too many deaths in a row without a new step are a failure. A plain program is not restarted unless asked
+for: what it would do twice is unknown.
 """
 
 from __future__ import annotations
@@ -77,30 +77,30 @@ _STOP_SECONDS: Final = 10.0
 _ORPHAN_SECONDS: Final = 3.0
 _WRITE_TRIES: Final = 5
 _GRACE_SECONDS: Final = 1.0
-"""beyond the pause between two lives, before somebody else may take the session up"""
+"""added to the delay before a restart, before a worker may claim the session instead"""
 _LIMIT_SECONDS: Final = 1.5
 """between the request to end at a limit and the kill"""
 _OWN_HALT_SECONDS: Final = 10.0
-"""that a program which has used up its budget may take to halt by itself"""
+"""time for a program that has used up its budget to halt by itself"""
 _OPENS_SECONDS: Final = 120.0
-"""within which a program with a budget opens its session, and so begins to report what it uses"""
+"""time for a program with a budget to open its session, from which on its usage is known"""
 _NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 
 class Ended(msgspec.Struct, frozen=True, kw_only=True):
-    """How a supervised run went."""
+    """The result of a supervised run."""
 
     session: SessionInfo
     exit: Exit
     restarts: int
     lost_seconds: float
-    """between a death and the next start, all together"""
+    """total time between a death and the next start"""
     files: FilesState | None = None
-    """what changed since its first capture; None without a workspace"""
+    """changes since the first capture; None without a workspace"""
 
 
 class Supervision:
-    """One session's program, kept running from `run` on. `interrupt` may be called from a signal handler."""
+    """Supervises one session's program. `interrupt` and `drain` may be called from a signal handler."""
 
     def __init__(
         self,
@@ -123,51 +123,51 @@ class Supervision:
         self._handover = handover
         self._handed = handover.owner if handover is not None else None
         self._requeue_reason: str | None = None
-        """why it is put back in line once its program has ended"""
+        """why the session is requeued once its program has ended (drain)"""
         self._stop_requested = False
-        """has a person asked, from another machine, that it ends?"""
+        """whether a person asked for a stop through the store (`relight stop`)"""
         self._number = 0
-        """of the attempt that is ours"""
+        """the number of our attempt"""
         self._was_away = False
-        """was the store away while the program ran?"""
+        """whether the store was unavailable while the program ran"""
         self.watcher: Watcher = NullWatcher()
         self.outcome: Outcome | None = None
-        """what came of the start, once its program runs or it stands in line"""
+        """the outcome of the start, once the program runs or the session is queued"""
         self.on_begun: Callable[[Outcome], None] = _ignore_outcome
         self._recorder: Recorder | None = None
         self._child: Child | None = None
         self._stop_signals: list[int] = []
-        """signals that asked us to stop, in order"""
+        """signals received that ask us to stop, in order"""
         self._forwarded = False
         self._deadline_us: int | None = None
         self._limit: Reached | None = None
-        """the limit for which its program was ended"""
+        """the limit at which its program was ended"""
         self._spent_at: tuple[int, int] | None = None
-        """turns and instant at which its program was first seen to have used up its budget"""
+        """turns and instant at which the budget was first seen to be used up"""
         self._seen = self._head().seq
         self._last_head: Head | None = None
-        """as it was read last"""
+        """as last read by `_poll_journal`"""
         self._polled_us, self._token = 0, object()
         self._sweeps = SweepLook(context)
         self._restarts, self._lost_us = 0, 0
 
     @property
     def session(self) -> str:
-        """Its id."""
+        """The session's id."""
         return self._session
 
     def info(self) -> SessionInfo:
-        """The session as it stands; also one that begins with the first claim."""
+        """The session's present state, including one that its first claim will create."""
         return info_of(self._context, resolve(self._context.store, self._session), tree=True)
 
     def joining(self) -> list[str] | None:
-        """The command that will join its terminal; None: its runtime has none to join."""
+        """The command that will attach to its terminal; None if its runtime has none."""
         found = resolve(self._context.store, self._session)
         handle = found.whole_head().handle or found.identity.id[:8]
         return self._context.runtime(found.identity).attach_command(handle)
 
     def interrupt(self, number: int) -> None:
-        """First ask the program to stop, then kill it."""
+        """Pass a stop signal on to the program; the second one kills it."""
         self._stop_signals.append(number)
         child = self._child
         if child is None:
@@ -177,11 +177,12 @@ class Supervision:
             child.signal(signal.SIGKILL)
             return
         child.signal(number)
+        # No deadline after Ctrl-C: the person is there to press it again. Nobody watches after a SIGTERM.
         if number != signal.SIGINT:
             self._deadline_us = self._now_us() + round(_STOP_SECONDS * 1e6)
 
     def refuse(self, error: RelightError, limit: Reached | None = None) -> None:
-        """It cannot be started here: failed, with what stands against it; halted where that is a limit of its own."""
+        """Record that the session cannot be started here: failed with this error, or halted at a limit."""
         self._claim()
         if limit is not None:
             self._show_working()
@@ -190,12 +191,12 @@ class Supervision:
         self._write(StatusChange(status="failed", reason=f"not started: {error.message}", failure=failure))
 
     def drain(self, why: str) -> None:
-        """Ask the program to stop, and put the session back in line; a second time the program is killed."""
+        """Ask the program to stop, then requeue the session; called again, the program is killed."""
         self._requeue_reason = why
         self.interrupt(signal.SIGTERM)
 
     def run(self) -> Ended:
-        """Until there is a verdict, or too many deaths without progress, or somebody asked to stop."""
+        """Run until the session has a final status, died too often without progress, or a stop was requested."""
         failures, before = 0, self._begin()
         while True:
             exit, plain, stderr = self._run_once()
@@ -213,20 +214,21 @@ class Supervision:
             self._note_death(exit, delay)
             self.watcher.died(exit, delay)
             try:
-                before = self._claim()  # at once: while it waits for its next life it is ours, and can be stopped
+                # Claimed before the pause, not after it: meanwhile the session has an owner that `stop` can reach.
+                before = self._claim()
             except (LeaseHeld, QueueFull):
                 if self._head().place is None:
                     raise
-                return self._ended(exit)  # it stands in line, or a worker was faster
+                return self._ended(exit)  # it is queued, or a worker was faster
             if not self._pause(delay):
                 self._write(self._stopped(exit))
                 return self._ended(exit)
             self._restarts += 1
 
-    # -- one live ---------------------------------------------------------------------------------------------
+    # -- one run of the program -------------------------------------------------------------------------------
 
     def _begin(self) -> int:
-        """The first claim, with all that belongs to it, or nothing."""
+        """The first claim, with its files and prompt; rolled back if it fails."""
         self.first_start.prepare()
         try:
             return self._claim()
@@ -235,7 +237,7 @@ class Supervision:
             raise
 
     def _claim(self) -> int:
-        """Own the session as `spawning`; the seq from which on steps are the program's."""
+        """Claim the session as `spawning`; the seq after which steps are the program's."""
         context = self._context
         found = resolve(context.store, self._session)
         refuse_archived(found)
@@ -260,7 +262,7 @@ class Supervision:
         return recorder.head.seq
 
     def _run_once(self) -> tuple[Exit, bool, list[str]]:
-        """Spawn and watch to the end: how it ended, whether it never used the library, its last words."""
+        """Spawn the program and watch it to its end: its exit, whether it is plain, its last lines of stderr."""
         recorder = self._owned()
         identity = recorder.identity
         runtime = self._context.runtime(identity)
@@ -287,7 +289,7 @@ class Supervision:
         return exit, plain, child.last_lines()
 
     def _report_begun(self, child: Child | None, orphans: Sequence[int], **how: Any) -> None:
-        """The first live runs, or it stands in line: from here on nothing is taken back, and whoever asked is told."""
+        """Report the start's outcome, once: the program runs or the session is queued, so nothing is rolled back."""
         if self.outcome is None:
             self.outcome = self.first_start.succeeded(child, orphans, **how)
             self.on_begun(self.outcome)
@@ -303,7 +305,7 @@ class Supervision:
         )
 
     def _marks(self, recorder: Recorder) -> dict[str, str]:
-        """By which a process knows its session, and we know the process."""
+        """The variables by which the process finds its session, and we find the process."""
         return {
             SESSION_VARIABLE: recorder.identity.id,
             STORE_VARIABLE: self._context.store.url,
@@ -313,7 +315,7 @@ class Supervision:
         }
 
     def _forward_signal(self, child: Child) -> None:
-        """A signal that came while nothing ran yet; one that came later went to the child at once."""
+        """Send the child a stop signal that arrived before it was started; later ones were sent by `interrupt`."""
         if self._stop_signals and not self._forwarded:
             self._forwarded = True
             child.signal(self._stop_signals[0])
@@ -326,7 +328,8 @@ class Supervision:
                 self._poll_journal()
                 if self._now_us() - began_us > _PATIENCE_SECONDS * 1e6:
                     self._show_working()
-            except StoreUnavailable:  # for a while: the program will tell whether that matters to it
+            except StoreUnavailable:
+                # An outage alone is no reason to end the program: it may not need the store now, and retries itself.
                 self._was_away = True
             self.watcher.tick(child)
             self._enforce_limits(child, began_us)
@@ -336,8 +339,7 @@ class Supervision:
         return exit
 
     def _enforce_limits(self, child: Child, began_us: int) -> None:
-        """End the program where a limit is reached. One that uses the library halts itself before its next model call,
-        and is given the time to."""
+        """End the program at a limit. One that uses the library is given time to halt before its next model call."""
         if self._limit is not None:
             return
         self._limit = self._reached(began_us)
@@ -361,7 +363,7 @@ class Supervision:
         return overtime(policy, head, now_us=self._context.clock.now_us())
 
     def _show_working(self) -> None:
-        """A program that has not taken the lease by now is shown as working; it may still take it later."""
+        """Set the status to working if the program has not taken the lease over yet; it may still do so later."""
         recorder = self._owned()
         if not recorder.owns or recorder.head.status != "spawning":
             return
@@ -371,7 +373,7 @@ class Supervision:
             recorder.lost = lost
 
     def _end_group(self, child: Child) -> None:
-        """What is left of its group ends with it, where one of them still holds the lease."""
+        """End a process of the program's group that outlives it and still holds the lease."""
         head = self._head()
         if head.lease is None or self._context.host.is_gone(head.lease.owner):
             return
@@ -379,7 +381,7 @@ class Supervision:
         self._context.runtime().end(pids, seconds=_ORPHAN_SECONDS)
 
     def _poll_journal(self, *, force: bool = False) -> None:
-        """Tell the watcher what was committed since the last look."""
+        """Report new steps to the watcher, and check for stop requests and takeovers."""
         self._sweeps.look()
         token, now_us = self._context.store.changed(), self._now_us()
         if not force and token == self._token and now_us - self._polled_us < _READ_SECONDS * 1e6:
@@ -397,20 +399,22 @@ class Supervision:
             self.watcher.step(event)
 
     def _check_stop_or_takeover(self, identity: Identity, head: Head) -> None:
-        """What others want of it: that it ends, or that it is theirs now."""
         if not self._number:
             return
         if head.attempt > self._number:
+            # Another owner began a newer attempt. Steps of this one are refused from now on, so its side effects
+            # must end too: kill, do not ask.
             if self._child is not None:
-                self._child.signal(signal.SIGKILL)  # somebody else began another attempt: what this one does is refused
-        elif identity.stop_attempt == self._number and not self._stop_requested:  # it may have died by itself meanwhile
+                self._child.signal(signal.SIGKILL)
+        # The request names the attempt, so that one meant for a run that died meanwhile does not stop the next.
+        elif identity.stop_attempt == self._number and not self._stop_requested:
             self._stop_requested = True
             self.interrupt(signal.SIGTERM)
 
-    # -- the verdict ------------------------------------------------------------------------------------------
+    # -- the final status -------------------------------------------------------------------------------------
 
     def _has_verdict(self, exit: Exit, plain: bool, stderr: list[str]) -> bool:
-        """Is it over? Writes the verdict where it is ours to write."""
+        """Whether the session has a final status; writes it if the program did not."""
         if self._limit is not None:
             self._halt(self._limit)
             return True
@@ -419,10 +423,10 @@ class Supervision:
         head = self._head()
         status, _ = derived_status(head, evidence_of(self._context, head))
         if self._requeue_reason is not None and head.status == "terminated" and head.lease is None:
-            self._write(self._stopped(exit))  # it left because its worker stops: that is no verdict on its work
+            self._write(self._stopped(exit))  # it ended because its worker stops, not because its work is done
             return True
         if head.status not in LIVE or status in LIVE or head.lease is None:
-            return True  # its own verdict stands; or somebody else took the session over, or away from it
+            return True  # the program wrote its own status, or another owner has the session, or its lease was revoked
         if self._stop_signals or exit.signal == signal.SIGINT:
             self._write(self._stopped(exit))
             return True
@@ -432,7 +436,7 @@ class Supervision:
         return False
 
     def _halt(self, limit: Reached) -> None:
-        """Its program was ended at a limit. Its own verdict on its work stands; that it was interrupted is none."""
+        """Record that the program was ended at a limit, unless it completed or halted by itself."""
         self._end_leftovers()
         head = self._head()
         if head.attempt > self._number or head.status in ("completed", "halted"):
@@ -443,40 +447,40 @@ class Supervision:
         self._write(limit.change)
 
     def _end_leftovers(self) -> None:
-        """What its program had started does not work on beyond a limit either."""
+        """End processes that the program started: they must not work on beyond a limit either."""
         runtime = self._context.runtime()
         runtime.end(runtime.orphans(self._session), seconds=_LIMIT_SECONDS)
 
     def _settle_plain(self, exit: Exit, stderr: list[str]) -> bool:
         self._show_working()
         if self._stop_signals or exit.signal == signal.SIGINT:
-            if self._retries == 0:  # nobody knows what a plain program would do twice
+            if self._retries == 0:  # not requeued: what a plain program would do twice is unknown
                 self._requeue_reason = None
             self._write(self._stopped(exit))
         elif exit.code == 0:
             unknown = self._owned().identity.policy.counts_usage
-            reason = "what it used is not known: it never opened its session" if unknown else None
+            reason = "usage unknown: it never opened its session" if unknown else None
             self._write(StatusChange(status="completed", reason=reason))
         elif self._retries:
             return False
         elif self._head().place is not None and self._failed_to_open_store(stderr):
-            self._write(StatusChange(status="queued", reason="its store was away when it started"))
+            self._write(StatusChange(status="queued", reason="its store was unavailable when it started"))
         else:
             self._write(_failed(exit, stderr, deaths=0))
         return True
 
     def _failed_to_open_store(self, stderr: list[str]) -> bool:
-        """Did it end because it could not open the store? Then it is no plain program that failed, but none yet."""
+        """Whether it probably ended because it could not open the store, which is not its own failure."""
         return self._was_away or any(StoreUnavailable.__name__ in line for line in stderr)
 
     def _stopped(self, exit: Exit) -> StatusChange:
-        """What it becomes where somebody asked to stop: back in line where its worker did, else terminated."""
+        """The status after a stop: queued if its worker stops (drain), terminated if a person asked."""
         if self._requeue_reason is not None and not self._is_stop_requested():
             return StatusChange(status="queued", reason=self._requeue_reason)
         return StatusChange(status="terminated", reason=self._why_stopped(exit))
 
     def _is_stop_requested(self) -> bool:
-        """A person's word counts, also where it came after its worker's."""
+        # Read again: a person's request that arrives after the worker's drain still wins over requeueing.
         if not self._stop_requested:
             record = self._context.store.find(self._session)
             self._stop_requested = record is not None and record.identity.stop_attempt == self._number
@@ -492,8 +496,8 @@ class Supervision:
         self._write(_failed(exit, stderr, deaths=deaths))
 
     def _note_death(self, exit: Exit, delay_seconds: float) -> None:
-        """It died, and is started again. Where it has a place it stands in line meanwhile: should we die too, a worker
-        takes it up when its time has come."""
+        """Record a death before a restart. A session with a queue position is queued with a wake time meanwhile: if
+        this supervisor dies too, a worker claims it then."""
         failure = Failure(kind="agent_exit", text=str(exit), fields=_fields(exit))
         if self._head().place is None:
             self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
@@ -503,7 +507,7 @@ class Supervision:
         self._write(change)
 
     def _write(self, change: StatusChange, *, note: Mapping[str, Any] | None = None) -> None:
-        """As the owner, or after the owner's death with a claim of our own."""
+        """Write a status as the owner; if the program was, with a claim of our own after its death."""
         changes = Changes(status=change, note=dict(note) if note is not None else None)
         recorder = self._owned()
         self._context.heartbeat.remove(recorder)
@@ -518,7 +522,7 @@ class Supervision:
         self._poll_journal(force=True)
 
     def _write_as_new_owner(self, changes: Changes) -> None:
-        """`relight stop` may write the end at the same moment: then that stands. So does what a new owner does."""
+        # `relight stop` may write the end at the same moment, or a new owner may claim: both take precedence.
         for tries_left in reversed(range(_WRITE_TRIES)):
             fresh = recorder_for(self._context, resolve(self._context.store, self._session))
             if (fresh.head.status, fresh.head.reason) == ("terminated", BY_A_PERSON):
@@ -535,7 +539,7 @@ class Supervision:
                     raise
 
     def _progressed(self, before: int) -> bool:
-        """Did the program commit anything of its own in this life?"""
+        """Whether the program committed a step of its own after `before`."""
         rows = self._context.store.checkpoints(self._session, after=before)
         return any(row.kind not in _NO_PROGRESS for row in rows)
 
@@ -543,7 +547,7 @@ class Supervision:
         return self._retries if self._retries is not None else 0 if plain else RETRIES
 
     def _pause(self, seconds: float) -> bool:
-        """Wait before the next life; False where somebody asked to stop meanwhile."""
+        """Wait before a restart; False if a stop signal came meanwhile."""
         begun_us = self._now_us()
         while self._now_us() - begun_us < seconds * 1e6:
             if self._stop_signals:
@@ -578,7 +582,7 @@ class Supervision:
 
 
 def _ignore_outcome(outcome: Outcome) -> None:
-    """Nobody asked to be told."""
+    """Default of `Supervision.on_begun`."""
 
 
 def _failed(exit: Exit, stderr: list[str], *, deaths: int) -> StatusChange:

@@ -1,7 +1,7 @@
 """What a start would do about the files of its session, for who looks at the plan first. Nothing is touched.
 
 The same code decides for the start itself: where a fork's files go (`forking.plan_fork`), what refuses it
-(`first_start.check_files`), what `--restore` would write (a dry run of the restore). So what a plan says is what happens.
+(`first_start.check_files`), what `--restore` would write (a dry run of the restore). So a plan is what happens.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Stopping: ask whoever runs a session to end it, by the evidence in its lease; kill what does not listen.
+"""Stop: end the process that owns a session, found by the evidence in its lease; killed if it does not end.
 
-A supervised program is stopped through its supervisor, which else would start it again; the supervisor, or the program
-itself, records how it ended. What is written here is that a person wanted it: a reboot ends sessions by the same
-signals, and those are to come back (`relight resume --all`).
+A supervised program is stopped through its supervisor, which would restart it otherwise; the supervisor or the program
+records how it ended. Recorded here is only that a person asked for it: a reboot ends sessions by the same signals, and
+those are resumed again (`relight resume --all`), stopped ones are not.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ _REQUEST_TRIES: Final = 4
 
 
 class Stopped(msgspec.Struct, frozen=True, kw_only=True):
-    """Who was asked, and whether that was enough."""
+    """Which process was stopped, and how."""
 
     session: str
     pid: int
-    """0: nobody ran it yet, or somebody on another machine"""
+    """0: it was queued, or runs on another machine"""
     supervised: bool
     killed: bool
 
 
 def stop(context: Context, found: Found) -> Stopped:
-    """End the process that owns a session. Refused where it cannot be seen from here."""
+    """End the process that owns a session. Refused if it is out of reach and has not reacted to a request."""
     name = found.identity.name or found.identity.id
     head = found.whole_head()
     lease = head.lease
@@ -58,11 +58,11 @@ def stop(context: Context, found: Found) -> Stopped:
             pid = 0 if is_out_of_reach else lease.owner.pid
             return Stopped(session=found.identity.id, pid=pid, supervised=True, killed=False)
         if is_out_of_reach:
-            hints = ["it stops when its worker sees the request", f"or take its lease away: relight clear {name}"]
+            hints = ["it stops when its worker sees the request", f"or revoke its lease: relight clear {name}"]
             where = f"runs elsewhere ({lease.owner.label})" if is_elsewhere else f"its worker ({lease.owner.label})"
             raise Refused(f"{name}: {where}, was asked to stop and has not done so yet", hints=hints)
     if is_elsewhere:
-        hints = [f"stop it there, or take its lease away: relight clear {name}"]
+        hints = [f"stop it there, or revoke its lease: relight clear {name}"]
         raise Refused(f"{name}: runs elsewhere ({lease.owner.label}); it cannot be stopped from here", hints=hints)
     supervisor = context.runtime().supervisor_of(lease.owner.pid, found.identity.id)
     asked = supervisor or lease.owner.pid
@@ -74,13 +74,13 @@ def stop(context: Context, found: Found) -> Stopped:
         context.runtime().signal(pid, signal.SIGKILL)
     context.runtime().end(context.runtime().orphans(found.identity.id), seconds=KILL_SECONDS)
     if not _gone_within(context, found, head, KILL_SECONDS):
-        raise Refused(f"{name}: pid {asked} does not end, not even by SIGKILL")
+        raise Refused(f"{name}: pid {asked} does not end, even after SIGKILL")
     _record_stop_request(context, found)
     return Stopped(session=found.identity.id, pid=asked, supervised=supervisor is not None, killed=True)
 
 
 def _end_orphans(context: Context, found: Found) -> Stopped:
-    """Its owner is gone; what it had started may live on."""
+    """Stop a session whose owner is gone: end its orphans, or remove it from its queue."""
     name, session = found.identity.name or found.identity.id, found.identity.id
     left = context.runtime(found.identity).orphans(session)
     if not left and found.whole_head().status == "queued" and found.identity.command is not None:
@@ -94,18 +94,18 @@ def _end_orphans(context: Context, found: Found) -> Stopped:
 
 
 def _request_stop(context: Context, found: Found, head: Head) -> bool:
-    """Leave word in the session itself; whoever runs it for a worker looks there every second, and so does every sweep.
-
-    No signal: while a session is being handed over, its owner is the worker, who has others at work too."""
+    """Write a stop request into the session, and wait for its end; whether it came in time. Supervisors poll for
+    requests every second, and so does every sweep."""
+    # No signal: while a session is being handed over its lease names the worker, which has other sessions too.
     session = found.identity.id
     for _ in range(_REQUEST_TRIES):
         record = context.store.find(session)
         if record is None:
             raise NotFound(session)
-        attempt = (
-            record.head.attempt if record.head is not None else head.attempt
-        )  # it may have died, and begun another
-        if record.identity.stop_attempt != attempt:  # its owner may have written what it is at the same moment
+        # Written again if need be: the program may have been restarted since, or its owner may have replaced the
+        # identity record at the same moment.
+        attempt = record.head.attempt if record.head is not None else head.attempt
+        if record.identity.stop_attempt != attempt:
             context.store.update(msgspec.structs.replace(record.identity, stop_attempt=attempt))
         if _gone_within(context, found, head, ASK_SECONDS / _REQUEST_TRIES):
             return True
@@ -113,14 +113,13 @@ def _request_stop(context: Context, found: Found, head: Head) -> bool:
 
 
 def _is_held_by_worker(context: Context, lease: Lease) -> bool:
-    """Does a worker hold it, which is not to be ended for one of its sessions?"""
+    """Whether the lease's owner is a worker process, which must not be signalled for one of its sessions."""
     known = [one.worker for one in queues.workers(context)]
     return any((worker.host, worker.pid) == (lease.owner.host, lease.owner.pid) for worker in known)
 
 
 def _record_stop_request(context: Context, found: Found) -> None:
-    """A person wanted it to end, and it stands in no line any more. Nothing to note where it ended by itself meanwhile;
-    its supervisor may be writing."""
+    """Record that a person stopped it, so that it is not resumed or claimed again; nothing if it ended otherwise."""
     for _ in range(_NOTE_TRIES):
         recorder = recorder_for(context, resolve(context.store, found.identity.id))
         if derived_status(recorder.head, evidence_of(context, recorder.head))[0] not in ("terminated", "queued"):
@@ -128,14 +127,14 @@ def _record_stop_request(context: Context, found: Found) -> None:
         change = StatusChange(status="terminated", reason=BY_A_PERSON, failure=recorder.head.failure)
         try:
             write_once(context, recorder, "status", Changes(status=change))
-        except (Conflict, LeaseHeld):
+        except (Conflict, LeaseHeld):  # its supervisor is writing the end at this moment
             context.clock.sleep(_POLL_SECONDS)
             continue
         return
 
 
 def _is_at_work(context: Context, head: Head) -> bool:
-    """Says so, with an owner who may live; or has one while it waits for an answer."""
+    """Whether it is live with an owner that may be alive, or waits for an answer with a living owner."""
     lease = head.lease
     if derived_status(head, evidence_of(context, head))[0] in LIVE:
         return True
@@ -145,7 +144,7 @@ def _is_at_work(context: Context, head: Head) -> bool:
 
 
 def _gone_within(context: Context, found: Found, head: Head, seconds: float) -> bool:
-    """Is the session not running any more? A restart by a supervisor counts as running."""
+    """Wait at most so long for the session to end; whether it did. A session being restarted counts as running."""
     for _ in range(round(seconds / _POLL_SECONDS)):
         record = context.store.find(found.identity.id)
         if record is None:

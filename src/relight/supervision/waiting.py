@@ -1,7 +1,7 @@
-"""Waiting: a row that says when. `queued` with a time, or `waiting` for a person; the lease is given back.
+"""Waits of a session: `queued` with a wake time, or `waiting` for a person, with the lease released.
 
-Whoever waits only looks at the row: another process may take the session up, a person may send it a prompt. A limit
-belongs to a provider and a model, so a session waits for what another one has met.
+The waiting process only polls the session's row: another process may claim it, a person may send a prompt. Usage limits
+belong to a provider, account and model, so a session also waits for limits that another session has met.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from relight.values.info import Reason
 from relight.values.session import Head, Identity
 
 Woken = Literal["now", "taken", "stopped"]
-"""now: it is time; taken: somebody else took it up, or ended it; stopped: whoever waited was asked to stop"""
-LOOK_SECONDS: Final = 0.1
+"""now: its time has come; taken: another process claimed or ended it; stopped: the waiting process was asked to stop"""
+POLL_SECONDS: Final = 0.1
 _ROW_SECONDS: Final = 0.3
 MAX_QUEUED: Final = 1000
-"""queued sessions, the newest: a limit that is not known costs one request that is refused"""
+"""newest queued sessions that are searched for a limit; to miss one costs one refused request"""
 
 
 def wait(context: Context, session: str, wake_us: int | None, *, stop: Callable[[], bool]) -> Woken:
-    """Until its time has come, or there is something to do sooner. Without a time: until a person decided."""
+    """Wait until its time has come, or a decision, answer or prompt wakes it sooner. None: only the latter."""
     seq = resolve(context.store, session).whole_head().seq
-    looked_us = context.clock.instant().us
+    read_us = context.clock.instant().us
     while True:
         if stop():
             return "stopped"
         if wake_us is not None and context.clock.now_us() >= wake_us:
             return "now"
-        if context.clock.instant().us - looked_us >= _ROW_SECONDS * 1e6:
-            looked_us = context.clock.instant().us
+        if context.clock.instant().us - read_us >= _ROW_SECONDS * 1e6:
+            read_us = context.clock.instant().us
             head = resolve(context.store, session).whole_head()
             if head.lease is not None or (head.seq != seq and head.status not in ("queued", "waiting")):
                 return "taken"
             if head.seq != seq and head.status == "queued":
                 return "now"  # a decision, an answer, a new prompt
-        context.clock.sleep(LOOK_SECONDS)
+        context.clock.sleep(POLL_SECONDS)
 
 
 def is_time(context: Context, head: Head, *, stop: Callable[[], bool]) -> bool:
-    """Where a question has a time, wait until that is over or somebody has answered: does its program go on now?
+    """Wait for a question with a time-out, until it is answered or times out: whether its program is to run now.
 
-    False for one without a time, and for one that stands in a queue: a worker wakes it.
+    False for a question without a time-out, and for a session with a queue position, which a worker wakes.
     """
     if head.status != "waiting" or head.wake_us is None or head.place is not None:
         return False
@@ -57,7 +57,7 @@ def is_time(context: Context, head: Head, *, stop: Callable[[], bool]) -> bool:
 
 
 def limited_until(context: Context, found: Found, provider: str | None, account: str | None) -> int | None:
-    """When the usage limit ends that this session, or another of the same provider, account and model, has met."""
+    """The end of a usage limit met by this session or another of the same provider, account and model; or None."""
     latest, now_us = None, context.clock.now_us()
     queued = listing.every_session(context.store, Query(statuses=frozenset({"queued"})))
     for record in islice(queued, MAX_QUEUED):
@@ -76,7 +76,7 @@ def limited_until(context: Context, found: Found, provider: str | None, account:
 
 
 def account_of(context: Context, identity: Identity) -> str | None:
-    """A name for the credential in use, from which nobody learns it: limits are of an account."""
+    """An id of the credential in use, as a short hash that does not reveal it: usage limits belong to an account."""
     for name in context.agent(identity).secrets:
         if value := context.environment.get(name):
             return f"{name}:{sha256(value.encode('utf-8', 'surrogateescape')).hexdigest()[:8]}"
@@ -84,7 +84,7 @@ def account_of(context: Context, identity: Identity) -> str | None:
 
 
 def foresee_wait(context: Context, found: Found) -> int | None:
-    """Until when a start of this coding agent's session would be put in line, because of a usage limit."""
+    """Until when a start of this coding agent's session would be queued because of a usage limit; or None."""
     adapter = context.agent(found.identity)
     if not adapter.capabilities.transcript:
         return None
@@ -92,11 +92,11 @@ def foresee_wait(context: Context, found: Found) -> int | None:
 
 
 def limit_of(context: Context, found: Found) -> Reason | None:
-    """For a plan: a resume would not run yet, because a usage limit was met that holds for this session too."""
+    """A plan's reason why a resume would not run yet: a usage limit that applies to this session too."""
     provider, wake_us = context.agent(found.identity).provider, foresee_wait(context, found)
     if wake_us is None:
         return None
     name = found.identity.name or found.identity.id[:8]
     until = f"{at(wake_us).astimezone():%Y-%m-%d %H:%M}"
-    text = f"the usage limit of {provider} was met: it does not run yet, but waits in line until {until}"
+    text = f"the usage limit of {provider} was met: it does not run yet, but is queued until {until}"
     return Reason(code="usage_limit", text=text, cure=f"relight resume {name} --now", blocks=False)

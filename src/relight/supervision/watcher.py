@@ -1,4 +1,4 @@
-"""Who is told what happens to a supervised program, while it happens, and on whose behalf it is supervised."""
+"""Callbacks about a supervised program while it runs, and the handover of a session from a worker."""
 
 from __future__ import annotations
 
@@ -12,44 +12,40 @@ from relight.ports.runtime import Child, Exit
 
 
 class Watcher(Protocol):
-    """Who is told what happens, while it happens."""
+    """Callbacks of a supervision, for progress output."""
 
     def started(self, pid: int, orphans: Sequence[int]) -> None:
-        """A process of the session runs; what the attempt before had left running was ended."""
+        """The session's process runs; these orphans of an earlier attempt were ended."""
         ...
 
     def step(self, event: events.Event) -> None:
-        """A step was committed, by the program or by us."""
+        """A step was committed, by the program or the supervisor."""
         ...
 
     def died(self, exit: Exit, again_in_seconds: float | None) -> None:
-        """It ended without a verdict; None: it is not started again."""
+        """The process ended without a final status; it is restarted after so long, or not (None)."""
         ...
 
     def tick(self, child: Child) -> None:
-        """Many times a second."""
+        """Called many times a second while the process runs."""
         ...
 
 
 class NullWatcher:
-    """Nobody looks."""
+    """A watcher that ignores everything."""
 
-    def started(self, pid: int, orphans: Sequence[int]) -> None:
-        """Not told."""
+    def started(self, pid: int, orphans: Sequence[int]) -> None: ...
 
-    def step(self, event: events.Event) -> None:
-        """Not told."""
+    def step(self, event: events.Event) -> None: ...
 
-    def died(self, exit: Exit, again_in_seconds: float | None) -> None:
-        """Not told."""
+    def died(self, exit: Exit, again_in_seconds: float | None) -> None: ...
 
-    def tick(self, child: Child) -> None:
-        """Not told."""
+    def tick(self, child: Child) -> None: ...
 
 
 class Handover(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker claimed the session and left it to this supervisor."""
+    """A session that a worker passes to its attendant's supervisor."""
 
     worker: str
     owner: str | None
-    """under which the worker holds the lease until it is taken over; None: it is claimed here"""
+    """the owner id under which the worker holds the lease; None: the supervisor claims by itself"""
