@@ -27,7 +27,7 @@ def test_a_launch_link_logs_in_once_and_only_once(site: Site, browser: Any) -> N
     assert page.goto(link).status == 401
     assert "relight serve --link" in page.locator("body").inner_text()
     assert page.goto(site.address("/")).status == 401
-    expect(page.locator("h1")).to_have_text("a token is needed")
+    expect(page.locator("h1")).to_have_text("authentication required")
     other.close()
 
 

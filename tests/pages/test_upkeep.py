@@ -122,7 +122,7 @@ def test_a_disk_that_will_soon_be_full_is_a_warning(tmp_path: Path) -> None:
         desk.service.upkeep.look(rest=0)
         clock.advance(86_400 * 2)
         free = 10**18
-        desk.service.state.remember("sizes", f"[[0,0],[{DAY},{free}]]")
+        desk.service.state.set_meta("sizes", f"[[0,0],[{DAY},{free}]]")
         text = operations(desk)
         assert "a day, disk full in 0 days" in text
     finally:

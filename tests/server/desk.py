@@ -17,11 +17,11 @@ import relight
 from relight.ports.clock import Clock
 from relight.server.app import create_app, make_guard
 from relight.server.http.guard import Guard
-from relight.server.http.running import Running
+from relight.server.http.server import HttpServer
 from relight.server.metrics import Metrics
 from relight.server.service import Service
 from relight.server.settings import ServerSettings
-from relight.server.timed_store import measured
+from relight.server.timed_store import time_commits
 from relight.server.tokens import SCOPES
 from relight.stores.sqlite.store import SqliteStore
 from relight.system.machine import SystemClock
@@ -35,7 +35,7 @@ class Desk:
     def __init__(self, store: Path, *, clock: Clock | None = None, again: bool = False, **settings: Any) -> None:
         metrics = Metrics()
         self.store = store
-        self.rl = relight.open(measured(SqliteStore(store, SystemClock()), metrics))
+        self.rl = relight.open(time_commits(SqliteStore(store, SystemClock()), metrics))
         self.settings = ServerSettings(directory=Path(f"{store}.run") / "server", **{"sweep": False, **settings})
         self.guard: Guard = make_guard(self.settings, clock)
         self.app: FastAPI = create_app(self.rl, guard=self.guard, settings=self.settings, clock=clock, metrics=metrics)
@@ -99,7 +99,7 @@ def listening(desk: Desk) -> Iterator[int]:
     listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.bind(("127.0.0.1", 0))
     listener.listen(2048)
-    server = Running(desk.app)
+    server = HttpServer(desk.app)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, daemon=True)
     thread.start()
     deadline = time.monotonic() + 10

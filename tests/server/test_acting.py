@@ -9,7 +9,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from relight.errors import StoreUnavailable
-from relight.server.actions import ActionRunner, Done
+from relight.server.actions import ActionResult, ActionRunner
 from relight.server.http.refusals import KeyBusy
 from relight.server.tokens import Principal
 from tests.server.desk import Answer, Desk
@@ -48,7 +48,9 @@ def test_two_servers_of_one_store_refuse_nothing_because_the_other_writes(desk: 
         start.wait(20)
         for number in range(30):
             try:
-                one.service.acting.act(WHO, "try", None, lambda _: Done(document={}), asked={}, key=f"{side}-{number}")
+                one.service.actions.run(
+                    WHO, "try", None, lambda _: ActionResult(document={}), asked={}, key=f"{side}-{number}"
+                )
             except BaseException as error:
                 wrong.append(error)
 
@@ -62,29 +64,29 @@ def test_two_servers_of_one_store_refuse_nothing_because_the_other_writes(desk: 
 
 
 def test_two_at_once_under_one_key_are_one(desk: Desk) -> None:
-    acting, entered, leave = desk.service.acting, threading.Event(), threading.Event()
-    done: list[Done] = []
+    actions, entered, leave = desk.service.actions, threading.Event(), threading.Event()
+    done: list[ActionResult] = []
 
-    def slow(_: object) -> Done:
+    def slow(_: object) -> ActionResult:
         entered.set()
         assert leave.wait(10)
-        return Done(document={"n": 1})
+        return ActionResult(document={"n": 1})
 
     def first() -> None:
-        done.append(acting.act(WHO, "try", None, slow, asked={}, key="k"))
+        done.append(actions.run(WHO, "try", None, slow, asked={}, key="k"))
 
     thread = threading.Thread(target=first)
     thread.start()
     assert entered.wait(10)
     with pytest.raises(KeyBusy):
-        acting.act(WHO, "try", None, slow, asked={}, key="k")
+        actions.run(WHO, "try", None, slow, asked={}, key="k")
     leave.set()
     thread.join()
-    assert acting.act(WHO, "try", None, slow, asked={}, key="k").replayed and len(done) == 1
+    assert actions.run(WHO, "try", None, slow, asked={}, key="k").replayed and len(done) == 1
 
 
 def test_a_key_whose_server_died_at_work_does_nothing_twice(desk: Desk) -> None:
-    def dies(_: object) -> Done:
+    def dies(_: object) -> ActionResult:
         raise KeyboardInterrupt
 
     service, ran = desk.service, []
@@ -93,46 +95,46 @@ def test_a_key_whose_server_died_at_work_does_nothing_twice(desk: Desk) -> None:
     assert isinstance(row, str)
     after = ActionRunner(service.rl, service.state, service.settings, service.clock)
     with pytest.raises(KeyBusy, match="nobody knows how far it came"):
-        after.act(WHO, "try", None, lambda _: ran.append(1) or Done(document={}), asked={}, key="k")  # type: ignore[func-returns-value]
+        after.run(WHO, "try", None, lambda _: ran.append(1) or ActionResult(document={}), asked={}, key="k")  # type: ignore[func-returns-value]
     assert ran == []
     with pytest.raises(KeyboardInterrupt):
-        after.act(WHO, "try", None, dies, asked={}, key="other")
+        after.run(WHO, "try", None, dies, asked={}, key="other")
 
 
 def test_a_key_whose_store_was_lost_at_work_does_nothing_twice(desk: Desk) -> None:
-    def lost(_: object) -> Done:
+    def lost(_: object) -> ActionResult:
         raise StoreUnavailable("the answer to COMMIT did not come")
 
-    acting = desk.service.acting
+    actions = desk.service.actions
     with pytest.raises(StoreUnavailable):
-        acting.act(WHO, "try", None, lost, asked={}, key="k")
+        actions.run(WHO, "try", None, lost, asked={}, key="k")
     assert desk.service.state.rows("SELECT outcome FROM actions") == [("unknown: RL-5001",)]
     with pytest.raises(KeyBusy, match="nobody knows how far it came"):
-        acting.act(WHO, "try", None, lambda _: pytest.fail("done again"), asked={}, key="k")
+        actions.run(WHO, "try", None, lambda _: pytest.fail("done again"), asked={}, key="k")
 
 
 def test_what_was_done_is_answered_as_done_also_where_it_cannot_be_written_down(desk: Desk) -> None:
-    acting, state = desk.service.acting, desk.service.state
+    actions, state = desk.service.actions, desk.service.state
 
-    def then_full(_: object) -> Done:
+    def then_full(_: object) -> ActionResult:
         state.rows("CREATE TRIGGER full BEFORE UPDATE ON actions BEGIN SELECT RAISE(ABORT, 'disk full'); END")
-        return Done(document={"n": 1})
+        return ActionResult(document={"n": 1})
 
-    assert acting.act(WHO, "try", None, then_full, asked={}, key="k").document == {"n": 1}
+    assert actions.run(WHO, "try", None, then_full, asked={}, key="k").document == {"n": 1}
     assert state.rows("SELECT outcome FROM actions") == [("begun",)]
-    assert acting.act(WHO, "try", None, then_full, asked={}, key="k").replayed
+    assert actions.run(WHO, "try", None, then_full, asked={}, key="k").replayed
 
 
 def test_only_so_many_changes_wait_at_once_and_looking_goes_on(desk: Desk, client: TestClient) -> None:
-    acting, leave, entered = desk.service.acting, threading.Event(), threading.Semaphore(0)
+    actions, leave, entered = desk.service.actions, threading.Event(), threading.Semaphore(0)
 
-    def slow(_: object) -> Done:
+    def slow(_: object) -> ActionResult:
         entered.release()
         assert leave.wait(20)
-        return Done(document={})
+        return ActionResult(document={})
 
     threads = [
-        threading.Thread(target=acting.act, args=(WHO, "try", None, slow), kwargs={"asked": {}}) for _ in range(24)
+        threading.Thread(target=actions.run, args=(WHO, "try", None, slow), kwargs={"asked": {}}) for _ in range(24)
     ]
     for thread in threads:
         thread.start()
@@ -187,10 +189,10 @@ def test_the_audit_log_cannot_be_rewritten_and_stays_bounded(desk: Desk, client:
     with pytest.raises(StoreUnavailable, match="append-only"):
         desk.service.state.rows("UPDATE actions SET who = 'nobody'")
     for number in range(30):
-        desk.service.acting.note(WHO, f"verb-{number}", None, asked={}, why=None)
+        desk.service.actions.begin_entry(WHO, f"verb-{number}", None, asked={}, why=None)
     import msgspec
 
-    small = msgspec.structs.replace(desk.settings, most_actions=10)
+    small = msgspec.structs.replace(desk.settings, max_actions=10)
     ActionRunner(desk.rl, desk.service.state, small, desk.service.clock).prune()
     kept = desk.service.state.rows("SELECT verb FROM actions ORDER BY id")
     assert [row[0] for row in kept] == [f"verb-{number}" for number in range(20, 30)]

@@ -13,7 +13,7 @@ from relight.cli.app.group import run
 from relight.errors import PlanMoved, StoreUnavailable
 from relight.ports import faults
 from relight.ports.store import Store
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.tokens import Principal
 from relight.stores.sqlite.store import SqliteStore
 from relight.system.machine import SystemClock
@@ -132,12 +132,12 @@ def test_a_change_whose_answer_was_lost_is_not_taken_for_somebody_elses(tmp_path
 
 
 def test_the_new_plan_is_told_also_where_it_moved_at_the_last_moment(desk: Desk, job: str) -> None:
-    def do(rl: relight.Relight) -> Done:
+    def do(rl: relight.Relight) -> ActionResult:
         desk.rl.send("job", "meanwhile")
-        return Done(document=rl.archive("job"))
+        return ActionResult(document=rl.archive("job"))
 
     with pytest.raises(PlanMoved) as moved:
-        desk.service.acting.act(WHO, "archive", "job", do, asked={}, shown=job)
+        desk.service.actions.run(WHO, "archive", "job", do, asked={}, plan_hash=job)
     assert moved.value.plan["plan"] == desk.rl.plan_hash("job")  # type: ignore[attr-defined]
     assert desk.rl.get("job").status == "queued"
     (outcome,) = desk.service.state.rows("SELECT outcome FROM actions")

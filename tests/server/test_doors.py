@@ -1,4 +1,4 @@
-"""Errors over HTTP speak HTTP: no flag and no verb of the command line, unless it is told as a command to run."""
+"""Errors over HTTP speak HTTP: no flag and no verb of the command line, unless it is reported as a command to run."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 
 import relight
 from relight.errors import RelightError, UsageError
+from relight.server.http.hints import http_hints, http_text
 from relight.server.http.problems import problem_of
-from relight.server.http.wording import spoken, told
 from tests.server.desk import Answer, Desk
 
 SOURCE = Path(relight.__file__).parent
@@ -59,11 +59,11 @@ def test_whatever_an_error_hints_at_is_told_in_the_words_of_http_or_as_a_command
     ],
 )
 def test_a_command_is_told_as_the_request_that_does_it(hint: str, here: str) -> None:
-    assert spoken(hint) == here
+    assert http_text(hint) == here
 
 
 def test_what_only_a_terminal_can_do_is_told_apart() -> None:
-    assert told(["a new link: relight serve --link", "use a new key"]) == (
+    assert http_hints(["a new link: relight serve --link", "use a new key"]) == (
         ("use a new key",),
         ("a new link: relight serve --link",),
     )

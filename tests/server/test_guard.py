@@ -186,7 +186,7 @@ def test_a_launch_link_is_good_once_and_becomes_a_strict_cookie(desk: Desk) -> N
 
 def test_a_login_counts_under_the_servers_own_name_alone(desk: Desk) -> None:
     """S-H5: whatever is sent to every port of 127.0.0.1 opens nothing."""
-    login = desk.guard.tokens.take_code(desk.guard.tokens.new_code(60), days=7)
+    login = desk.guard.tokens.redeem_code(desk.guard.tokens.new_code(60), days=7)
     cookie = {"Cookie": f"{desk.guard.cookie_name}={login}"}
     client = desk.client(None)
     for host in ("127.0.0.1:7878", "localhost:7878", "[::1]:7878", "localhost"):
@@ -230,7 +230,7 @@ def test_a_name_of_its_own_or_tls_or_the_users_word_keeps_logins(tmp_path: Path)
     ]
     for number, (settings, host, counts) in enumerate(told):
         desk = Desk(tmp_path / f"{number}.db", **settings)
-        login = desk.guard.tokens.take_code(desk.guard.tokens.new_code(60), days=7)
+        login = desk.guard.tokens.redeem_code(desk.guard.tokens.new_code(60), days=7)
         headers = {"Cookie": f"{desk.guard.cookie_name}={login}", "Host": host}
         assert (desk.client(None).get("/api/sessions", headers=headers).status_code == 200) is counts, settings
         desk.close()
@@ -242,7 +242,7 @@ def test_a_launch_link_ends_after_a_minute(tmp_path: Path) -> None:
     code = desk.guard.tokens.new_code(60)
     clock.advance(61)
     assert Answer(desk.client(None).get("/login", params={"code": code})).status == 401
-    login = desk.guard.tokens.take_code(desk.guard.tokens.new_code(60), days=7)
+    login = desk.guard.tokens.redeem_code(desk.guard.tokens.new_code(60), days=7)
     assert login is not None and desk.guard.tokens.cookie(login) is not None
     clock.advance(8 * 86_400)
     assert desk.guard.tokens.cookie(login) is None

@@ -1,1 +1,1 @@
-"""The server: the same verbs over HTTP, the pages, the events, the metrics. A door, like the command line."""
+"""The HTTP server: API, dashboard pages, event streams and metrics. An entry point, like the command line."""

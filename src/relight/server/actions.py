@@ -1,8 +1,9 @@
-"""Every change that comes in over HTTP: the plan's hash, the idempotency key, the audit log, then the verb itself.
+"""Runs every change requested over HTTP: idempotency key, audit log, plan hash, then the verb itself.
 
-    key known?  ->  written down as begun  ->  plan still as shown: done  ->  written down what became of it
+    look up the key  ->  audit entry "begun"  ->  verb, if the plan hash still matches  ->  outcome to entry and key
 
-Killed after "begun": the entry stays and says so, and the key answers that nobody knows, so that nothing is done twice.
+If the server is killed after "begun", the entry stays so, and a retry under the same key is refused with "outcome
+unknown" instead of being run twice.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from relight.history.documents import encoded, plan_document
 from relight.journal.retention import days_text
 from relight.library.facade import Relight
 from relight.ports.clock import Clock
-from relight.server.http.guard import asked_of, principal_of
+from relight.server.http.guard import body_digest_of, principal_of
 from relight.server.http.logs import LOG
 from relight.server.http.refusals import KeyBusy, KeyReused, TooMany
 from relight.server.http.tracing import span
@@ -32,43 +33,44 @@ from relight.server.state import ServerState
 from relight.server.tokens import Principal
 from relight.values.tombstone import Tombstone
 
-_KEY_LENGTH: Final = 200
-_AT_ONCE: Final = 24
-"""changes; a start or a stop waits for a process, and whoever only looks must not wait for them"""
-_WORDS: Final = frozenset({"prompt", "text", "result"})
-"""what somebody said: the log keeps how long it was, the journal what it was"""
+_MAX_KEY_LENGTH: Final = 200
+MAX_CONCURRENT_ACTIONS: Final = 24
+"""fewer than the server has threads: a start or stop waits for a process, and reads must not wait for it"""
+_FREE_TEXT: Final = frozenset({"prompt", "text", "result"})
+"""request members of which the audit log has the length only; the journal has the text"""
 
 
-class Done(msgspec.Struct, frozen=True, kw_only=True):
-    """What a verb answers."""
+class ActionResult(msgspec.Struct, frozen=True, kw_only=True):
+    """What a verb returns: the response, and what the audit log needs."""
 
     document: Any
     status: int = 200
     session: str | None = None
-    """the one that was changed or made"""
+    """id of the session that was changed or created"""
     undo: str | None = None
-    """a command that takes it back, or goes on from it"""
-    kept: Any = None
-    """what is stored under an idempotency key instead, where the document holds a secret"""
+    """CLI command that reverts or continues it"""
+    replay_document: Any = None
+    """stored under the idempotency key instead of `document`, where that holds a secret"""
     replayed: bool = False
+    """this is the stored response of an earlier request under the same key"""
 
 
-Change = Callable[[Relight], Done]
-"""a verb; it is given the library, with the session as it was shown where that was said"""
+Change = Callable[[Relight], ActionResult]
+"""a verb; its argument is the library, pinned to the plan hash if the client sent one"""
 
 
-def _no_room() -> Done:
-    raise TooMany(f"{_AT_ONCE} changes are at work already", hints=["ask again in a moment"])
+def _refuse_busy() -> ActionResult:
+    raise TooMany(f"{MAX_CONCURRENT_ACTIONS} changes are running already", hints=["retry in a moment"])
 
 
 class ActionRunner:
-    """Runs changes, one at a time each, and remembers them."""
+    """Runs changes, at most MAX_CONCURRENT_ACTIONS at a time, with audit entry and idempotency key. Thread-safe."""
 
     def __init__(self, rl: Relight, state: ServerState, settings: ServerSettings, clock: Clock) -> None:
         self._rl, self._state, self._settings, self._clock = rl, state, settings, clock
         self._run = secrets.token_hex(8)
-        self._state.remember("actions_kept", str(settings.most_actions))
-        self._room = threading.BoundedSemaphore(_AT_ONCE)
+        self._state.set_meta("actions_kept", str(settings.max_actions))
+        self._slots = threading.BoundedSemaphore(MAX_CONCURRENT_ACTIONS)
 
     def answer(
         self,
@@ -80,24 +82,24 @@ class ActionRunner:
         asked: Mapping[str, Any] | None = None,
         why: str | None = None,
     ) -> Response:
-        """As an API route does it: headers in, JSON out."""
-        done = self.act(
+        """Run a change for an API route: plan hash and key from the headers, the response as JSON."""
+        done = self.run(
             principal_of(request),
             verb,
             ref,
             do,
             asked=asked or {},
             why=why,
-            shown=request.headers.get("if-match"),
+            plan_hash=request.headers.get("if-match"),
             key=request.headers.get("idempotency-key"),
             route=f"{request.method} {request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
-            f"\n{asked_of(request)}",
+            f"\n{body_digest_of(request)}",
         )
         headers = {"Idempotent-Replayed": "true"} if done.replayed else {}
         body = done.document if isinstance(done.document, bytes) else encoded(done.document)
         return Response(body, status_code=done.status, media_type="application/json", headers=headers)
 
-    def act(
+    def run(
         self,
         who: Principal,
         verb: str,
@@ -106,19 +108,20 @@ class ActionRunner:
         *,
         asked: Mapping[str, Any],
         why: str | None = None,
-        shown: str | None = None,
+        plan_hash: str | None = None,
         key: str | None = None,
         route: str = "",
-    ) -> Done:
-        """Do it once. `shown`: the hash of the plan that the caller saw; `key`: the same request again is not done."""
-        if not self._room.acquire(blocking=False):
-            return self._recorded(who, verb, ref, _no_room, asked, why)
+    ) -> ActionResult:
+        """Run a change, once per `key`. PlanMoved if `plan_hash` is not the hash of the session's plan any more."""
+        # Refused, not queued: each waiting change would hold one of the server's threads.
+        if not self._slots.acquire(blocking=False):
+            return self._audited(who, verb, ref, _refuse_busy, asked, why)
         try:
-            return self._act(who, verb, ref, do, asked, why, shown, key, route)
+            return self._run_claimed(who, verb, ref, do, asked, why, plan_hash, key, route)
         finally:
-            self._room.release()
+            self._slots.release()
 
-    def _act(
+    def _run_claimed(
         self,
         who: Principal,
         verb: str,
@@ -126,40 +129,44 @@ class ActionRunner:
         do: Change,
         asked: Mapping[str, Any],
         why: str | None,
-        shown: str | None,
+        plan_hash: str | None,
         key: str | None,
         route: str,
-    ) -> Done:
-        kept = self._claim_key(who, key, route, asked) if key is not None else None
-        if isinstance(kept, Done):
-            return kept
+    ) -> ActionResult:
+        row = self._claim_key(who, key, route, asked) if key is not None else None
+        if isinstance(row, ActionResult):
+            return row
         try:
-            done = self._recorded(who, verb, ref, lambda: self._as_shown(ref, shown, do), asked, why)
+            done = self._audited(who, verb, ref, lambda: self._pinned(ref, plan_hash, do), asked, why)
         except StoreUnavailable:
-            if kept is not None:  # nobody knows whether it was done, and the key says so from now on
-                self._write_down("UPDATE replies SET run = '' WHERE key = ?", (kept,))
+            # The commit may or may not have reached the store. The key stays claimed by no run, which is answered
+            # like a claim of a server that died: outcome unknown. Freeing it would let a retry do the change twice.
+            if row is not None:
+                self._record("UPDATE replies SET run = '' WHERE key = ?", (row,))
             raise
         except BaseException:
-            if kept is not None:
-                self._write_down("DELETE FROM replies WHERE key = ?", (kept,))
+            # Every other error means that nothing was changed: the client may retry under the same key.
+            if row is not None:
+                self._record("DELETE FROM replies WHERE key = ?", (row,))
             raise
-        if kept is not None:
-            body = encoded(done.document if done.kept is None else done.kept)
-            self._write_down("UPDATE replies SET status = ?, body = ? WHERE key = ?", (done.status, body, kept))
+        if row is not None:
+            body = encoded(done.document if done.replay_document is None else done.replay_document)
+            self._record("UPDATE replies SET status = ?, body = ? WHERE key = ?", (done.status, body, row))
         return done
 
-    def _write_down(self, statement: str, values: Sequence[Any]) -> None:
-        """What came of a change. Where that fails it is answered as it is nevertheless: it was done, or was not."""
+    def _record(self, statement: str, values: Sequence[Any]) -> None:
+        """Write an outcome to the server's file. A failure is logged only: the change itself has its outcome already,
+        and the client is told that one."""
         try:
             self._state.rows(statement, values)
         except StoreUnavailable as error:
-            LOG.error("not written down", extra={"code": error.code, "said": str(error)[:200]})
+            LOG.error("outcome not recorded", extra={"code": error.code, "said": str(error)[:200]})
 
     # -- the plan ---------------------------------------------------------------------------------------------------
 
-    def _as_shown(self, ref: str | None, shown: str | None, do: Change) -> Done:
-        """The comparison is made again in the change's own transaction: what moved in between is not acted on."""
-        given = shown.strip().removeprefix("W/").strip('"') if shown is not None else "*"
+    def _pinned(self, ref: str | None, plan_hash: str | None, do: Change) -> ActionResult:
+        """Call the verb with the library pinned to the plan hash (compared again inside the change's transaction)."""
+        given = plan_hash.strip().removeprefix("W/").strip('"') if plan_hash is not None else "*"
         if ref is None or given == "*":
             return do(self._rl)
         try:
@@ -170,13 +177,13 @@ class ActionRunner:
 
     # -- the key ----------------------------------------------------------------------------------------------------
 
-    def _claim_key(self, who: Principal, key: str, route: str, asked: Mapping[str, Any]) -> str | Done:
-        """The row that stands for it, or what was answered."""
-        if not 0 < len(key) <= _KEY_LENGTH or not key.isprintable() or not key.isascii():
-            raise UsageError(f"an idempotency key has 1 to {_KEY_LENGTH} printable ASCII characters")
+    def _claim_key(self, who: Principal, key: str, route: str, asked: Mapping[str, Any]) -> str | ActionResult:
+        """Claim the key and return its row, or the stored response. KeyReused, KeyBusy."""
+        if not 0 < len(key) <= _MAX_KEY_LENGTH or not key.isprintable() or not key.isascii():
+            raise UsageError(f"an idempotency key has 1 to {_MAX_KEY_LENGTH} printable ASCII characters")
         row = sha256(f"{who.name}\n{key}".encode()).hexdigest()
         digest = sha256(route.encode() + b"\n" + encoded(dict(asked))).hexdigest()
-        with self._state.together():
+        with self._state.transaction():
             found = self._state.rows("SELECT digest, run, status, body FROM replies WHERE key = ?", (row,))
             if not found:
                 values = (row, digest, self._run, self._clock.now_us())
@@ -186,56 +193,61 @@ class ActionRunner:
         if before != digest:
             raise KeyReused("this idempotency key was used for another request", hints=["use a new key"])
         if status is None:
-            lost = "the server, or its store, died at work; nobody knows how far it came" if run != self._run else ""
-            hints = ["look at the session, then use a new key"] if lost else ["ask again in a moment"]
-            raise KeyBusy(lost or "the request under this key is still at work", hints=hints)
-        return Done(document=body, status=status, replayed=True)
+            # A claim without a response by another run of a server: that one died, or lost its store, in the middle.
+            lost = run != self._run
+            what = "outcome unknown: the server or its store died while" if lost else "still running:"
+            hints = ["check the session, then use a new key"] if lost else ["retry in a moment"]
+            raise KeyBusy(f"{what} the request under this idempotency key", hints=hints)
+        return ActionResult(document=body, status=status, replayed=True)
 
     def prune(self) -> None:
-        """Old answers and the oldest audit entries go."""
+        """Delete expired responses, and the oldest audit entries beyond the limit."""
         before = self._clock.now_us() - round(self._settings.replies_days * 86_400e6)
         self._state.rows("DELETE FROM replies WHERE made_us < ?", (before,))
         self._state.rows(
-            "DELETE FROM actions WHERE id <= (SELECT max(id) FROM actions) - ?", (self._settings.most_actions,)
+            "DELETE FROM actions WHERE id <= (SELECT max(id) FROM actions) - ?", (self._settings.max_actions,)
         )
 
     # -- the audit log ----------------------------------------------------------------------------------------------
 
-    def _recorded(
+    def _audited(
         self,
         who: Principal,
         verb: str,
         ref: str | None,
-        do: Callable[[], Done],
+        do: Callable[[], ActionResult],
         asked: Mapping[str, Any],
         why: str | None,
-    ) -> Done:
-        before = self._look(ref)
-        entry = self.note(who, verb, before, asked=asked, why=why)
-        said = {"verb": verb, "who": who.name, "session": (before or {}).get("id")}
+    ) -> ActionResult:
+        """Run between "begun" and an outcome in the audit log: done, refused, or unknown if the store failed."""
+        before = self._summary(ref)
+        entry = self.begin_entry(who, verb, before, asked=asked, why=why)
+        fields = {"verb": verb, "who": who.name, "session": (before or {}).get("id")}
         try:
-            with span(verb, {"relight.session": str(said["session"] or "")}):
+            with span(verb, {"relight.session": str(fields["session"] or "")}):
                 done = do()
         except BaseException as error:
             code = error.code if isinstance(error, RelightError) else type(error).__name__
-            word = "unknown" if isinstance(error, StoreUnavailable) else "refused"
-            self._write_down("UPDATE actions SET outcome = ? WHERE id = ?", (f"{word}: {code}", entry))
-            LOG.warning(word, extra=said | {"code": code})
+            outcome = "unknown" if isinstance(error, StoreUnavailable) else "refused"
+            self._record("UPDATE actions SET outcome = ? WHERE id = ?", (f"{outcome}: {code}", entry))
+            LOG.warning(outcome, extra=fields | {"code": code})
             raise
-        after = self._look(done.session)
-        self._write_down(
+        after = self._summary(done.session)
+        self._record(
             "UPDATE actions SET outcome = 'done', after = ?, undo = ? WHERE id = ?",
             (json.dumps(after) if after is not None else None, done.undo, entry),
         )
-        LOG.info("did", extra=said | {"session": done.session or said["session"], "seq": (after or {}).get("seq")})
+        LOG.info("did", extra=fields | {"session": done.session or fields["session"], "seq": (after or {}).get("seq")})
         return done
 
-    def note(
+    def begin_entry(
         self, who: Principal, verb: str, before: Mapping[str, Any] | None, *, asked: Mapping[str, Any], why: str | None
     ) -> int:
-        """Begin an entry of the audit log; its number."""
-        spoken = {name: f"({len(str(value))} characters)" for name, value in asked.items() if name in _WORDS and value}
-        told = {name: value for name, value in asked.items() if value not in (None, [], {}, False)} | spoken
+        """Write an audit entry with the outcome "begun"; returns its id."""
+        texts = {
+            name: f"({len(str(value))} characters)" for name, value in asked.items() if name in _FREE_TEXT and value
+        }
+        given = {name: value for name, value in asked.items() if value not in (None, [], {}, False)} | texts
         values = (
             self._clock.now_us(),
             who.name,
@@ -244,7 +256,7 @@ class ActionRunner:
             before["id"] if before is not None else None,
             before["name"] if before is not None else None,
             why,
-            json.dumps(told, default=str),
+            json.dumps(given, default=str),
             json.dumps(before) if before is not None else None,
         )
         columns = "at_us, who, scope, verb, session, name, why, asked, before, outcome"
@@ -252,10 +264,10 @@ class ActionRunner:
         rows = self._state.rows(f"INSERT INTO actions ({columns}) VALUES ({marks}, 'begun') RETURNING id", values)
         return int(rows[0][0])
 
-    def note_swept(self, session: str, name: str | None, removal: Tombstone) -> None:
-        """An entry for a session that a retention policy removed; once, however many look."""
+    def record_swept(self, session: str, name: str | None, removal: Tombstone) -> None:
+        """Write the audit entry of a session that a retention policy removed, unless there is one already."""
         days = days_text(removal.finished_days)
-        with self._state.together():
+        with self._state.transaction():
             if self._state.rows("SELECT 1 FROM actions WHERE verb = 'sweep' AND session = ?", (session,)):
                 return
             self._state.rows(
@@ -266,13 +278,13 @@ class ActionRunner:
                     removal.by,
                     session,
                     name if name != session else None,
-                    f"the retention policy: finished sessions go {days} after their end",
+                    f"retention policy: finished sessions are removed after {days}",
                     json.dumps({"retention": days}),
                 ),
             )
 
-    def _look(self, ref: str | None) -> dict[str, Any] | None:
-        """A session in a line of the log."""
+    def _summary(self, ref: str | None) -> dict[str, Any] | None:
+        """The fields of a session that an audit entry records before and after; None if it cannot be read."""
         if ref is None:
             return None
         try:

@@ -1,8 +1,8 @@
-"""The application: routes, guard, headers, and what runs beside the requests while the server is up.
+"""Builds the FastAPI application: middleware, routes, and the background jobs that run while the server is up.
 
-    Frame (headers, log, metrics, last resort)  ->  Gate (guard)  ->  routes
+    OuterMiddleware (headers, log, metrics, last resort)  ->  GuardMiddleware  ->  routes
 
-Nothing is run inside the server but its own code: an agent is started as a process of its own (starting.py).
+Agents never run inside the server: each is started as a process of its own (starting.py).
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from relight.server.api import (
     upkeep,
 )
 from relight.server.http import openapi, problems
-from relight.server.http.frame import Frame
+from relight.server.http.frame import OuterMiddleware
 from relight.server.http.gone import removed_problem
-from relight.server.http.guard import Gate, Guard
+from relight.server.http.guard import Guard, GuardMiddleware
 from relight.server.jobs.callbacks import Callbacks
 from relight.server.jobs.housekeeping import Housekeeping
 from relight.server.jobs.upkeep import Upkeep
@@ -50,13 +50,13 @@ from relight.server.service import Service
 from relight.server.settings import ServerSettings
 from relight.server.starting import Starter
 from relight.server.state import ServerState
-from relight.server.timed_store import watched
+from relight.server.timed_store import time_captures
 from relight.server.tokens import Tokens
 from relight.system.machine import SystemClock
 
 
 def make_guard(settings: ServerSettings, clock: Clock | None = None) -> Guard:
-    """The guard over the server's own file, which is made where there is none."""
+    """The guard over the server's state file, which is created if missing."""
     clock = clock or SystemClock()
     return Guard(Tokens(ServerState(settings.directory), clock), settings, clock)
 
@@ -69,17 +69,17 @@ def create_app(
     clock: Clock | None = None,
     metrics: Metrics | None = None,
 ) -> FastAPI:
-    """The server over an open store, which it leaves to its caller. `metrics`: those that watch the store's saves."""
+    """The application over an open store, which the caller closes. `metrics`: those passed to `time_commits`."""
     service = _service(rl, guard, settings, clock or SystemClock(), metrics or Metrics())
     app = FastAPI(
         title="relight",
         version=version("relight"),
         summary="See, resume, fork and clear the sessions of AI agents.",
         lifespan=_lifespan(service),
-        docs_url=None,  # they would load scripts of another site
+        docs_url=None,  # FastAPI's pages load scripts from another site, which the CSP forbids
         redoc_url=None,
         openapi_url=None,
-        redirect_slashes=False,  # an address is what it is
+        redirect_slashes=False,  # one path per route, so that the guard's list of open paths is exact
     )
     app.state.service = service
     problems.install(app)
@@ -91,14 +91,15 @@ def create_app(
     app.include_router(pages.pages(service), include_in_schema=False)
     app.state.error_page = pages.error_page
     app.state.removed = removed_problem
-    app.add_middleware(Gate, guard=guard)
-    app.add_middleware(Frame, metrics=service.metrics, secure=settings.secure)
+    # Starlette runs the middleware that was added last first: OuterMiddleware wraps GuardMiddleware.
+    app.add_middleware(GuardMiddleware, guard=guard)
+    app.add_middleware(OuterMiddleware, metrics=service.metrics, secure=settings.secure)
     return app
 
 
 def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, metrics: Metrics) -> Service:
     state = guard.tokens.state
-    rl = watched(rl, metrics)
+    rl = time_captures(rl, metrics)
     metrics.bind(rl)
     callbacks = Callbacks(rl, state, settings, clock)
     return Service(
@@ -107,20 +108,20 @@ def _service(rl: Relight, guard: Guard, settings: ServerSettings, clock: Clock, 
         settings=settings,
         clock=clock,
         state=state,
-        acting=ActionRunner(rl, state, settings, clock),
+        actions=ActionRunner(rl, state, settings, clock),
         starter=Starter(rl, callbacks),
         hub=Hub(rl, settings, metrics),
         callbacks=callbacks,
         metrics=metrics,
         folds=Folds(rl),
-        stories=ResumeStats(rl),
+        resume_stats=ResumeStats(rl),
         upkeep=Upkeep(rl, state, settings, clock),
     )
 
 
 def _lifespan(service: Service) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
-    async def living(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         housekeeping = Housekeeping(service)
         service.hub.start(asyncio.get_running_loop())
         housekeeping.start()
@@ -133,4 +134,4 @@ def _lifespan(service: Service) -> Callable[[FastAPI], AbstractAsyncContextManag
             await asyncio.to_thread(housekeeping.stop)
             await asyncio.to_thread(service.upkeep.stop)
 
-    return living
+    return lifespan

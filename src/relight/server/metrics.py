@@ -1,8 +1,8 @@
-"""What Prometheus is told: what this process did and saw, and what the journal said while it watched.
+"""Prometheus metrics of one server.
 
-Sessions by status come from the store's own counts, so asking costs the same with ten sessions as with a million.
-Steps, resumes, failures and takeovers are counted as the server sees them being committed, by whatever process.
-Save and snapshot times are those of this process's own saves and captures.
+Sessions by status come from the store's own counters, so a scrape costs the same with ten sessions as with a million.
+Steps, resumes, failures and takeovers of all processes are counted as the server reads them from the journal.
+Save and snapshot times are those of this process only.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from relight.values.status import STATUSES
 
 MEDIA: Final = "text/plain; version=0.0.4; charset=utf-8"
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "DELETE", "PUT", "PATCH", "OPTIONS"})
-"""anybody can make up others, and each would stay in memory"""
+"""others count as "other": a client can invent methods, and each would be a series that stays in memory"""
 _SAVES: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5)
 _REQUESTS: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.2, 0.3, 0.5, 1, 2.5, 5, 10, 30)
 
 
 class Metrics:
-    """The numbers of one server. Thread-safe."""
+    """Counters and histograms in a registry of their own. Thread-safe."""
 
     def __init__(self) -> None:
         self.registry = one = CollectorRegistry()
@@ -58,15 +58,15 @@ class Metrics:
         )  # fmt: skip
 
     def bind(self, rl: Reading) -> None:
-        """Where sessions are counted."""
+        """Add the gauges that are read from the store at each scrape."""
         self.registry.register(_StoreValues(rl))
 
     def request(self, method: str, route: str, status: int, seconds: float) -> None:
-        """One request was answered."""
+        """Count and time one answered request."""
         self.requests.labels(method if method in _METHODS else "other", route, str(status)).observe(seconds)
 
     def event(self, event: Event) -> None:
-        """A step that tells something about attempts and endings."""
+        """Count the attempt, resume verdict or failure that a step records."""
         if event.started is not None:
             self.attempts.labels(event.started.get("rung") or "none").inc()
             if (event.started.get("reason") or "").startswith("terminated: its "):
@@ -79,22 +79,20 @@ class Metrics:
             self.failures.labels(str(failure.get("class", "unknown"))).inc()
 
     def exposition(self) -> bytes:
-        """As Prometheus reads it."""
+        """The metrics in the Prometheus text format."""
         return generate_latest(self.registry)
 
 
 class _StoreValues(Collector):
-    """Asked at the moment of the scrape; a store that does not answer is a number too."""
+    """Gauges read from the store at each scrape; `relight_store_up` is 0 if it is unavailable."""
 
     def __init__(self, rl: Reading) -> None:
         self._rl = rl
 
     def describe(self) -> list[Metric]:
-        """Nothing is asked while it is registered."""
-        return []
+        return []  # without it the registry would call collect(), and so the store, while registering
 
     def collect(self) -> Iterator[Metric]:
-        """By status, the size, and whether it answers."""
         up = GaugeMetricFamily("relight_store_up", "Does the store answer?")
         try:
             counts = self._rl.counts()

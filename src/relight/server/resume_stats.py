@@ -1,6 +1,6 @@
-"""What the journals tell about resumes: did they take, and what was not done again because of them?
+"""Statistics of resumes, from the journals: whether each made progress, and the work it saved.
 
-A session's story is read once for every seq it reaches, and remembered. Only sessions that were resumed have one.
+A session is read again only when its seq has changed; sessions that were never resumed are not read.
 """
 
 from __future__ import annotations
@@ -16,29 +16,31 @@ from relight.library.facade import Relight
 from relight.values.info import SessionInfo
 from relight.values.status import LIVE
 
-_REMEMBERED: Final = 2000
+_MAX_CACHED: Final = 2000
 _LONGEST_GAP_SECONDS: Final = 600.0
-"""a longer pause within an attempt was not work"""
+"""a longer pause within an attempt does not count as work"""
 _PROGRESS: Final = frozenset({"message", "result", "state"})
 
 
 class Resumed(msgspec.Struct, frozen=True, kw_only=True):
-    """One resume."""
+    """One resume of a session, and what became of it."""
 
     at: str
     rung: str
     verdict: str
-    """progressed, stranded, looped; open: nobody can say yet"""
+    """progressed, stranded or looped; open: not known yet"""
     reason: str
     tokens_saved: int
-    """what the attempt before it had read and written, and need not again"""
+    """input and output tokens of the attempt before it, which were not spent again"""
     seconds_saved: float
-    """how long that attempt had worked"""
+    """working time of that attempt"""
 
 
 def resumes_of(events: Iterable[Event]) -> list[Resumed]:
-    """Pure: from a journal's events, oldest first. Each stretch of work is saved once, by the resume after it; time in
-    which nobody worked (after an end, while a person is asked, between two turns) is not counted."""
+    """The resumes in a journal's events, oldest first. Pure.
+
+    The work between two resumes is credited once, to the resume after it. Idle time (after an end, while a question is
+    open, between two turns of the conversation) is not counted."""
     found: list[Resumed] = []
     tokens, seconds, last, works = 0, 0.0, None, False
     for event in events:
@@ -66,7 +68,7 @@ def resumes_of(events: Iterable[Event]) -> list[Resumed]:
 
 
 def _works_after(event: Event, works: bool) -> bool:
-    """Does it work from this step on, until the next one?"""
+    """Whether the agent is working between this step and the next one."""
     if event.status is not None:
         return event.status["status"] in LIVE
     if event.started is not None:
@@ -77,11 +79,11 @@ def _works_after(event: Event, works: bool) -> bool:
 
 
 def _judged(resumed: Resumed, event: Event) -> Resumed:
-    """What a later step says about it; a recorded verdict stands."""
-    told = event.note.get("resume")
-    if isinstance(told, dict) and told.get("verdict"):
-        rung = str(told.get("rung") or resumed.rung)
-        return msgspec.structs.replace(resumed, verdict=str(told["verdict"]), rung=rung)
+    """The resume with the verdict that a later step implies; a recorded verdict takes precedence."""
+    recorded = event.note.get("resume")
+    if isinstance(recorded, dict) and recorded.get("verdict"):
+        rung = str(recorded.get("rung") or resumed.rung)
+        return msgspec.structs.replace(resumed, verdict=str(recorded["verdict"]), rung=rung)
     if resumed.verdict == "open" and event.kind in _PROGRESS:
         return msgspec.structs.replace(resumed, verdict="progressed")
     if resumed.verdict == "open" and event.status is not None and event.status["status"] in ("failed", "halted"):
@@ -90,20 +92,20 @@ def _judged(resumed: Resumed, event: Event) -> Resumed:
 
 
 class ResumeStats:
-    """Remembered by session and seq."""
+    """Resumes by session, cached under (session, seq)."""
 
     def __init__(self, rl: Relight) -> None:
         self._rl = rl
         self._known: OrderedDict[tuple[str, int], list[Resumed]] = OrderedDict()
 
     def of(self, info: SessionInfo) -> list[Resumed]:
-        """The resumes of a session."""
+        """The resumes of a session, oldest first."""
         if info.attempt < 2:
             return []
         key = (info.id, info.seq)
         found = self._known.get(key)
         if found is None:
             found = self._known[key] = resumes_of(self._rl.steps(info.id))
-            if len(self._known) > _REMEMBERED:
+            if len(self._known) > _MAX_CACHED:
                 self._known.popitem(last=False)
         return found

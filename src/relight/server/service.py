@@ -1,4 +1,4 @@
-"""What every route is handed: the library, the guard, and the parts of a running server. Made by `create_app`."""
+"""The parts of a running server, as a dependency of every route. Built by `create_app`."""
 
 from __future__ import annotations
 
@@ -23,29 +23,28 @@ from relight.server.state import ServerState
 
 
 class Service(msgspec.Struct, frozen=True, kw_only=True):
-    """One server."""
+    """The library and the components of one server."""
 
     rl: Relight
     guard: Guard
     settings: ServerSettings
     clock: Clock
     state: ServerState
-    acting: ActionRunner
-    """every change goes through it: plan hash, idempotency key, audit"""
+    actions: ActionRunner
+    """runs every change: plan hash, idempotency key, audit log"""
     starter: Starter
     hub: Hub
     callbacks: Callbacks
     metrics: Metrics
     folds: Folds
-    """sessions as folded, shared by who reads them"""
-    stories: ResumeStats
-    """how resumes went"""
+    """cache of folded sessions, shared by all requests"""
+    resume_stats: ResumeStats
     upkeep: Upkeep
-    """what the daily look at the store found"""
+    """results of the daily verification and restore drill"""
 
 
 def service_of(request: Request) -> Service:
-    """The server a request has reached."""
+    """The service of the application that handles a request."""
     found = request.app.state.service
     assert isinstance(found, Service)
     return found

@@ -1,7 +1,7 @@
-"""Starting work for whoever asked over HTTP: never inside the server, always as `relight resume` would.
+"""Starts and resumes sessions for HTTP requests; never inside the server, always as `relight resume` would.
 
-With a queue the session is put in line for a worker. Without one a supervisor process of its own is started, and the
-answer comes when it owns the session. A failed start leaves the session as it was, no fork behind, and says why.
+With a queue the session is enqueued for a worker. Without one a supervisor process is started, and the request is
+answered when it owns the session. A failed start leaves the session unchanged and no fork behind.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from relight.values.policy import RunPolicy
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a start."""
+    """A session that was started or enqueued."""
 
     session: SessionInfo
     pid: int | None
-    """of the supervisor; None: a worker will take it"""
+    """of the supervisor; None: enqueued"""
     outcome: Outcome | None = None
-    """None: it stands in a queue"""
+    """None: enqueued"""
 
 
 class Starter:
-    """Starts supervisors, and reaps those that end while the server lives."""
+    """Starts supervisor processes, and reaps those that end while the server runs."""
 
     def __init__(self, rl: Relight, callbacks: Callbacks) -> None:
         self._rl, self._callbacks = rl, callbacks
@@ -53,7 +53,7 @@ class Starter:
         now: bool = False,
         retries: int | None = None,
     ) -> Started:
-        """Go on with a session, or with a fork of the checkpoint. `rl`: the library, or as it was shown to who asks."""
+        """Resume a session, or a fork of a checkpoint. `rl`: the library, pinned to a plan hash if there is one."""
         wanted = wanted or Wanted()
         if callback is not None:
             self._callbacks.check(callback)
@@ -61,15 +61,16 @@ class Starter:
         if queue is not None and (
             wanted != Wanted(prompt=wanted.prompt, limits=wanted.limits) or now or retries is not None
         ):
-            wrong = "only a prompt and limits are kept in a queue: no other option of a start"
-            raise UsageError(wrong, hints=["leave them out, or leave out the queue"])
+            wrong = "a queued start takes only a prompt and limits, no other options"
+            raise UsageError(wrong, hints=["leave out the other options, or the queue"])
         if queue is not None:
             started = Started(
                 session=rl.enqueue(ref, queue=queue, prompt=wanted.prompt, limits=wanted.limits), pid=None
             )
         else:
-            started = self._kept(start_in_background(rl, ref, wanted, now=now, retries=retries))
+            started = self._track(start_in_background(rl, ref, wanted, now=now, retries=retries))
         if callback is not None:
+            # Not from the newest seq: the supervisor may have failed already, and that must be reported too.
             forked = started.session.id != before.id
             after = int((started.session.parent or "@0").rpartition("@")[2]) if forked else before.seq
             self._callbacks.add(started.session.id, callback, after_seq=after)
@@ -92,7 +93,7 @@ class Starter:
         prompt: str | None,
         callback: str | None,
     ) -> Started:
-        """Begin a session and start its program; the session goes again where it does not start."""
+        """Create a session and start its program. If the program cannot be started, the session is removed again."""
         if callback is not None:
             self._callbacks.check(callback)
         where = directory or next(iter(workspace.values()), None) or os.getcwd()
@@ -108,24 +109,25 @@ class Starter:
                 self._callbacks.add(info.id, callback, after_seq=0)
             return Started(session=info, pid=None)
         pending = self._rl.plan_launch(list(command), directory=where, agent=agent, labels=dict(labels), **fields)
-        started = self._kept(start_in_background(self._rl, pending, Wanted(prompt=prompt)))
+        started = self._track(start_in_background(self._rl, pending, Wanted(prompt=prompt)))
         if callback is not None:
             self._callbacks.add(started.session.id, callback, after_seq=0)
         return started
 
     def reap(self) -> None:
-        """Children that have ended leave no entry in the process table."""
+        """Wait for children that have ended, so that none stays a zombie."""
         with self._lock:
             self._children = [child for child in self._children if child.poll() is None]
 
-    def leave(self) -> None:
-        """The server ends, and they live on."""
+    def detach(self) -> None:
+        """Forget the children: supervisors outlive the server."""
         with self._lock:
             for child in self._children:
+                # A return code stops Popen's destructor from warning that the child is still running.
                 child.returncode = child.poll() or 0
             self._children.clear()
 
-    def _kept(self, begun: BackgroundStart) -> Started:
+    def _track(self, begun: BackgroundStart) -> Started:
         with self._lock:
             self._children.append(begun.child)
         return Started(session=begun.session, pid=begun.pid, outcome=begun.outcome)

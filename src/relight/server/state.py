@@ -1,12 +1,11 @@
-"""What a server itself keeps, beside the store: one small SQLite file for tokens, answers, actions and callbacks.
+"""The server's own state, in one small SQLite file beside the store: tokens, responses, audit log, callbacks.
 
-Everything here is about requests, nothing about sessions: it can be deleted, and all that is lost is who may come in,
-what was answered under which key, who did what, and which callbacks are outstanding. Each write is synced before it is
-relied on. Several servers, and `relight token`, may use the same file.
+It holds nothing about sessions. If it is deleted, tokens and logins, stored responses, the audit log and pending
+callbacks are lost, and no session. Each write is synced. Several servers, and `relight token`, may share the file.
 
-The audit log is append-only by triggers: an entry is written as begun, its outcome is written once, and only the oldest
-beyond the bound go. That keeps a mistake, or a statement that somebody smuggled in, from changing it; it does not stop
-whoever may write the file itself, which is its owner.
+The audit log is append-only by triggers: an entry is inserted as begun, its outcome is written once, and only the
+oldest beyond the limit can be deleted. That protects against mistakes and injected statements, not against the owner
+of the file.
 """
 
 from __future__ import annotations
@@ -71,7 +70,7 @@ BEGIN SELECT RAISE(ABORT, 'the audit log is append-only'); END;
 
 
 class ServerState:
-    """The file, opened. Thread-safe: one connection, one writer at a time."""
+    """The open state file. Thread-safe: one connection under a lock."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -85,12 +84,12 @@ class ServerState:
             self._connection.execute("PRAGMA synchronous = FULL")
             self._connection.execute(_SCHEMA)
         except (OSError, apsw.Error) as error:
-            hints = ["check that the directory beside the store is yours and writable"]
-            raise StoreUnavailable(f"{directory}: the server's file cannot be opened: {error}", hints=hints) from None
+            hints = ["check that you own the directory and can write to it"]
+            raise StoreUnavailable(f"{directory}: cannot open the server's state file: {error}", hints=hints) from None
         self._lock = threading.RLock()
 
     def rows(self, statement: str, values: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        """Read, or write one statement. A text is written without secrets: callers, reasons and answers of others."""
+        """Run one statement; its rows. Written texts are redacted: names, reasons and responses may hold secrets."""
         if not statement.startswith("SELECT"):
             values = [redactor().text(value) if type(value) is str else value for value in values]
         with self._lock:
@@ -100,15 +99,16 @@ class ServerState:
                 raise StoreUnavailable(f"{self.directory / FILE}: {error}") from None
 
     def run(self, statement: str, values: Sequence[Any] = ()) -> int:
-        """Write; how many rows it changed."""
+        """Run one statement; the number of rows it changed."""
         with self._lock:
             self.rows(statement, values)
             return self._connection.changes()
 
     @contextmanager
-    def together(self) -> Iterator[None]:
-        """Several statements as one. Written from the first on: what it read another server has not changed since."""
+    def transaction(self) -> Iterator[None]:
+        """Run the statements of a block in one transaction."""
         with self._lock:
+            # IMMEDIATE: with a deferred transaction another server could write between our read and our write.
             self.rows("BEGIN IMMEDIATE")
             try:
                 yield
@@ -119,15 +119,14 @@ class ServerState:
                 raise
 
     def meta(self, key: str) -> str | None:
-        """A remembered value."""
+        """The value stored under a key; None if there is none."""
         found = self.rows("SELECT value FROM meta WHERE key = ?", (key,))
         return str(found[0][0]) if found else None
 
-    def remember(self, key: str, value: str) -> None:
-        """Keep a value."""
+    def set_meta(self, key: str, value: str) -> None:
+        """Store a value under a key."""
         self.rows("INSERT INTO meta VALUES (?, ?) ON CONFLICT (key) DO UPDATE SET value = excluded.value", (key, value))
 
     def close(self) -> None:
-        """Give the file back."""
         with self._lock:
             self._connection.close()

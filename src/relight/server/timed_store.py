@@ -1,4 +1,4 @@
-"""A store and its workspaces with a watch beside them: every save and capture of this process is timed and traced."""
+"""Proxies that time and trace every commit and every capture of this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relight.values.step import Committed, Draft
 
 
 class _Measured:
-    """Passes everything on; only `commit` is looked at."""
+    """A store whose commits are timed; everything else is passed through."""
 
     def __init__(self, store: Store, metrics: Metrics) -> None:
         self._store, self._metrics = store, metrics
@@ -27,7 +27,6 @@ class _Measured:
         return getattr(self._store, name)
 
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One durable step, timed; an error of the store is counted by its code."""
         began = time.perf_counter()
         with span("save", {"relight.session": session, "relight.kind": draft.kind}) as traced:
             try:
@@ -43,7 +42,7 @@ class _Measured:
 
 
 class _MeasuredWorkspaces:
-    """Passes everything on; roots that it opens are timed when they capture."""
+    """Workspaces whose opened roots are timed; everything else is passed through."""
 
     def __init__(self, workspaces: Workspaces, metrics: Metrics) -> None:
         self._workspaces, self._metrics = workspaces, metrics
@@ -52,12 +51,11 @@ class _MeasuredWorkspaces:
         return getattr(self._workspaces, name)
 
     def open(self, *args: Any, **more: Any) -> Any:
-        """A root, watched."""
         return _MeasuredRoot(self._workspaces.open(*args, **more), self._metrics)
 
 
 class _MeasuredRoot:
-    """A capture of its own, and the safety capture with which a restore is planned."""
+    """A root whose captures are timed, the safety capture of `plan_restore` included."""
 
     def __init__(self, root: Any, metrics: Metrics) -> None:
         self._root, self._metrics = root, metrics
@@ -66,23 +64,21 @@ class _MeasuredRoot:
         return getattr(self._root, name)
 
     def snapshot(self) -> Any:
-        """The files as they are."""
         with span("capture"), self._metrics.snapshots.time():
             return self._root.snapshot()
 
     def plan_restore(self, *args: Any, **more: Any) -> Any:
-        """What a restore would do, on a capture of the files as they are."""
         with span("capture"), self._metrics.snapshots.time():
             return self._root.plan_restore(*args, **more)
 
 
-def watched(rl: Relight, metrics: Metrics) -> Relight:
-    """The same library, whose captures are timed."""
-    inner = rl._context  # a door has no other way to put a watch beside a port
+def time_captures(rl: Relight, metrics: Metrics) -> Relight:
+    """The same library with timed captures."""
+    inner = rl._context  # the library has no public way to replace a port
     timed = cache(lambda: cast(Workspaces, _MeasuredWorkspaces(inner.workspaces(), metrics)))
     return Relight(msgspec.structs.replace(inner, workspaces=timed))
 
 
-def measured(store: Store, metrics: Metrics) -> Store:
-    """The same store, watched."""
+def time_commits(store: Store, metrics: Metrics) -> Store:
+    """The same store with timed commits and counted errors."""
     return cast(Store, _Measured(store, metrics))

@@ -1,7 +1,7 @@
-"""Who may come in: the server's own token, API tokens with scopes, launch links and the logins they become.
+"""Authentication: the server's own token, API tokens with scopes, one-time launch codes and browser logins.
 
-Secrets are 32 random bytes and are kept as their SHA-256 only; the server's own token stands in a file of the user's.
-Every comparison takes the same time for every value.
+Secrets are 32 random bytes, stored as SHA-256 only; the server's own token is in a private file. Comparisons take
+constant time.
 """
 
 from __future__ import annotations
@@ -27,25 +27,25 @@ Scope = Literal["read", "operate", "admin"]
 SCOPES: Final[tuple[Scope, ...]] = get_args(Scope)
 FILE: Final = "token"
 OWN: Final = "owner"
-"""how whoever has the server's own token is called"""
+"""name of the principal that has the server's own token"""
 _PREFIX: Final = "rl_"
 _BYTES: Final = 32
 
 
 class Principal(msgspec.Struct, frozen=True, kw_only=True):
-    """Somebody the server knows."""
+    """An authenticated client: token name and scope."""
 
     name: str
     scope: Scope
     by_cookie: bool = False
 
     def may(self, scope: Scope) -> bool:
-        """Is the scope large enough?"""
+        """Whether the principal's scope includes the given one (read < operate < admin)."""
         return SCOPES.index(self.scope) >= SCOPES.index(scope)
 
 
 class Token(msgspec.Struct, frozen=True, kw_only=True):
-    """An API token as it is listed: never its value."""
+    """An API token as listed, without its value."""
 
     name: str
     scope: Scope
@@ -54,7 +54,7 @@ class Token(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tokens:
-    """The tokens of one server."""
+    """Creates, checks and revokes the tokens, launch codes and logins of one server."""
 
     def __init__(self, state: ServerState, clock: Clock, *, environment: Mapping[str, str] = os.environ) -> None:
         self.state, self._clock = state, clock
@@ -64,8 +64,9 @@ class Tokens:
     # -- bearer ---------------------------------------------------------------------------------------------------
 
     def bearer(self, token: str) -> Principal | None:
-        """Whose token it is; None for one that nobody has."""
+        """The principal of a bearer token; None if it is unknown or revoked."""
         given = _hashed(token)
+        # All tokens are compared, also after a match: the time must not reveal which of them it was.
         found = Principal(name=OWN, scope="admin") if hmac.compare_digest(given, self._own) else None
         for name, scope, stored in self.state.rows("SELECT name, scope, hash FROM tokens WHERE revoked_us IS NULL"):
             if hmac.compare_digest(given, stored):
@@ -73,14 +74,14 @@ class Tokens:
         return found
 
     def add(self, name: str, scope: Scope) -> str:
-        """A new token; its value is told once and never again."""
+        """Create a token and return its value, which cannot be read again. Conflict if the name is in use."""
         check_name(name, "token name")
         if scope not in SCOPES:
-            raise UsageError(f"no scope called {scope!a}", hints=["there are: read, operate, admin"])
+            raise UsageError(f"unknown scope: {scope!a}", hints=["scopes are: read, operate, admin"])
         value = _PREFIX + secrets.token_urlsafe(_BYTES)
-        with self.state.together():
+        with self.state.transaction():
             if name == OWN or self.state.rows("SELECT 1 FROM tokens WHERE name = ? AND revoked_us IS NULL", (name,)):
-                raise Conflict(f"{name}: there is a token of this name", hints=[f"relight token revoke {name}"])
+                raise Conflict(f"a token named {name} exists already", hints=[f"relight token revoke {name}"])
             self.state.rows(
                 "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, NULL)",
                 (name, scope, _hashed(value), self._clock.now_us()),
@@ -88,7 +89,7 @@ class Tokens:
         return value
 
     def listed(self) -> list[Token]:
-        """All of them, revoked ones too."""
+        """All API tokens, including revoked ones, oldest first."""
         rows = self.state.rows("SELECT name, scope, created_us, revoked_us FROM tokens ORDER BY created_us, name")
         return [
             Token(name=name, scope=scope, created_at=at(made), revoked_at=at(gone) if gone is not None else None)
@@ -96,7 +97,7 @@ class Tokens:
         ]
 
     def revoke(self, name: str) -> None:
-        """From now on it opens nothing."""
+        """Revoke a token, effective at once. NotFound."""
         now = self._clock.now_us()
         if not self.state.run("UPDATE tokens SET revoked_us = ? WHERE name = ? AND revoked_us IS NULL", (now, name)):
             raise NotFound(name, what="token", hints=["relight token list"])
@@ -104,20 +105,21 @@ class Tokens:
     # -- browser --------------------------------------------------------------------------------------------------
 
     def new_code(self, seconds: float) -> str:
-        """For a launch link: one use, and only for so long."""
+        """Create a one-time code for a launch link; it expires after `seconds`."""
         code, now = secrets.token_urlsafe(_BYTES), self._clock.now_us()
         self.state.rows("DELETE FROM codes WHERE expires_us < ?", (now,))
         self.state.rows("INSERT INTO codes VALUES (?, ?)", (_hashed(code), now + round(seconds * 1e6)))
         return code
 
     def has_code(self, code: str) -> bool:
-        """Would it be taken now? It is not used up by this."""
+        """Whether a code is valid now, without redeeming it."""
         asked = (_hashed(code), self._clock.now_us())
         return bool(self.state.rows("SELECT 1 FROM codes WHERE hash = ? AND expires_us >= ?", asked))
 
-    def take_code(self, code: str, days: float) -> str | None:
-        """The login that a code becomes; None where it was used, is over or never was."""
+    def redeem_code(self, code: str, days: float) -> str | None:
+        """Exchange a code for a login, once; None if it was redeemed, has expired or never existed."""
         now = self._clock.now_us()
+        # The DELETE is the redemption: of two browsers with the same link only one deletes the row.
         if not self.state.run("DELETE FROM codes WHERE hash = ? AND expires_us >= ?", (_hashed(code), now)):
             return None
         login = secrets.token_urlsafe(_BYTES)
@@ -127,7 +129,7 @@ class Tokens:
         return login
 
     def cookie(self, login: str) -> Principal | None:
-        """Whoever came by a launch link of this server is its owner."""
+        """The principal of a login cookie, which is the owner; None if it is unknown or expired."""
         given, now = _hashed(login), self._clock.now_us()
         known = self.state.rows("SELECT hash FROM logins WHERE hash = ? AND expires_us >= ?", (given, now))
         if known and hmac.compare_digest(given, known[0][0]):
@@ -135,7 +137,7 @@ class Tokens:
         return None
 
     def forget(self, login: str) -> None:
-        """Log out."""
+        """Delete a login (log out)."""
         self.state.rows("DELETE FROM logins WHERE hash = ?", (_hashed(login),))
 
 
@@ -144,17 +146,17 @@ def _hashed(secret: str) -> str:
 
 
 def _own_token(file: Path, environment: Mapping[str, str]) -> str:
-    """RELIGHT_TOKEN, or the file, which is made at first start. Of two that start at once one makes it."""
+    """RELIGHT_TOKEN, or the content of the token file, which is created at the first start."""
     given = environment.get("RELIGHT_TOKEN")
     if given:
         if len(given) < 16:
-            raise UsageError("RELIGHT_TOKEN is too short to keep anybody out", hints=["use 32 random characters"])
+            raise UsageError("RELIGHT_TOKEN has fewer than 16 characters", hints=["use 32 random characters"])
         return given
-    return made_once(file, _PREFIX + secrets.token_urlsafe(_BYTES))
+    return read_or_create(file, _PREFIX + secrets.token_urlsafe(_BYTES))
 
 
-def made_once(file: Path, content: str) -> str:
-    """What a private file says; where there is none it is made, whole. Of two that make it at once one does."""
+def read_or_create(file: Path, content: str) -> str:
+    """The content of a private file; a missing one is created with `content`. Of two processes one creates it."""
     if not file.exists():
         whole = file.with_name(f".{file.name}.{os.getpid()}.{secrets.token_hex(4)}")
         descriptor = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -162,10 +164,11 @@ def made_once(file: Path, content: str) -> str:
             made.write(content + "\n")
             made.flush()
             os.fsync(made.fileno())
+        # link(), unlike rename(), does not replace a file that another process created meanwhile.
         try:
             os.link(whole, file)
         except FileExistsError:
-            pass  # it stays what it is
+            pass  # the other process won; its content is read below
         finally:
             whole.unlink()
     return file.read_text(encoding="ascii").strip()

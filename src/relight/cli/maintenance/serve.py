@@ -114,14 +114,14 @@ def _serve(cli: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tl
     from relight import wiring
     from relight.server.app import create_app, make_guard
     from relight.server.http import logs
-    from relight.server.http.running import Running
+    from relight.server.http.server import HttpServer
     from relight.server.metrics import Metrics
-    from relight.server.timed_store import measured
+    from relight.server.timed_store import time_commits
     from relight.system.machine import SystemClock, write_private
 
     logs.set_up(asked["log"])
     metrics = Metrics()
-    store = measured(wiring.open_store(cli.store, SystemClock()), metrics)
+    store = time_commits(wiring.open_store(cli.store, SystemClock()), metrics)
     if store.url == "memory:":
         hints = ["choose a file or a server: set RELIGHT_STORE, or --store"]
         raise UsageError("a store in memory belongs to one process; there is nothing to serve", hints=hints)
@@ -139,7 +139,7 @@ def _serve(cli: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tl
         app = create_app(rl, guard=guard, settings=settings, metrics=metrics)
         write_private(settings.directory / _ADDRESS, _address(settings).encode("ascii"))
         _announce(cli, settings, guard.tokens.new_code(settings.code_seconds), opens=opens)
-        Running(app, **tls).run(sockets=[listener])
+        HttpServer(app, **tls).run(sockets=[listener])
         guard.tokens.state.close()
     return 0
 

@@ -13,7 +13,7 @@ from starlette.responses import Response
 from relight.errors import NotFound
 from relight.history.documents import checkpoint_document
 from relight.library.facade import Relight
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.api.session_reading import Planned, list_checkpoints, whole_plan
 from relight.server.api.session_writing import ResumeBody, resumed
 from relight.server.api.sessions import Limit, cursor_of
@@ -104,18 +104,18 @@ def resume_checkpoint(request: Request, served: Served, ref: Ref, body: ResumeBo
 def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody) -> Response:
     """Name it; the newest use of a label wins."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         made = rl.label(ref, body.label)
-        return Done(document={"checkpoint": made, "label": body.label}, session=made.partition("@")[0])
+        return ActionResult(document={"checkpoint": made, "label": body.label}, session=made.partition("@")[0])
 
-    return served.acting.answer(request, "label", ref, do, asked=body.model_dump())
+    return served.actions.answer(request, "label", ref, do, asked=body.model_dump())
 
 
 @delete(router, "/api/checkpoints/{ref}", model=ForgottenDocument, tag=_TAG)
 def drop_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
     """Remove its label, and of its files what no other checkpoint goes on from; the step stays, and the chain whole."""
 
-    def do(rl: Relight) -> Done:
-        return Done(document=msgspec.to_builtins(rl.drop_checkpoint(ref)))
+    def do(rl: Relight) -> ActionResult:
+        return ActionResult(document=msgspec.to_builtins(rl.drop_checkpoint(ref)))
 
-    return served.acting.answer(request, "drop-checkpoint", ref, do)
+    return served.actions.answer(request, "drop-checkpoint", ref, do)

@@ -82,7 +82,7 @@ class EventStream(Response):
         try:
             async for frame in self._frames:
                 if time.monotonic() - looked >= self._served.settings.heartbeat_seconds or frame.startswith(b":"):
-                    if not await asyncio.to_thread(self._served.guard.still, self._request):
+                    if not await asyncio.to_thread(self._served.guard.is_admitted, self._request):
                         return
                     looked = time.monotonic()
                 async with asyncio.timeout(self._served.settings.send_seconds):

@@ -32,13 +32,13 @@ def login(
     next: Annotated[str, Query(max_length=500, description="a page of this server to go to")] = "/",
 ) -> Response:
     """Open to whoever has the link."""
-    served.guard.attempt(request)
-    if not served.guard.keeps_logins(request):  # only who has a valid code is told where this server is alone
+    served.guard.count_login(request)
+    if not served.guard.accepts_cookies(request):  # only who has a valid code is told where this server is alone
         if not served.guard.tokens.has_code(code):
             raise _refused()
         again = urlencode({"code": code, "next": _inside(next)})
         return RedirectResponse(served.guard.own_address(request, f"/login?{again}"), status_code=303)
-    made = served.guard.tokens.take_code(code, served.settings.login_days)
+    made = served.guard.tokens.redeem_code(code, served.settings.login_days)
     if made is None:
         raise _refused()
     answer = RedirectResponse(_inside(next), status_code=303)

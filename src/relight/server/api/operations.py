@@ -13,7 +13,7 @@ from relight.errors import UsageError
 from relight.history.documents import retention_document
 from relight.journal.retention import retention_days
 from relight.library.facade import Relight
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Limit
 from relight.server.http.guard import principal_of
@@ -78,11 +78,11 @@ def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Re
     body = body or SweepBody()
     who = principal_of(request).name
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         removed = rl.sweep(_policy(body.days), by=f"{who} over HTTP")
-        return Done(document=msgspec.to_builtins(removed))
+        return ActionResult(document=msgspec.to_builtins(removed))
 
-    return served.acting.answer(request, "sweep", None, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "sweep", None, do, asked=body.model_dump(), why=body.why)
 
 
 @get(router, "/api/retention", model=RetentionDocument, tag=_TAG)
@@ -97,15 +97,15 @@ def set_retention(request: Request, served: Served, body: RetentionBody) -> Resp
     day. Nothing is removed by this request."""
     who = principal_of(request).name
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         try:
             days = retention_days(body.retention)
         except ValueError as error:
             raise UsageError(str(error)) from None
         policy = rl.set_retention(days, by=f"{who} over HTTP")
-        return Done(document=retention_document(policy, rl.last_sweep_us()))
+        return ActionResult(document=retention_document(policy, rl.last_sweep_us()))
 
-    return served.acting.answer(request, "retention", None, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "retention", None, do, asked=body.model_dump(), why=body.why)
 
 
 def _policy(days: float | None) -> Retention | None:

@@ -9,7 +9,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.library.facade import Relight
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.api.sessions import check_prompt, started_document
 from relight.server.http.routes import Body, post
 from relight.server.http.schemas import StartedDocument
@@ -36,10 +36,10 @@ class RunStarted(StartedDocument):
 def resume_run(request: Request, served: Served, body: RunResume) -> Response:
     """400 names what is missing, 404 an unknown checkpoint, 409 one that cannot go on; failing leaves nothing."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
         started = served.starter.resume(rl, body.checkpointId, Wanted(prompt=body.prompt))
         document: dict[str, Any] = {**started_document(started), "checkpointId": body.checkpointId}
-        return Done(document=document, status=201, session=started.session.id)
+        return ActionResult(document=document, status=201, session=started.session.id)
 
-    return served.acting.answer(request, "resume", body.checkpointId, do, asked=body.model_dump())
+    return served.actions.answer(request, "resume", body.checkpointId, do, asked=body.model_dump())

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from relight.errors import RelightError, ScopeRequired
 from relight.history.documents import checkpoint_document, restore_document, session_document
 from relight.library.facade import Relight
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.api.sessions import CallbackBody, Limited, Short, Text, check_prompt, started_document
 from relight.server.http.guard import principal_of
 from relight.server.http.routes import Body, Ref, answer, post
@@ -127,7 +127,7 @@ def resume(request: Request, served: Served, ref: Ref, body: ResumeBody | None =
 def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Response:
     """The one way to go on, for a session's ref and a checkpoint's."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
         started = served.starter.resume(
             rl,
@@ -139,11 +139,11 @@ def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Re
             retries=body.retries,
         )
         title = started.session.title
-        return Done(
+        return ActionResult(
             document=started_document(started), status=201, session=started.session.id, undo=f"relight stop {title}"
         )
 
-    return served.acting.answer(request, "resume", ref, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "resume", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/fork", model=SessionDocument, status=201)
@@ -151,19 +151,21 @@ def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = Non
     """A new session from a checkpoint, or from the head; this one stays as it is."""
     body = body or ForkBody()
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
         made = rl.fork(ref, name=body.name, prompt=body.prompt, workspace=body.workspace)
-        return Done(document=session_document(made), status=201, session=made.id, undo=f"relight rm {made.title}")
+        return ActionResult(
+            document=session_document(made), status=201, session=made.id, undo=f"relight rm {made.title}"
+        )
 
-    return served.acting.answer(request, "fork", ref, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "fork", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/rewind", model=CheckpointDocument)
 def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Response:
     """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         if body.scope is None:
             raise ScopeRequired(ref)
         files, conversation = body.scope != "conversation", body.scope != "files"
@@ -177,7 +179,7 @@ def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Resp
             raise
         return checkpoint_done(served, made, f"relight undo {_title(served, made)}")
 
-    return served.acting.answer(request, "rewind", ref, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "rewind", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/restore", model=FilesReportDocument)
@@ -185,13 +187,13 @@ def restore(request: Request, served: Served, ref: Ref, body: RestoreBody | None
     """Put files back to a checkpoint; `dry_run` says what would happen."""
     body = body or RestoreBody()
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         report = rl.restore(ref, paths=body.paths, choice=body.choice, exact=body.exact, dry_run=body.dry_run)
         return _files_done(served, ref, report, dry_run=body.dry_run)
 
     if body.dry_run:
         return answer(request, do(served.rl).document)
-    return served.acting.answer(request, "restore", ref, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "restore", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/undo", model=FilesReportDocument)
@@ -199,46 +201,50 @@ def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = Non
     """Take back the last rewind or restore; again, the one before. `redo` goes forward."""
     body = body or UndoBody()
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         return _files_done(served, ref, rl.undo(ref, redo=body.redo, choice=body.choice), dry_run=False)
 
-    return served.acting.answer(
+    return served.actions.answer(
         request, "redo" if body.redo else "undo", ref, do, asked=body.model_dump(), why=body.why
     )
 
 
-def _files_done(served: Service, ref: str, report: Any, *, dry_run: bool) -> Done:
+def _files_done(served: Service, ref: str, report: Any, *, dry_run: bool) -> ActionResult:
     info = served.rl.get(ref)
     step = report.checkpoint.id if report.checkpoint is not None else None
     plans = restore_document(report.plans)
     document = {"session": info.id, "dry_run": dry_run, "step": step, "head": info.head, "plans": plans}
-    return Done(document=document, session=info.id, undo=f"relight undo {info.title}")
+    return ActionResult(document=document, session=info.id, undo=f"relight undo {info.title}")
 
 
 @post(router, "/api/sessions/{ref}/stop", model=StoppedDocument)
 def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
     """Ask whoever runs it to end; kill what does not listen. What is saved stays."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         stopped = rl.plain.stop(rl.get(ref).id)  # whoever ends writes that down itself
         title = served.rl.get(stopped.session).title
-        return Done(document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}")
+        return ActionResult(
+            document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}"
+        )
 
-    return served.acting.answer(request, "stop", ref, do, why=body.why if body else None)
+    return served.actions.answer(request, "stop", ref, do, why=body.why if body else None)
 
 
 @post(router, "/api/sessions/{ref}/send", model=SentDocument)
 def send(request: Request, served: Served, ref: Ref, body: SendBody) -> Response:
     """Answer a waiting session, give a stopped one its next prompt, or type to a live agent."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.text)
         made = rl.send(ref, body.text)
         session = served.rl.get(ref).id
         checkpoint = checkpoint_document(made) if made is not None else None
-        return Done(document={"session": session, "delivered": made is None, "checkpoint": checkpoint}, session=session)
+        return ActionResult(
+            document={"session": session, "delivered": made is None, "checkpoint": checkpoint}, session=session
+        )
 
-    return served.acting.answer(request, "send", ref, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "send", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/approve", model=CheckpointDocument)
@@ -254,32 +260,32 @@ def deny(request: Request, served: Served, ref: Ref, body: Why | None = None) ->
 
 
 def _decided(request: Request, served: Service, ref: str, body: Why | None, *, allow: bool) -> Response:
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         reason = body.why if body is not None and not allow else None
         return checkpoint_done(served, rl.decide(ref, allow=allow, reason=reason), None)
 
-    return served.acting.answer(request, "approve" if allow else "deny", ref, do, why=body.why if body else None)
+    return served.actions.answer(request, "approve" if allow else "deny", ref, do, why=body.why if body else None)
 
 
 @post(router, "/api/sessions/{ref}/settle", model=CheckpointDocument)
 def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Response:
     """Decide a call of which nobody knows whether it took effect."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         return checkpoint_done(served, rl.settle(ref, body.call, result=body.result, retry=body.retry), None)
 
-    return served.acting.answer(request, "settle", ref, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "settle", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/archive", model=CheckpointDocument)
 def archive(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
     """Finished for good: kept to read, never resumed, only forked."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         made = rl.archive(ref)
         return checkpoint_done(served, made, f"relight fork {made.session[:12]}")
 
-    return served.acting.answer(request, "archive", ref, do, why=body.why if body else None)
+    return served.actions.answer(request, "archive", ref, do, why=body.why if body else None)
 
 
 @post(router, "/api/sessions/{ref}/clear", model=CheckpointDocument, scope="admin")
@@ -288,26 +294,26 @@ def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = N
     body = body or ClearBody()
     who = principal_of(request).name
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         made = rl.clear(ref, why=body.why, who=who, forget_native=body.forget_native)
         return checkpoint_done(served, made, f"relight resume {_title(served, made)}")
 
-    return served.acting.answer(request, "clear", ref, do, asked=body.model_dump(), why=body.why)
+    return served.actions.answer(request, "clear", ref, do, asked=body.model_dump(), why=body.why)
 
 
 @post(router, "/api/sessions/{ref}/accept-repository", model=CheckpointDocument)
 def accept_repository(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
     """Say that the repository of its workspace is right where it is now; a start refuses one that has moved."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         return checkpoint_done(served, rl.accept_repository(ref), None)
 
-    return served.acting.answer(request, "accept-repository", ref, do, why=body.why if body else None)
+    return served.actions.answer(request, "accept-repository", ref, do, why=body.why if body else None)
 
 
-def checkpoint_done(served: Service, made: Checkpoint, undo: str | None) -> Done:
+def checkpoint_done(served: Service, made: Checkpoint, undo: str | None) -> ActionResult:
     """A change that is one checkpoint."""
-    return Done(document=checkpoint_document(made), session=made.session, undo=undo)
+    return ActionResult(document=checkpoint_document(made), session=made.session, undo=undo)
 
 
 def _stopped(served: Service, ref: str) -> bool:

@@ -15,7 +15,7 @@ from relight.errors import UsageError
 from relight.fleet.queues import headless
 from relight.history.documents import outcome_document, session_document
 from relight.library.facade import Relight
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.http.routes import (
     Body,
     Cursor,
@@ -169,7 +169,7 @@ def get_session(request: Request, served: Served, ref: Ref) -> Response:
 def start_session(request: Request, served: Served, body: NewSession) -> Response:
     """Begin a session and start it, or put it in line. It runs with the rights of the server, so this needs `admin`."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
         command = body.command or headless(body.agent, body.prompt)
         started = served.starter.start(
@@ -187,14 +187,14 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
             prompt=body.prompt if body.command else None,
             callback=body.callback.url if body.callback else None,
         )
-        return Done(
+        return ActionResult(
             document=started_document(started),
             status=201,
             session=started.session.id,
             undo=f"relight stop {started.session.title}",
         )
 
-    return served.acting.answer(request, "start", None, do, asked=body.model_dump())
+    return served.actions.answer(request, "start", None, do, asked=body.model_dump())
 
 
 def check_prompt(served: Service, prompt: str | None) -> None:
@@ -213,13 +213,13 @@ def remove_session(
 ) -> Response:
     """Remove a session with every byte of it. Cannot be undone; `dry_run` says what would go."""
 
-    def do(rl: Relight) -> Done:
+    def do(rl: Relight) -> ActionResult:
         removed = rl.drop(ref, with_forks=with_forks, dry_run=dry_run)
-        return Done(document=msgspec.to_builtins(removed))
+        return ActionResult(document=msgspec.to_builtins(removed))
 
     if dry_run:
         return answer(request, do(served.rl).document)
-    return served.acting.answer(request, "remove", ref, do, asked={"with_forks": with_forks})
+    return served.actions.answer(request, "remove", ref, do, asked={"with_forks": with_forks})
 
 
 def started_document(started: Started) -> dict[str, Any]:

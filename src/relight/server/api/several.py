@@ -17,7 +17,7 @@ from starlette.responses import Response
 from relight.errors import RelightError
 from relight.journal.bulk_resume import FailureGroup, group_by_failure
 from relight.library.facade import Relight
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Short
 from relight.server.http.guard import principal_of
@@ -66,9 +66,9 @@ def archive_preview(request: Request, served: Served) -> Response:
 def archive_several(request: Request, served: Served, body: SeveralBody) -> Response:
     """Archive several: kept to read, never resumed. What became of each is in the answer."""
 
-    def do(rl: Relight, session: str) -> Done:
+    def do(rl: Relight, session: str) -> ActionResult:
         made = rl.archive(session)
-        return Done(document=None, session=made.session, undo=f"relight fork {made.session[:12]}")
+        return ActionResult(document=None, session=made.session, undo=f"relight fork {made.session[:12]}")
 
     return _each(request, served, "archive", body, do)
 
@@ -87,33 +87,33 @@ def resume_preview(request: Request, served: Served) -> Response:
 def resume_several(request: Request, served: Served, body: SeveralBody) -> Response:
     """Resume several, one after the other, each as `POST /api/sessions/{ref}/resume` does it."""
 
-    def do(rl: Relight, session: str) -> Done:
+    def do(rl: Relight, session: str) -> ActionResult:
         started = served.starter.resume(rl, session)
-        return Done(document=None, session=started.session.id, undo=f"relight stop {started.session.title}")
+        return ActionResult(document=None, session=started.session.id, undo=f"relight stop {started.session.title}")
 
     return _each(request, served, "resume", body, do)
 
 
 def _each(
-    request: Request, served: Service, verb: str, body: SeveralBody, do: Callable[[Relight, str], Done]
+    request: Request, served: Service, verb: str, body: SeveralBody, do: Callable[[Relight, str], ActionResult]
 ) -> Response:
     who = principal_of(request)
 
     def one(session: str) -> dict[str, Any]:
         try:
             shown = body.plans.get(session)
-            served.acting.act(who, verb, session, lambda rl: do(rl, session), asked={}, why=body.why, shown=shown)
+            served.actions.run(who, verb, session, lambda rl: do(rl, session), asked={}, why=body.why, plan_hash=shown)
         except RelightError as error:
             return {"session": session, "done": False, "detail": detail_of(error), "code": error.code}
         return {"session": session, "done": True, "detail": "", "code": None}
 
-    def all_of_them(_: Relight) -> Done:
+    def all_of_them(_: Relight) -> ActionResult:
         told = [one(session) for session in dict.fromkeys(body.sessions)]
         done = sum(item["done"] for item in told)
-        return Done(document={"items": told, "done": done, "refused": len(told) - done})
+        return ActionResult(document={"items": told, "done": done, "refused": len(told) - done})
 
     asked = {"sessions": body.sessions, "plans": len(body.plans)}
-    return served.acting.answer(request, f"{verb}-several", None, all_of_them, asked=asked, why=body.why)
+    return served.actions.answer(request, f"{verb}-several", None, all_of_them, asked=asked, why=body.why)
 
 
 def _document(rl: Relight, info: SessionInfo) -> dict[str, Any]:

@@ -79,7 +79,7 @@ def statistics(served: Service, days: float) -> dict[str, Any]:
     resumes = []
     for info in [one for one in looked if one.attempt > 1][:_RESUMED]:
         try:
-            resumes += served.stories.of(info)
+            resumes += served.resume_stats.of(info)
         except Corrupt:
             continue  # `verify` names it; there is nothing to count in it
     return {

@@ -10,7 +10,7 @@ from pydantic import Field
 from starlette.responses import Response
 
 from relight.library.facade import Relight
-from relight.server.actions import Done
+from relight.server.actions import ActionResult
 from relight.server.http.routes import Body, answer, delete, get, page_document, post
 from relight.server.http.schemas import NewTokenDocument, Page, TokenDocument
 from relight.server.service import Served
@@ -38,21 +38,21 @@ def list_tokens(request: Request, served: Served) -> Response:
 def add_token(request: Request, served: Served, body: NewToken) -> Response:
     """A new token. Keep its value: it is not told again, not even under the same idempotency key."""
 
-    def do(_: Relight) -> Done:
+    def do(_: Relight) -> ActionResult:
         value = served.guard.tokens.add(body.name, body.scope)
         made = next(one for one in served.guard.tokens.listed() if one.name == body.name)
         told = msgspec.to_builtins(made)
-        return Done(document={**told, "token": value}, kept={**told, "token": _ONCE}, status=201)
+        return ActionResult(document={**told, "token": value}, replay_document={**told, "token": _ONCE}, status=201)
 
-    return served.acting.answer(request, "add-token", None, do, asked=body.model_dump())
+    return served.actions.answer(request, "add-token", None, do, asked=body.model_dump())
 
 
 @delete(router, "/api/tokens/{name}", model=dict[str, str], tag=_TAG)
 def revoke_token(request: Request, served: Served, name: Annotated[str, Path(max_length=100)]) -> Response:
     """From now on it opens nothing."""
 
-    def do(_: Relight) -> Done:
+    def do(_: Relight) -> ActionResult:
         served.guard.tokens.revoke(name)
-        return Done(document={"revoked": name})
+        return ActionResult(document={"revoked": name})
 
-    return served.acting.answer(request, "revoke-token", None, do, asked={"name": name})
+    return served.actions.answer(request, "revoke-token", None, do, asked={"name": name})

@@ -1,1 +1,1 @@
-"""HTTP itself: routes, guard, schemas, problem documents, the socket."""
+"""The HTTP layer: middleware, guard, route declarations, schemas, problem documents, the listening server."""

@@ -1,6 +1,6 @@
-"""An example of every request and every answer, made from its schema, so that none is missing and none is out of date.
+"""Examples of every request and response of the OpenAPI document, generated from the schemas.
 
-A field shows its own example where it declares one, else the one that its name has here, else one of its kind.
+The value of a field is its declared example, else the one listed for its name here, else one for its type.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _FORMATS: Final = {"date-time": "2026-11-15T05:44:51Z", "date": "2026-11-15"}
 
 
 def add_examples(document: dict[str, Any]) -> None:
-    """Give each request body and each good answer of a document its example."""
+    """Add an example to each request body and each successful response of a document."""
     schemas = document["components"]["schemas"]
     for path, operations in document["paths"].items():
         for operation in operations.values():
@@ -83,19 +83,19 @@ def add_examples(document: dict[str, Any]) -> None:
 
 
 def _request(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Any:
-    """What somebody would send: what is needed, and what the fields themselves show."""
-    found = _plain(schema, schemas)
-    needed = found.get("required", ())
-    shown = {name: one for name, one in found["properties"].items() if name in needed or "examples" in one}
-    return {name: example_of(one, schemas, name) for name, one in shown.items()}
+    """A request as a client would send it: the required fields, and those that declare an example."""
+    found = _resolve(schema, schemas)
+    required = found.get("required", ())
+    fields = {name: one for name, one in found["properties"].items() if name in required or "examples" in one}
+    return {name: example_of(one, schemas, name) for name, one in fields.items()}
 
 
 def example_of(
     schema: Mapping[str, Any], schemas: Mapping[str, Any], name: str = "", within: tuple[str, ...] = ()
 ) -> Any:
-    """A value that the schema allows."""
+    """A value that is valid under the schema. `within` holds the references on the way: recursion ends there."""
     reference = schema.get("$ref", "")
-    found = _plain(schema, schemas)
+    found = _resolve(schema, schemas)
     within = (*within, *([reference] if reference else []))
     if "examples" in found:
         return found["examples"][0]
@@ -118,18 +118,18 @@ def example_of(
     return _FORMATS.get(found.get("format", ""), _KINDS.get(str(kind)))
 
 
-def _plain(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Without the reference that leads to it, or the choice of sending nothing."""
+def _resolve(schema: Mapping[str, Any], schemas: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Follow references, also through `X | null`."""
     if "$ref" in schema:
-        return _plain(schemas[schema["$ref"].rpartition("/")[2]], schemas)
+        return _resolve(schemas[schema["$ref"].rpartition("/")[2]], schemas)
     options = [one for one in schema.get("anyOf", ()) if one.get("type") != "null"]
     if len(options) == 1 and "$ref" in options[0] and "examples" not in schema:
-        return _plain(options[0], schemas)
+        return _resolve(options[0], schemas)
     return schema
 
 
 def _is_kind(value: Any, schema: Mapping[str, Any]) -> bool:
-    """Does a value from the table fit the field of that name?"""
+    """Whether a value of `_NAMED` has the type of the field."""
     kinds = {one.get("type") for one in (schema, *schema.get("anyOf", ()))}
     if value is None:
         return "null" in kinds

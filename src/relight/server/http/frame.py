@@ -1,7 +1,4 @@
-"""Around every answer: security headers, the log line, the request's metrics and span, and the last resort.
-
-Nothing that goes wrong inside leaves as more than a problem document; what it was stands in the log.
-"""
+"""The outermost ASGI layer: security headers, request log, metrics, trace span, and the handler of last resort."""
 
 from __future__ import annotations
 
@@ -33,21 +30,22 @@ HEADERS: Final = {
 _TLS_ONLY: Final = {"Strict-Transport-Security": "max-age=31536000"}
 
 
-class Frame:
-    """The outermost layer."""
+class OuterMiddleware:
+    """Wraps everything, the guard included, so that a refused request has its headers, metrics and span too.
+
+    An exception that no handler took becomes a problem document without detail; the log has the traceback."""
 
     def __init__(self, app: ASGIApp, metrics: Metrics, secure: bool) -> None:
         self._app, self._metrics = app, metrics
         self._headers = HEADERS | (_TLS_ONLY if secure else {})
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         began, status = time.monotonic(), 0
 
-        async def framed(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
@@ -59,18 +57,21 @@ class Frame:
 
         with span(f"{scope['method']}", {"http.request.method": scope["method"], "url.path": scope["path"]}) as traced:
             try:
-                await self._app(scope, receive, framed)
-            except Exception:  # the last resort: no caller sees a traceback, and one request does not end the server
+                await self._app(scope, receive, send_with_headers)
+            except Exception:  # the last resort: no client sees a traceback, and one request does not end the server
                 LOG.exception("fault", extra={"method": scope["method"], "path": scope["path"][:200]})
+                # Once the status line is sent no problem document can follow it. Raising makes uvicorn close the
+                # connection, so that the client sees a broken response and not a complete one.
                 if status:
                     raise
-                fault = Problem(status=500, code="RL-0000", detail="a fault of the server; its log says more")
-                await answer_problem(Request(scope, receive), fault)(scope, receive, framed)
+                fault = Problem(status=500, code="RL-0000", detail="internal server error; see the server's log")
+                await answer_problem(Request(scope, receive), fault)(scope, receive, send_with_headers)
             finally:
+                # The route's template, not the path: paths hold ids, and each would be a metric series of its own.
                 route = getattr(scope.get("route"), "path", "none")
                 traced.set("http.route", route)
                 traced.set("http.response.status_code", status)
                 seconds = time.monotonic() - began
                 self._metrics.request(scope["method"], route, status, seconds)
-                said = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1e3, 1)}
-                LOG.debug("request", extra=said)
+                fields = {"method": scope["method"], "route": route, "status": status, "ms": round(seconds * 1e3, 1)}
+                LOG.debug("request", extra=fields)

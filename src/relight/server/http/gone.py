@@ -1,8 +1,7 @@
-"""What became of a session that is not there any more: 410 instead of 404, for pages and API alike.
+"""410 instead of 404 for a session that was removed, with when, by whom and why; for pages and API alike.
 
-Two places know. The audit log of this server has what was removed through it or by a retention policy, with who and
-why. The store has a tombstone of every removal, whoever did it: a digest of the id and a time, so it is found by the
-full id alone.
+There are two sources. The audit log of this server has removals made through it or by a retention policy, with who and
+why. The store has a tombstone for every removal, but only a digest of the id and a time: it is found by the full id.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ _FOUND = (
 
 
 def removed_problem(request: Request) -> Problem | None:
-    """The problem of an address whose session was removed; None where it is there, or never was."""
+    """The 410 problem of a path whose session was removed; None if the session exists or never did."""
     ref = _ref_of(path_of(request))
     if not ref:
         return None
     service = service_of(request)
     try:
         if service.rl.find(ref) is not None:
-            return None  # the session is there; what was not found is something in it
-        return _by_the_log(service, ref) or _by_the_store(service, ref)
+            return None  # the session exists; what was not found is something in it
+        return _from_audit_log(service, ref) or _from_tombstone(service, ref)
     except RelightError:
-        return None  # the store is away now, or the ref is ambiguous: the first answer stands
+        return None  # the store is unavailable, or the ref is ambiguous: the original 404 is sent
 
 
 def _ref_of(path: str) -> str:
@@ -43,7 +42,7 @@ def _ref_of(path: str) -> str:
     return parts[2].partition("@")[0][:200] if len(parts) > 2 and parts[1] in ("sessions", "checkpoints") else ""
 
 
-def _by_the_log(service: Service, ref: str) -> Problem | None:
+def _from_audit_log(service: Service, ref: str) -> Problem | None:
     rows = service.state.rows(_FOUND, (ref,))
     if not rows:
         return None
@@ -54,7 +53,7 @@ def _by_the_log(service: Service, ref: str) -> Problem | None:
     return _gone(f"{name or session}", (*evidence, *([f"because {why}"] if why else [])))
 
 
-def _by_the_store(service: Service, ref: str) -> Problem | None:
+def _from_tombstone(service: Service, ref: str) -> Problem | None:
     found = service.rl.removed(ref)
     if found is None:
         return None
@@ -65,7 +64,7 @@ def _by_the_store(service: Service, ref: str) -> Problem | None:
 
 
 def _gone(what: str, evidence: tuple[str, ...]) -> Problem:
-    detail = f"{what} was removed, with every byte of it"
+    detail = f"{what} was removed, with all its data"
     return Problem(status=410, code=NotFound.code, detail=detail, evidence=evidence)
 
 

@@ -1,4 +1,4 @@
-"""The OpenAPI document: made from the routes, with the problem document and both ways to say who one is."""
+"""The OpenAPI document: generated from the routes, plus the problem schema, both security schemes and examples."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from relight.server.http.examples import add_examples
 from relight.server.http.routes import answer, get
 from relight.server.http.schemas import ProblemDocument
 
-_ABOUT = """Every route wants a token: `Authorization: Bearer TOKEN`. Its scope is read, operate or admin; `x-scope`
-says which one a route needs. Errors are problem documents (RFC 9457) with a stable code and hints."""
+_ABOUT = """Every route requires a token: `Authorization: Bearer TOKEN`. Its scope is read, operate or admin; `x-scope`
+names the one that a route requires. Errors are problem documents (RFC 9457) with a stable code and hints."""
 
 
 def install(app: FastAPI) -> None:
-    """Give the application its document, and the route that shows it."""
+    """Add the document, generated at first use, and the route /openapi.json to the application."""
     made: dict[str, Any] = {}
 
     def document() -> dict[str, Any]:
         if not made:
-            made.update(_made(app))
+            made.update(_generate(app))
         return made
 
     app.openapi = document  # type: ignore[method-assign]
@@ -30,13 +30,13 @@ def install(app: FastAPI) -> None:
 
     @get(router, "/openapi.json", model=dict[str, Any], tag="about")
     def openapi(request: Request) -> Response:
-        """This document."""
+        """Get this OpenAPI document."""
         return answer(request, request.app.openapi())
 
     app.include_router(router)
 
 
-def _made(app: FastAPI) -> dict[str, Any]:
+def _generate(app: FastAPI) -> dict[str, Any]:
     made = get_openapi(
         title=app.title,
         version=app.version,
@@ -56,6 +56,8 @@ def _made(app: FastAPI) -> dict[str, Any]:
         "bearer": {"type": "http", "scheme": "bearer", "description": "The server's own token, or an API token."},
         "cookie": {"type": "apiKey", "in": "cookie", "name": "relight-7878", "description": "Made by a launch link."},
     }
+    # FastAPI declares a 422 for every route with parameters. Ours answers 400 with a problem document instead, and
+    # declares 422 only where it means a reused idempotency key.
     for path in made["paths"].values():
         for operation in path.values():
             found = operation["responses"].get("422", {}).get("content", {}).get("application/json", {})

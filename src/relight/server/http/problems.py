@@ -1,4 +1,4 @@
-"""Errors over HTTP: RFC 9457 problem documents with our stable code, evidence and hints. Never a traceback."""
+"""Errors over HTTP: RFC 9457 problem documents with a stable code, evidence and hints; never a traceback."""
 
 from __future__ import annotations
 
@@ -13,64 +13,64 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from relight.errors import Corrupt, NotFound, RelightError, UsageError
+from relight.server.http.hints import http_hints, http_text, without_flags
 from relight.server.http.logs import LOG
 from relight.server.http.refusals import Unauthorised
-from relight.server.http.wording import spoken, told, without_flags
 from relight.system.machine import redactor
 
 MEDIA: Final = "application/problem+json"
 TITLES: Final = {
-    400: "the request cannot be right",
-    401: "a token is needed",
-    403: "not allowed",
+    400: "bad request",
+    401: "authentication required",
+    403: "forbidden",
     404: "not found",
-    405: "not possible with this address",
-    406: "not in this form",
-    408: "the request did not arrive in time",
-    409: "the session's state forbids it",
-    410: "gone",
-    412: "the state has moved",
-    413: "too large",
-    415: "JSON is needed",
-    422: "the key belongs to another request",
+    405: "method not allowed",
+    406: "not acceptable",
+    408: "request timed out",
+    409: "conflict with the session's state",
+    410: "removed",
+    412: "the session has changed",
+    413: "request too large",
+    415: "JSON required",
+    422: "idempotency key reused",
     429: "too many requests",
-    500: "a fault of the server",
-    501: "not available here",
-    503: "the store does not answer",
+    500: "internal server error",
+    501: "not supported by this server",
+    503: "the store is unavailable",
 }
 _MAX_ERRORS: Final = 20
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """What goes over the wire; `more` stands beside the named members."""
+    """A problem document before encoding; the members of `more` are added at its top level."""
 
     status: int
     code: str
     detail: str
     evidence: tuple[str, ...] = ()
     hints: tuple[str, ...] = ()
-    """as HTTP says them: requests and members, no verb and no flag of the command line"""
+    """for API clients: requests and body members, no CLI commands or flags"""
     commands: tuple[str, ...] = ()
-    """to be run in a terminal on the machine of the server, where no request can do it"""
+    """to be run in a terminal on the server's machine, for what no request can do"""
     terminal: tuple[str, ...] = ()
-    """all hints as the command line has them, for a person at a page"""
+    """all hints as CLI commands, for error pages"""
     more: Mapping[str, Any] = {}
 
     def __post_init__(self) -> None:
-        """Whatever it says, it says without secrets: an error may repeat what was sent, or what a program printed."""
+        # An error may quote the request, or the output of a program: redact here, where all of them pass.
         clean = redactor().value
         for name in ("detail", "evidence", "hints", "more"):
-            said = getattr(self, name)
-            if said and (after := clean(said)) is not said:
-                msgspec.structs.force_setattr(self, name, tuple(after) if type(said) is tuple else after)
+            value = getattr(self, name)
+            if value and (redacted := clean(value)) is not value:
+                msgspec.structs.force_setattr(self, name, tuple(redacted) if type(value) is tuple else redacted)
 
     @property
     def title(self) -> str:
-        """The kind of problem, the same for all of its status."""
+        """Short text of the status, as RFC 9457 asks; the same for all problems of one status."""
         return TITLES.get(self.status, "refused")
 
     def document(self) -> dict[str, Any]:
-        """As RFC 9457 has it."""
+        """The members of the RFC 9457 document."""
         return {
             "type": f"urn:relight:problem:{self.code}",
             "title": self.title,
@@ -84,46 +84,46 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
         }
 
     def headers(self) -> dict[str, str]:
-        """What belongs to its status."""
+        """Response headers that the status requires."""
         if self.status == 401:
             return {"WWW-Authenticate": 'Bearer realm="relight"'}
         return {"Retry-After": "1"} if self.status in (429, 503) else {}
 
     def response(self) -> Response:
-        """To be sent."""
+        """The problem as an application/problem+json response."""
         body = msgspec.json.encode(self.document())
         return Response(body, status_code=self.status, media_type=MEDIA, headers=self.headers())
 
 
 ErrorPage = Callable[[Request, Problem], Response | None]
-"""draws a problem for a person; None where it does not want to"""
+"""renders a problem as an HTML page; None: send the document"""
 
 
 def problem_of(error: RelightError, **more: Any) -> Problem:
-    """An error of ours. What is broken in the store is the operator's business, and no 5xx of the server's own."""
-    status = 409 if isinstance(error, Corrupt) else error.http_status
-    if status == 500:
-        status = 409  # the program under relight failed; the request was fine and nothing changed
-    worded = told(error.hints)
+    """The problem document of a RelightError."""
+    # A damaged session, or a program under relight that failed, is no fault of this server: 409, so that a 5xx in
+    # the metrics always means the server itself or its store.
+    status = 409 if isinstance(error, Corrupt) or error.http_status == 500 else error.http_status
+    hints = http_hints(error.hints)
     return Problem(
         status=status,
         code=error.code,
         detail=detail_of(error),
         evidence=tuple(line for line in error.evidence if not line.lstrip().startswith("hint:")),
-        hints=worded.hints,
-        commands=worded.commands,
+        hints=hints.hints,
+        commands=hints.commands,
         terminal=error.hints,
         more=more,
     )
 
 
 def detail_of(error: RelightError) -> str:
-    """What happened, without words that only the command line knows."""
-    return spoken(error.message) or without_flags(error.message)
+    """The error's message without CLI flags."""
+    return http_text(error.message) or without_flags(error.message)
 
 
 def answer_problem(request: Request, problem: Problem) -> Response:
-    """As a document; as a page for a person who looks at one."""
+    """The response for a problem: an HTML page for a browser, else the document."""
     draw: ErrorPage | None = getattr(request.app.state, "error_page", None) if "app" in request.scope else None
     if draw is not None and wants_page(request):
         drawn = draw(request, problem)
@@ -135,20 +135,21 @@ def answer_problem(request: Request, problem: Problem) -> Response:
 
 
 def _gone(request: Request) -> Problem | None:
-    """Where what was not found is a session that was removed: when, by whom and why."""
-    look: Callable[[Request], Problem | None] | None = getattr(request.app.state, "removed", None)
-    return look(request) if look is not None else None
+    """The 410 problem where what was not found is a removed session (http/gone.py)."""
+    find: Callable[[Request], Problem | None] | None = getattr(request.app.state, "removed", None)
+    return find(request) if find is not None else None
 
 
 def path_of(request: Request) -> str:
-    """The path as the router sees it; `request.url` is put together with the Host header, which can lead it astray."""
+    """The path that the router uses. Not `request.url.path`: that is parsed with the Host header, which a client can
+    forge so that another path comes out (`Host: x/healthz?`)."""
     path = request.scope["path"]
     assert isinstance(path, str)
     return path
 
 
 def wants_page(request: Request) -> bool:
-    """Does a browser show it to a person? The API answers in JSON whoever asks."""
+    """Whether the client is a browser that asks for a page; API paths always answer in JSON."""
     path = path_of(request)
     if path.startswith("/api/") or path in ("/openapi.json", "/metrics", "/healthz"):
         return False
@@ -156,7 +157,7 @@ def wants_page(request: Request) -> bool:
 
 
 def install(app: FastAPI) -> None:
-    """Every error of every route becomes a problem."""
+    """Register the handlers that turn every error of a route into a problem document."""
 
     async def ours(request: Request, error: Exception) -> Response:
         assert isinstance(error, RelightError)
@@ -176,7 +177,7 @@ def install(app: FastAPI) -> None:
     async def plain(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         code = {404: NotFound.code}.get(error.status_code, UsageError.code)
-        detail = f"nothing is at {path_of(request)[:200]!a}" if error.status_code == 404 else str(error.detail)
+        detail = f"no such path: {path_of(request)[:200]!a}" if error.status_code == 404 else str(error.detail)
         problem = Problem(status=error.status_code, code=code, detail=detail, hints=("see /openapi.json",))
         answered = answer_problem(request, problem)
         answered.headers.update(error.headers or {})
@@ -192,7 +193,7 @@ def install(app: FastAPI) -> None:
 
 
 def _invalid(error: RequestValidationError) -> Problem:
-    """Names each field that is missing or wrong, without repeating what was sent."""
+    """Names each missing or invalid field. Values are left out: one may be a secret."""
     found = []
     for one in error.errors()[:_MAX_ERRORS]:
         where = [str(part) for part in one.get("loc", ()) if part not in ("body", "query", "path", "header")]

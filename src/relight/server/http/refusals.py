@@ -1,9 +1,9 @@
-"""What the server refuses before any session is touched: a branch of the tree in errors.py, RL-6xxx.
+"""Errors of requests that are refused before they reach any session: RL-6xxx, a branch of the tree in errors.py.
 
 RequestRefused
-├─ Unauthorised · Forbidden · NotSameSite     who asks, and from where
-├─ TooLarge · TooMany · NotJson               how it is asked
-└─ KeyReused · KeyBusy                        what was asked before under the same key
+├─ Unauthorised · Forbidden · NotSameSite     authentication, scope, origin
+├─ TooLarge · TooMany · NotJson               size, rate, content type
+└─ KeyReused · KeyBusy                        idempotency key
 """
 
 from __future__ import annotations
@@ -20,42 +20,42 @@ class RequestRefused(RelightError):
 
 
 class Unauthorised(RequestRefused):
-    """No token, or one that is not known (any more)."""
+    """The token is missing, unknown or revoked, or the login has expired."""
 
     code = "RL-6001"
     http_status = 401
 
 
 class Forbidden(RequestRefused):
-    """The token is known, and its scope is too small."""
+    """The token is valid, but its scope is too small."""
 
     code = "RL-6002"
     http_status = 403
 
 
 class NotSameSite(RequestRefused):
-    """A page of another site, or a host name that is not this server's, stands behind the request."""
+    """The request comes from a page of another site, or under an unknown host name."""
 
     code = "RL-6003"
     http_status = 403
 
 
 class TooLarge(RequestRefused):
-    """The body is larger than this route takes."""
+    """The body is larger than the server accepts."""
 
     code = "RL-6004"
     http_status = 413
 
 
 class TooMany(RequestRefused):
-    """More requests, or more streams, than the server takes at once."""
+    """Too many requests, streams or concurrent changes; try again later."""
 
     code = "RL-6005"
     http_status = 429
 
 
 class NotJson(RequestRefused):
-    """A call that changes something says what it means in JSON, which no form of a web page can."""
+    """The body must be sent as application/json."""
 
     code = "RL-6006"
     http_status = 415
@@ -69,7 +69,7 @@ class KeyReused(RequestRefused):
 
 
 class KeyBusy(RequestRefused):
-    """The request under this idempotency key has no answer yet, or lost it with a server that died."""
+    """The request under this idempotency key is still running, or the server died during it: outcome unknown."""
 
     code = "RL-6008"
     http_status = 409

@@ -1,7 +1,4 @@
-"""How a route is declared: its scope, its answers and its errors, all of them in the OpenAPI document.
-
-And how it answers: JSON with an ETag, so that whoever has it already is told so.
-"""
+"""Declaring routes (scope, responses and errors, all in the OpenAPI document), JSON responses with ETags, cursors."""
 
 from __future__ import annotations
 
@@ -24,15 +21,13 @@ from relight.server.tokens import Scope
 _F = TypeVar("_F", bound=Callable[..., Any])
 _ALWAYS: Final = (400, 401, 403, 429, 503)
 _MAX: Final = 2**53
-"""no position of ours is further, and no store has a number that does not fit"""
+"""the largest number in a cursor: every store can represent it"""
 _REF: Final = (
     "A session's full id, exact name or an id prefix of at least 4 characters; then `@seq`, `@label` or nothing."
 )
 
 Ref = Annotated[str, Path(description=_REF, examples=["fix-login", "fix-login@206"], max_length=250)]
-Cursor = Annotated[
-    str | None, Query(description="Where the page before ended, as its `next` says.", max_length=500, examples=[None])
-]
+Cursor = Annotated[str | None, Query(description="The `next` of the previous page.", max_length=500, examples=[None])]
 
 
 def get(
@@ -46,9 +41,9 @@ def get(
     media: str = "application/json",
     example: Any = None,
 ) -> Callable[[_F], _F]:
-    """A route that reads."""
+    """Declare a GET route. It answers 304 to a matching `If-None-Match`."""
     answers = _answers(200, model, (*errors, *_ALWAYS), media, example)
-    answers[304] = {"description": "it is what the ETag of If-None-Match names"}
+    answers[304] = {"description": "not modified: the ETag of If-None-Match still matches"}
     return router.get(path, **_settings(scope, answers, tag))
 
 
@@ -63,7 +58,7 @@ def post(
     tag: str = "sessions",
     example: Any = None,
 ) -> Callable[[_F], _F]:
-    """A route that changes something; it takes `If-Match` and `Idempotency-Key`."""
+    """Declare a POST route. It takes `If-Match` and `Idempotency-Key`."""
     answers = _answers(status, model, (*errors, *_ALWAYS, 408, 409, 413, 415, 422), "application/json", example)
     return router.post(path, status_code=status, **_settings(scope, answers, tag, changes=True))
 
@@ -71,7 +66,7 @@ def post(
 def delete(
     router: APIRouter, path: str, *, model: Any, scope: Scope = "admin", tag: str = "sessions"
 ) -> Callable[[_F], _F]:
-    """A route that removes something."""
+    """Declare a DELETE route. It takes `If-Match` and `Idempotency-Key`."""
     answers = _answers(200, model, (404, 408, 409, 413, 422, *_ALWAYS), "application/json", None)
     return router.delete(path, **_settings(scope, answers, tag, changes=True))
 
@@ -81,9 +76,9 @@ def _settings(scope: Scope, answers: dict[int | str, Any], tag: str, *, changes:
     if changes:
         extra["parameters"] = [
             _header(
-                "If-Match", "The hash of the plan that was shown. 409 with the new plan where the state has moved."
+                "If-Match", "Hash of the plan that the client has seen. 409 with the new plan if the session changed."
             ),
-            _header("Idempotency-Key", "The same request under the same key is done once, and answered the same."),
+            _header("Idempotency-Key", "The same request under the same key runs once and gets the same response."),
         ]
     return {
         "dependencies": [Depends(needs(scope))],
@@ -100,7 +95,7 @@ def _header(name: str, meaning: str) -> dict[str, Any]:
 
 
 def _answers(status: int, model: Any, errors: Sequence[int], media: str, example: Any) -> dict[int | str, Any]:
-    good: dict[str, Any] = {"description": "done" if status != 200 else "as asked"}
+    good: dict[str, Any] = {"description": "created" if status == 201 else "success"}
     if model is not None:
         good["model"] = model
     if example is not None:
@@ -108,7 +103,7 @@ def _answers(status: int, model: Any, errors: Sequence[int], media: str, example
     elif model is None:
         good["content"] = {media: {"schema": {"type": "string"}}}
     answers: dict[int | str, Any] = {status: good}
-    gone = (410,) if 404 in errors else ()  # what was removed is told apart from what never was
+    gone = (410,) if 404 in errors else ()  # a removed session is distinguished from one that never existed
     for code in sorted({*errors, *gone}):
         reference = {"schema": {"$ref": "#/components/schemas/Problem"}}
         answers[code] = {"description": TITLES[code], "content": {MEDIA: reference}}
@@ -119,7 +114,7 @@ def _answers(status: int, model: Any, errors: Sequence[int], media: str, example
 
 
 def answer(request: Request, document: Any, *, status: int = 200) -> Response:
-    """A document as JSON; 304 without it where the caller has it already."""
+    """A JSON response with an ETag; 304 without body if it matches `If-None-Match`."""
     body = encoded(document)
     tag = f'"{sha256(body).hexdigest()[:32]}"'
     headers = {"ETag": tag, "Cache-Control": "private, no-cache"}
@@ -130,17 +125,17 @@ def answer(request: Request, document: Any, *, status: int = 200) -> Response:
 
 
 def page_document(items: Sequence[Any], following: str | None, **more: Any) -> dict[str, Any]:
-    """A page: its items, and where the next one begins."""
+    """A page of a list; `next` is the cursor of the following page, None at the end."""
     return {"items": list(items), "next": following, **more}
 
 
 def to_cursor(*parts: str | int) -> str:
-    """Opaque to its reader."""
+    """Encode a position as an opaque cursor."""
     return base64.urlsafe_b64encode(msgspec.json.encode(parts)).decode().rstrip("=")
 
 
 def from_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
-    """What `to_cursor` was given; UsageError for one that it did not make."""
+    """Decode a cursor; UsageError for anything that `to_cursor` did not make."""
     try:
         raw = base64.b64decode(cursor + "=" * (-len(cursor) % 4), altchars=b"-_", validate=True)
         parts = msgspec.json.decode(raw, type=list[str | int])
@@ -148,7 +143,7 @@ def from_cursor(cursor: str, *kinds: type) -> tuple[Any, ...]:
         parts = []
     fits = len(parts) == len(kinds) and all(map(_fits, parts, kinds))
     if not fits:
-        raise UsageError("this cursor is not one of ours", hints=["take `next` of the page before, or leave it out"])
+        raise UsageError("invalid cursor", hints=["use `next` of the previous page, or leave it out"])
     return tuple(parts)
 
 
@@ -157,6 +152,6 @@ def _fits(part: str | int, kind: type) -> bool:
 
 
 class Body(BaseModel):
-    """A request's document: what it does not name is not taken, nor what only looks like it ("yes" for true)."""
+    """Base of request bodies: unknown fields are refused, and values are not coerced ("yes" is not true)."""
 
     model_config = {"extra": "forbid", "strict": True, "str_max_length": 200_000}

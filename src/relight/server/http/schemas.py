@@ -533,7 +533,7 @@ class TokenDocument(BaseModel):
 
 
 class NewTokenDocument(TokenDocument):
-    """The one time that its value is told."""
+    """The one time that its value is shown."""
 
     token: str
 

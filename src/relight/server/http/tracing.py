@@ -1,6 +1,6 @@
-"""Traces, where OpenTelemetry is installed and set up; nothing at all where it is not.
+"""OpenTelemetry spans; a no-op where the package is not installed.
 
-What a span says leaves the machine: names, attributes and errors are redacted here, and nowhere else is one made.
+Spans leave the machine, so names, attributes and errors are redacted here; no other module creates a span.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from relight.system.machine import redactor
 
 
 class Span:
-    """A span, or nothing with the same two words."""
+    """An OpenTelemetry span, or a no-op with the same interface."""
 
     def __init__(self, inner: Any = None) -> None:
         self._inner = inner
 
     def set(self, name: str, value: str | int | float | bool) -> None:
-        """An attribute."""
+        """Set an attribute; its value is redacted."""
         if self._inner is not None:
             self._inner.set_attribute(name, redactor().value(value))
 
@@ -36,7 +36,7 @@ def _tracer() -> Any:
 
 @contextmanager
 def span(name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[Span]:
-    """Around a piece of work; an error inside is recorded by it, without the traceback."""
+    """A span around a block. An exception is recorded with type and message, and raised on."""
     tracer = _tracer()
     if tracer is None:
         yield Span()
@@ -45,15 +45,16 @@ def span(name: str, attributes: Mapping[str, Any] | None = None) -> Iterator[Spa
     with tracer.start_as_current_span(
         clean.text(f"relight {name}"),
         attributes=clean.value(dict(attributes or {})),
+        # The library would record the exception with its traceback, which is not redacted.
         record_exception=False,
         set_status_on_exception=False,
     ) as inner:
         try:
             yield Span(inner)
         except Exception as error:
-            said = {"exception.type": type(error).__name__, "exception.message": clean.text(str(error))}
-            inner.add_event("exception", said)
-            inner.set_status(_status_error(), said["exception.message"])
+            event = {"exception.type": type(error).__name__, "exception.message": clean.text(str(error))}
+            inner.add_event("exception", event)
+            inner.set_status(_status_error(), event["exception.message"])
             raise
 
 

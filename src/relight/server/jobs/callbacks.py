@@ -26,7 +26,7 @@ from relight.server.http.logs import LOG
 from relight.server.jobs.safe_post import Unreachable, checked, post
 from relight.server.settings import ServerSettings
 from relight.server.state import ServerState
-from relight.server.tokens import made_once
+from relight.server.tokens import read_or_create
 from relight.system.machine import redactor
 from relight.values.policy import Retry
 
@@ -72,7 +72,7 @@ class Callbacks:
     def secret(self) -> bytes:
         """What deliveries are signed with; made at first use, for the user's eyes alone."""
         if self._secret is None:
-            self._secret = made_once(self._state.directory / SECRET_FILE, secrets.token_hex(32)).encode()
+            self._secret = read_or_create(self._state.directory / SECRET_FILE, secrets.token_hex(32)).encode()
         return self._secret
 
     # -- what happened ------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class Callbacks:
         whole = over or read < _PAGE
         if newest == after:
             return whole
-        with self._state.together():
+        with self._state.transaction():
             moved = (newest, number, after)
             if not self._state.run("UPDATE callbacks SET after_seq = ? WHERE id = ? AND after_seq = ?", moved):
                 return whole  # another server of this store saw it first

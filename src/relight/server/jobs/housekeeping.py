@@ -40,7 +40,7 @@ class Housekeeping:
         """End after the present round; supervisors that were started live on."""
         self._stopping.set()
         self._thread.join(_STOP_SECONDS)
-        self._service.starter.leave()
+        self._service.starter.detach()
 
     def _rounds(self) -> None:
         number = 0
@@ -65,7 +65,7 @@ class Housekeeping:
 
     def _prune(self) -> None:
         try:
-            self._service.acting.prune()
+            self._service.actions.prune()
         except RelightError as error:
             LOG.warning("housekeeping", extra={"code": error.code, "said": str(error)[:200]})
 
@@ -91,8 +91,8 @@ class Housekeeping:
         for tombstone, one in service.rl.removals(after=newest).items():
             for session in one.sessions if one.by_policy else ():
                 if service.rl.find(session) is None:
-                    service.acting.note_swept(session, known.get(session), one)
-            service.state.remember(_NOTED, tombstone)
+                    service.actions.record_swept(session, known.get(session), one)
+            service.state.set_meta(_NOTED, tombstone)
 
     def _seldom(self) -> None:
         """What need not be looked at twice a second: only where something was written since."""

@@ -160,10 +160,10 @@ class Upkeep:
         now, last = self._clock.now_us(), self.verified
         if last is not None and now - last.at_us < _DAY_US:
             return False
-        with self._state.together():
+        with self._state.transaction():
             if now - int(self._state.meta(_BEAT) or 0) < _SILENT_US:
                 return False
-            self._state.remember(_BEAT, str(now))
+            self._state.set_meta(_BEAT, str(now))
         return True
 
     def look(self, *, rest: float = _REST) -> None:
@@ -171,11 +171,11 @@ class Upkeep:
         self._note_size()
         verified = self._verify(rest)
         if verified is not None:
-            self._state.remember("verified", msgspec.json.encode(verified).decode())
+            self._state.set_meta("verified", msgspec.json.encode(verified).decode())
             LOG.info("verified", extra={"sessions": verified.sessions, "broken": verified.broken})
         drilled = self._drill(rest) if verified is not None else None
         if drilled is not None:
-            self._state.remember("drilled", msgspec.json.encode(drilled).decode())
+            self._state.set_meta("drilled", msgspec.json.encode(drilled).decode())
             LOG.info("drilled", extra={"restored": drilled.restored, "tried": drilled.tried})
 
     def _gently(self, rest: float, do: Callable[[], _T]) -> _T:
@@ -185,7 +185,7 @@ class Upkeep:
         now = self._clock.now_us()
         if now - self._beat_us > _BEAT_US:
             self._beat_us = now
-            self._state.remember(_BEAT, str(now))
+            self._state.set_meta(_BEAT, str(now))
         return done
 
     def _verify(self, rest: float) -> Verified | None:
@@ -260,7 +260,7 @@ class Upkeep:
     def _note_size(self) -> None:
         now = Size(at_us=self._clock.now_us(), size_bytes=self._rl.store.size_bytes() + self._rl.file_bytes())
         sizes = [*(self._read("sizes", list[Size]) or []), now][-_SIZES:]
-        self._state.remember("sizes", msgspec.json.encode(sizes).decode())
+        self._state.set_meta("sizes", msgspec.json.encode(sizes).decode())
 
 
 def growth_of(sizes: list[Size], *, free_bytes: int | None) -> Growth | None:

@@ -107,12 +107,12 @@ def _resumes(site: Site) -> dict[str, Any]:
     """The last month: how resumes went, and which failures there were."""
     stats = statistics(site.service, _DAYS)
     since = site.now() - timedelta(days=_DAYS)
-    stories = []
+    resume_stats = []
     resumed = (info for info in site.rl.sessions(since_us=round(since.timestamp() * 1e6)) if info.attempt > 1)
     for info in islice(resumed, _RESUMED):
         try:
-            stories += site.service.stories.of(info)
+            resume_stats += site.service.resume_stats.of(info)
         except Corrupt:
             continue  # its own page says so
-    drawn = operations.outcomes_of(stories, tokens=stats["tokens_saved"], minutes=stats["minutes_saved"])
+    drawn = operations.outcomes_of(resume_stats, tokens=stats["tokens_saved"], minutes=stats["minutes_saved"])
     return {"outcomes": drawn, "stats": stats}

@@ -1,8 +1,7 @@
-"""Errors in the words of the door one stands at: what the command line says with verbs and flags, HTTP says with
-methods, addresses and members of a body.
+"""Translates the CLI commands and flags in error hints to HTTP requests and body members.
 
-A hint that names a command which the API can do is told as the request that does it. One that only a terminal can do
-is told apart, as a command to run on the machine of the server (`commands` of a problem document).
+A hint whose command has no route is reported as a command to run on the server's machine (`commands` of a problem
+document).
 """
 
 from __future__ import annotations
@@ -41,7 +40,7 @@ _MEMBERS: Final = {
     "secret": '"secrets"',
     "library": '"library": true',
 }
-"""flags that are members of a body, or of a query, here"""
+"""CLI flag -> member of the request body or query"""
 _POSTS: Final = ("resume", "fork", "rewind", "restore", "undo", "stop", "send", "approve", "deny", "archive", "clear")
 _GETS: Final = {
     "show": "",
@@ -52,26 +51,26 @@ _GETS: Final = {
 }
 
 
-class Told(NamedTuple):
-    """Hints as HTTP tells them."""
+class HttpHints(NamedTuple):
+    """The hints of an error, for an API client."""
 
     hints: tuple[str, ...]
     commands: tuple[str, ...]
-    """what only a terminal can do, on the machine of the server"""
+    """CLI commands that no route can replace"""
 
 
-def told(hints: Iterable[str]) -> Told:
-    """Each hint in the words of HTTP, or among the commands."""
-    here: list[str] = []
-    elsewhere: list[str] = []
+def http_hints(hints: Iterable[str]) -> HttpHints:
+    """Translate each hint; those that cannot be translated become commands."""
+    translated: list[str] = []
+    commands: list[str] = []
     for hint in hints:
-        worded = spoken(hint)
-        (here if worded is not None else elsewhere).append(worded if worded is not None else hint)
-    return Told(tuple(here), tuple(elsewhere))
+        text = http_text(hint)
+        (translated if text is not None else commands).append(text if text is not None else hint)
+    return HttpHints(tuple(translated), tuple(commands))
 
 
-def spoken(text: str) -> str | None:
-    """A text without commands and flags; None where something in it can only be done in a terminal."""
+def http_text(text: str) -> str | None:
+    """The text with CLI commands and flags translated; None if one of them has no equivalent over HTTP."""
     out, end = [], 0
     for found in _COMMAND.finditer(text):
         request = _request(found[0])
@@ -85,12 +84,12 @@ def spoken(text: str) -> str | None:
 
 
 def without_flags(text: str) -> str:
-    """The same sentence, its flags as plain words."""
+    """The text with each `--some-flag` replaced by `some flag`."""
     return _FLAG.sub(lambda flag: flag[1].replace("-", " "), text)
 
 
 def _request(command: str) -> str | None:
-    """The request that does what a command does; None where there is none."""
+    """The HTTP request equivalent to a command; None if there is none."""
     try:
         _, verb, *words = shlex.split(command)
     except ValueError:
@@ -147,8 +146,8 @@ def _ref(plain: Sequence[str]) -> str:
     return _word(plain, 0) if plain else "{ref}"
 
 
-def _word(plain: Sequence[str], place: int) -> str:
-    return plain[place] if len(plain) > place else "..."
+def _word(plain: Sequence[str], index: int) -> str:
+    return plain[index] if len(plain) > index else "..."
 
 
 _REQUESTS: Final[dict[str, Callable[[Sequence[str], Sequence[str]], str | None]]] = {

@@ -1,8 +1,4 @@
-"""The application on a socket, until it is asked to end: streams are ended first, so that nobody waits for them.
-
-What cannot be read as HTTP never becomes a request; whoever sent it gets a problem document nevertheless. Who begins a
-request and does not go on, or says nothing at all, is not waited for.
-"""
+"""The listening server: uvicorn with our connection class and our order of shutdown."""
 
 from __future__ import annotations
 
@@ -22,16 +18,16 @@ from relight.server.http.refusals import RequestRefused
 _GRACE_SECONDS: Final = 5
 
 
-class Running(uvicorn.Server):
-    """One process, one loop."""
+class HttpServer(uvicorn.Server):
+    """uvicorn in one process with one event loop; started by `relight serve`."""
 
     def __init__(self, app: FastAPI, **more: Any) -> None:
         super().__init__(
             uvicorn.Config(
                 app,
                 http=Connection,
-                ws="none",  # there is none to talk to, and the guard stands before requests
-                proxy_headers=False,  # a header does not say where somebody is: failures are counted by address
+                ws="none",  # the guard checks HTTP requests only, so nothing else may reach the application
+                proxy_headers=False,  # failures are counted by peer address; a client can forge X-Forwarded-For
                 log_config=None,
                 access_log=False,
                 server_header=False,
@@ -43,58 +39,60 @@ class Running(uvicorn.Server):
         self._hub = app.state.service.hub
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End the streams, then wait for what is being answered."""
+        """End the event streams, then stop as uvicorn does: accept no more, wait for requests being answered."""
+        # uvicorn waits for every open response. A stream has no end of its own, so it would wait the whole grace.
         self._hub.stop()
         await super().shutdown(sockets)
 
 
 class Connection(H11Protocol):
-    """One client."""
+    """A client connection that times out slow requests and answers malformed ones with a problem document.
 
-    _late: asyncio.TimerHandle | None = None
+    uvicorn has no timeout for an incomplete request head, and answers what is not HTTP with plain text."""
+
+    _timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Somebody is there."""
         super().connection_made(transport)
-        self._watch()
+        self._update_timer()
 
     def data_received(self, data: bytes) -> None:
-        """Somebody says something."""
         super().data_received(data)
-        self._watch()
+        self._update_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Somebody left."""
-        self._forget()
+        self._cancel_timer()
         super().connection_lost(exc)
 
-    def _watch(self) -> None:
-        """Between two answers a request has to arrive in time; within one the guard looks at the clock itself."""
+    def _update_timer(self) -> None:
+        # Between two responses a request head has to arrive in time. While a request is being answered there is no
+        # bound here: the guard has its own for the body, and a stream stays open for days. The timer is not restarted
+        # by further bytes, or a client that drips one byte a second would hold the connection forever.
         if self.cycle is not None and not self.cycle.response_complete:
-            self._forget()
-        elif self._late is None:
+            self._cancel_timer()
+        elif self._timer is None:
             seconds = self.config.app.state.service.settings.head_seconds  # type: ignore[union-attr]
-            self._late = self.loop.call_later(seconds, self._too_late)
+            self._timer = self.loop.call_later(seconds, self._time_out)
 
-    def _forget(self) -> None:
-        if self._late is not None:
-            self._late.cancel()
-            self._late = None
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
-    def _too_late(self) -> None:
-        self._late = None
-        self._refuse(Problem(status=408, code=RequestRefused.code, detail="the request did not arrive in time"))
+    def _time_out(self) -> None:
+        self._timer = None
+        self._refuse(Problem(status=408, code=RequestRefused.code, detail="timed out while reading the request"))
 
     def _should_upgrade(self) -> bool:
-        """There is nothing else to talk; who asks for it gets an answer in HTTP."""
         return False
 
     def send_400_response(self, msg: str) -> None:
-        """What was sent is no HTTP, or breaks off being it."""
-        self._refuse(Problem(status=400, code=RequestRefused.code, detail="this is not an HTTP request"))
+        self._refuse(Problem(status=400, code=RequestRefused.code, detail="malformed HTTP request"))
 
     def _refuse(self, problem: Problem) -> None:
-        """Say so, where no answer has begun; whatever was asked before in the same breath is not acted on."""
+        """Answer with a problem if no response has begun, and close the connection."""
+        # A pipelined request before the malformed one may still be running: report a disconnect to it, so that the
+        # guard drops it instead of acting on a request of a client that cannot be trusted to speak HTTP.
         if self.cycle is not None:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
