@@ -66,5 +66,5 @@ def test_where_the_rewind_is_refused_after_all_it_is_told_that_it_was_stopped(
     (tmp_path / "work").rename(tmp_path / "away")
     with desk.client() as client:
         answer = Answer(client.post("/api/sessions/busy@here/rewind", json={"scope": "both", "stop": True}))
-    assert "it was stopped first, and is not rewound" in answer.document["evidence"], answer.document
+    assert "the session was stopped, but not rewound" in answer.document["evidence"], answer.document
     assert busy.wait(10) != 0 and len(desk.rl.load("busy").messages) == 4

@@ -43,7 +43,7 @@ def test_a_whole_store_is_read_and_brought_back_and_that_is_told(desk: Desk, tmp
     with desk.rl.session("words-only") as s:
         s.append({"role": "user", "content": "hello"})
     before = sorted(str(path) for path in tmp_path.rglob("*"))
-    desk.service.upkeep.look(rest=0)
+    desk.service.upkeep.run_once(pause_factor=0)
     verified, drilled = desk.service.upkeep.verified, desk.service.upkeep.drilled
     assert verified is not None and (verified.sessions, verified.broken) == (2, 0) and verified.steps > 3
     assert drilled is not None and (drilled.restored, drilled.tried, drilled.files) == (1, 1, 4), drilled
@@ -60,7 +60,7 @@ def test_a_damaged_step_is_found_and_named(desk: Desk) -> None:
     connection = apsw.Connection(str(desk.store))
     connection.execute("UPDATE bodies SET data = x'00ff' WHERE id = (SELECT max(body) FROM steps)")
     connection.close()
-    desk.service.upkeep.look(rest=0)
+    desk.service.upkeep.run_once(pause_factor=0)
     assert "1 session, 1 broken: broken" in operations(desk)
 
 
@@ -73,7 +73,7 @@ def test_files_that_do_not_come_back_are_told(desk: Desk, tmp_path: Path) -> Non
         content = bytearray(path.read_bytes())
         content[len(content) // 2] ^= 1
         path.write_bytes(content)
-    desk.service.upkeep.look(rest=0)
+    desk.service.upkeep.run_once(pause_factor=0)
     drilled = desk.service.upkeep.drilled
     assert drilled is not None and (drilled.restored, drilled.tried) == (0, 1) and drilled.trouble.startswith("files: ")
     assert "0 of 1 restored" in operations(desk)
@@ -87,7 +87,7 @@ def test_of_two_servers_one_looks_and_who_died_on_the_way_is_followed(tmp_path: 
         assert first.service.upkeep._is_due() and not second.service.upkeep._is_due()
         clock.advance(601)
         assert second.service.upkeep._is_due(), "the first one said nothing for ten minutes"
-        second.service.upkeep.look(rest=0)
+        second.service.upkeep.run_once(pause_factor=0)
         clock.advance(3600)
         assert not first.service.upkeep._is_due()
         clock.advance(23 * 3600)
@@ -119,7 +119,7 @@ def test_a_disk_that_will_soon_be_full_is_a_warning(tmp_path: Path) -> None:
     clock = ManualClock()
     desk = Desk(tmp_path / "p.db", clock=clock)
     try:
-        desk.service.upkeep.look(rest=0)
+        desk.service.upkeep.run_once(pause_factor=0)
         clock.advance(86_400 * 2)
         free = 10**18
         desk.service.state.set_meta("sizes", f"[[0,0],[{DAY},{free}]]")
@@ -180,7 +180,7 @@ def test_a_store_whose_own_check_finds_damage_is_told(tmp_path: Path) -> None:
         file.write(b"\xff" * 64)
     desk = Desk(tmp_path / "p.db")
     try:
-        desk.service.upkeep.look(rest=0)
+        desk.service.upkeep.run_once(pause_factor=0)
         verified = desk.service.upkeep.verified
     finally:
         desk.close()

@@ -94,7 +94,7 @@ def test_a_key_whose_server_died_at_work_does_nothing_twice(desk: Desk) -> None:
     row = before._claim_key(WHO, "k", "", {})  # and then the power went
     assert isinstance(row, str)
     after = ActionRunner(service.rl, service.state, service.settings, service.clock)
-    with pytest.raises(KeyBusy, match="nobody knows how far it came"):
+    with pytest.raises(KeyBusy, match="outcome unknown"):
         after.run(WHO, "try", None, lambda _: ran.append(1) or ActionResult(document={}), asked={}, key="k")  # type: ignore[func-returns-value]
     assert ran == []
     with pytest.raises(KeyboardInterrupt):
@@ -109,7 +109,7 @@ def test_a_key_whose_store_was_lost_at_work_does_nothing_twice(desk: Desk) -> No
     with pytest.raises(StoreUnavailable):
         actions.run(WHO, "try", None, lost, asked={}, key="k")
     assert desk.service.state.rows("SELECT outcome FROM actions") == [("unknown: RL-5001",)]
-    with pytest.raises(KeyBusy, match="nobody knows how far it came"):
+    with pytest.raises(KeyBusy, match="outcome unknown"):
         actions.run(WHO, "try", None, lambda _: pytest.fail("done again"), asked={}, key="k")
 
 

@@ -92,11 +92,11 @@ def test_a_delivery_says_what_happened_and_proves_who_sent_it(desk: Desk, receiv
     callbacks = desk.service.callbacks
     session = work(desk.rl, "job", asks=True)
     callbacks.add(session, receiver.url, after_seq=0)
-    callbacks.watch()
+    callbacks.scan()
     assert callbacks.deliver() == 1
     desk.rl.send("job", "yes")
     work(desk.rl, "job", asks=True)
-    callbacks.watch()
+    callbacks.scan()
     callbacks.deliver()
     assert [json.loads(body)["status"] for _, body in receiver.heard] == ["waiting", "completed"]
     headers, body = receiver.heard[-1]
@@ -107,7 +107,7 @@ def test_a_delivery_says_what_happened_and_proves_who_sent_it(desk: Desk, receiv
     assert stat.S_IMODE((desk.settings.directory / "callback-secret").stat().st_mode) == 0o600
     assert parts["v1"] == hmac.new(secret, f"{parts['t']}.".encode() + body, sha256).hexdigest()
     assert headers["Relight-Delivery"] == "2"
-    callbacks.watch()
+    callbacks.scan()
     assert callbacks.deliver() == 0 and desk.service.state.rows("SELECT * FROM callbacks") == []
     listed = desk.client("read").get("/api/sessions/job/callbacks").json()["items"]
     assert [one["state"] for one in listed] == ["delivered", "delivered"]
@@ -118,7 +118,7 @@ def test_a_failed_delivery_is_tried_again_later_and_given_up_in_the_end(
 ) -> None:
     callbacks = desk.service.callbacks
     callbacks.add(work(desk.rl, "job"), receiver.url, after_seq=0)
-    callbacks.watch()
+    callbacks.scan()
     receiver.answers = [500, 302, 500]  # a redirect is an answer like another, and is not followed
     for tries in (1, 2, 3):
         assert callbacks.deliver() == 1 and len(receiver.heard) == tries
@@ -156,7 +156,7 @@ def test_a_damaged_session_keeps_nobody_elses_callback(desk: Desk, receiver: Rec
     whole = work(desk.rl, "whole")
     for session in (broken, whole):
         callbacks.add(session, receiver.url, after_seq=0)
-    callbacks.watch()
+    callbacks.scan()
     callbacks.deliver()
     assert [json.loads(body)["session"] for _, body in receiver.heard] == [whole]
 
@@ -168,7 +168,7 @@ def test_an_end_after_more_steps_than_one_look_reads_is_told_although_nothing_ha
     callbacks = desk.service.callbacks
     callbacks.add(work(desk.rl, "job"), receiver.url, after_seq=0)
     for _ in range(desk.rl.get("job").seq):
-        callbacks.watch()
+        callbacks.scan()
         callbacks.deliver()
     assert [json.loads(body)["status"] for _, body in receiver.heard] == ["completed"]
 
@@ -188,7 +188,7 @@ def test_who_asks_to_be_told_while_the_journal_is_looked_at_is_told(
 
     monkeypatch.setattr(desk.service.rl, "steps", meanwhile)
     for _ in range(2):
-        callbacks.watch()
+        callbacks.scan()
         callbacks.deliver()
     assert [json.loads(body)["session"] for _, body in receiver.heard] == [first, second]
 
@@ -261,7 +261,7 @@ def test_two_servers_of_one_store_tell_a_thing_once(desk: Desk, receiver: Receiv
     def rounds(one: Callbacks) -> None:
         for _ in range(3):
             start.wait(20)
-            one.watch()
+            one.scan()
             one.deliver()
 
     threads = [threading.Thread(target=rounds, args=(one,)) for one in both]

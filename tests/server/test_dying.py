@@ -86,7 +86,7 @@ def test_a_server_killed_while_it_puts_a_session_in_line_has_put_it_there_or_not
         seen.add("in line" if info.queue else "as it was")
         assert (info.queue, info.seq) == (("night", before.seq + 1) if durable else (None, before.seq)), point
         status, problem = server.call("POST", "/api/sessions/job/resume", body, **headers)
-        assert status == 409 and "nobody knows how far it came" in problem["detail"]
+        assert status == 409 and "outcome unknown" in problem["detail"]
         (entry,) = server.call("GET", "/api/actions")[1]["items"][-1:]
         assert entry["verb"] == "resume" and entry["outcome"] == "begun"  # and never anything else
         comes_to_its_end(place, server)

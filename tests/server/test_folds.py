@@ -11,7 +11,7 @@ import pytest
 
 from relight.errors import NotFound
 from relight.server.http.guard import ConcurrencyLimit
-from relight.server.live.folds import KEPT, Folds
+from relight.server.live.folds import MAX_CACHED, Folds
 from tests.server.desk import Desk
 
 
@@ -22,12 +22,12 @@ def test_many_who_read_the_same_pages_fold_the_session_once(some: Desk) -> None:
     first = client.get("/api/sessions/fix-login/messages?limit=1").json()
     with ThreadPoolExecutor(8) as pool:
         told = list(pool.map(lambda path: client.get(path).status_code, paths))
-    assert set(told) == {200} and some.service.folds.made == 1
+    assert set(told) == {200} and some.service.folds.loads == 1
     following = client.get("/api/sessions/fix-login/messages", params={"limit": 1, "cursor": first["next"]}).json()
-    assert following["items"] and following["items"] != first["items"] and some.service.folds.made == 1
+    assert following["items"] and following["items"] != first["items"] and some.service.folds.loads == 1
     some.rl.send("fix-login", "yes")
     assert client.get("/api/sessions/fix-login/messages?limit=1").status_code == 200
-    assert some.service.folds.made == 2, "a step later it is another state"
+    assert some.service.folds.loads == 2, "a step later it is another state"
 
 
 def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(some: Desk) -> None:
@@ -49,10 +49,10 @@ def test_of_many_at_once_one_makes_it_and_an_error_is_everybodys_own(some: Desk)
         waiting = [pool.submit(folds.load, "changelog") for _ in range(4)]
         assert begun.wait(10)
         go.set()
-        assert len({id(one.result(10)) for one in waiting}) == 1 and folds.made == 1
+        assert len({id(one.result(10)) for one in waiting}) == 1 and folds.loads == 1
     with pytest.raises(NotFound):
         folds.load("nobody")
-    assert len(folds._known) <= KEPT and not folds._making
+    assert len(folds._cached) <= MAX_CACHED and not folds._loading
 
 
 def test_a_caller_that_asks_a_lot_waits_for_itself_alone() -> None:

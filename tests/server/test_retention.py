@@ -47,8 +47,8 @@ def test_what_other_processes_removed_answers_410_and_policies_are_in_the_log(so
     assert [client.get(f"/api/sessions/{one}").status_code for one in (asked, swept)] == [410, 410]
     assert client.get(f"/api/checkpoints/{asked}@1").status_code == 410
     housekeeping = Housekeeping(some.service)
-    housekeeping._seldom()
-    housekeeping._note_removals()
+    housekeeping._audit_new_removals()
+    housekeeping._audit_removals()
     entries = [(one["verb"], one["session"], one["who"]) for one in client.get("/api/actions").json()["items"]]
     assert entries == [("sweep", swept, "worker w1")], "once, and nothing of what a person removed by command"
     assert client.get("/api/sessions/never-was").status_code == 404

@@ -100,7 +100,7 @@ def test_the_general_stream_tells_what_changed_and_says_when_to_reload(served: t
         async with Listener.open(port, "/api/events", token, last="other-7") as stale:
             assert [heard.event for heard in await stale.take(1)] == ["reload"]
         async with Listener.open(port, "/api/events", token) as one:
-            while desk.service.hub.looks < 1:  # the first look only learns what is there
+            while desk.service.hub.polls < 1:  # the first look only learns what is there
                 await asyncio.sleep(0.01)
             await asyncio.to_thread(work)
             async with asyncio.timeout(20):

@@ -46,9 +46,9 @@ def numbers(client: TestClient) -> dict[str, float]:
 
 def test_the_metrics_count_what_happened(desk: Desk) -> None:
     client, overview = desk.client(), Overview(desk.rl, desk.service.metrics)
-    list(overview._look())
+    list(overview._changes())
     fill(desk.rl)
-    list(overview._look())
+    list(overview._changes())
     found = numbers(client)
     assert found['relight_sessions{status="waiting"}'] == 1 and found['relight_sessions{status="working"}'] == 0
     assert found['relight_failures_total{class="exception"}'] == 1

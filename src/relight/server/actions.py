@@ -195,7 +195,7 @@ class ActionRunner:
         if status is None:
             # A claim without a response by another run of a server: that one died, or lost its store, in the middle.
             lost = run != self._run
-            what = "outcome unknown: the server or its store died while" if lost else "still running:"
+            what = "outcome unknown: the server or its store died during" if lost else "still running:"
             hints = ["check the session, then use a new key"] if lost else ["retry in a moment"]
             raise KeyBusy(f"{what} the request under this idempotency key", hints=hints)
         return ActionResult(document=body, status=status, replayed=True)

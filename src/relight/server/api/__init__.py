@@ -1,1 +1,1 @@
-"""The HTTP interface, one file a noun. Each route is a few lines over a verb of the library."""
+"""The HTTP API, one module per resource. Each route is a thin layer over a method of the library."""

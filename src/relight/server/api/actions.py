@@ -1,4 +1,4 @@
-"""`/api/actions`: who did what, when and why; before and after, and how to take it back."""
+"""`/api/actions`: the audit log; who did what, when and why, with state before and after."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def list_actions(
     cursor: Cursor = None,
     session: Annotated[str | None, Query(max_length=250, description="Only about this session (full id).")] = None,
 ) -> Response:
-    """The audit log, newest first."""
+    """List the entries of the audit log, newest first."""
     before = from_cursor(cursor, int)[0] if cursor is not None else 2**62
     which, values = ("AND session = ?", (session,)) if session is not None else ("", ())
     rows = served.state.rows(
@@ -38,7 +38,7 @@ def list_actions(
 
 
 def action_document(row: tuple[Any, ...]) -> dict[str, Any]:
-    """A row of the log."""
+    """A row of the audit log as JSON."""
     names = [name.strip() for name in _COLUMNS.split(",")]
     built = dict(zip(names, row, strict=True))
     built["at"] = at(built.pop("at_us")).isoformat()

@@ -1,4 +1,4 @@
-"""`/api/adoptable`: conversations of coding agents on the server's machine that are no sessions of ours yet."""
+"""`/api/adoptable`: native sessions of coding agents on the server's machine that relight does not manage yet."""
 
 from __future__ import annotations
 
@@ -16,5 +16,5 @@ router = APIRouter()
 
 @get(router, "/api/adoptable", model=Page[AdoptableDocument])
 def list_adoptable(request: Request, served: Served, limit: Limit = 50) -> Response:
-    """What `relight adopt` could take over, newest first. Their files are looked at, not touched."""
+    """List the native sessions that `relight adopt` could take over, newest first. Their files are only read."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.adoptable(most=limit)], None))

@@ -1,4 +1,4 @@
-"""`/api/checkpoints`: positions one can return to. A session's ref means its head."""
+"""`/api/checkpoints`: positions to return to. A session's ref without position means its head."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _TAG = "checkpoints"
 
 
 class LabelBody(Body):
-    """The name that the checkpoint gets."""
+    """The label for a checkpoint."""
 
     label: Annotated[str, Field(max_length=100, examples=["tests-green"])]
 
@@ -46,7 +46,7 @@ def all_checkpoints(
     cursor: Cursor = None,
     session: Annotated[str | None, Query(max_length=250, description="Only of this session, oldest first.")] = None,
 ) -> Response:
-    """The newest checkpoint of each session, newest session first; or all of one session."""
+    """List the newest checkpoint of each session, newest session first; or all checkpoints of one session."""
     if session is not None:
         return list_checkpoints(request, served, session, limit, cursor)
     before: Any = from_cursor(cursor, int, str) if cursor is not None else None
@@ -62,13 +62,13 @@ def all_checkpoints(
 
 @get(router, "/api/checkpoints/{ref}", model=CheckpointDocument, tag=_TAG, errors=(404, 409))
 def get_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
-    """One checkpoint."""
+    """Get one checkpoint by its ref."""
     return answer(request, checkpoint_document(served.rl.checkpoint(ref)))
 
 
 @get(router, "/api/checkpoints/{ref}/can-resume", model=PlanDocument, tag=_TAG, errors=(404, 409))
 def can_resume_checkpoint(request: Request, served: Served, ref: Ref, wanted: Planned, disk: bool = True) -> Response:
-    """What a resume from here would do, with reasons and cures, and what it could not undo."""
+    """Plan a resume from this checkpoint: what it would do, what prevents it, what it could not undo."""
     return answer(request, whole_plan(served.rl, ref, wanted, disk=disk))
 
 
@@ -76,7 +76,7 @@ def can_resume_checkpoint(request: Request, served: Served, ref: Ref, wanted: Pl
 def checkpoint_diff(
     request: Request, served: Served, ref: Ref, to: Annotated[str | None, Query(max_length=250)] = None
 ) -> Response:
-    """How the files differ from here to another checkpoint, or to the disk now."""
+    """Compare the files of this checkpoint with another checkpoint, or with the disk."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.diff(ref, to)], None))
 
 
@@ -87,8 +87,9 @@ def checkpoint_file(
     path: Annotated[str, Query(min_length=1, max_length=4000, examples=["src/auth.py"])],
     root: Annotated[str, Query(max_length=200)] = "main",
 ) -> Response:
-    """One captured file as it was here."""
+    """Download one captured file as it was at this checkpoint."""
     content = served.rl.file(ref, root, path)
+    # The file may be hostile HTML: it is sent as a download, under a sandbox policy, with a plain name.
     name = re.sub(r"[^A-Za-z0-9._-]", "_", path.rpartition("/")[2])[:100] or "file"
     headers = {"Content-Disposition": f'attachment; filename="{name}"', "Content-Security-Policy": "sandbox"}
     return Response(content, media_type="application/octet-stream", headers=headers)
@@ -96,13 +97,13 @@ def checkpoint_file(
 
 @post(router, "/api/checkpoints/{ref}/resume", model=StartedDocument, status=201, tag=_TAG)
 def resume_checkpoint(request: Request, served: Served, ref: Ref, body: ResumeBody | None = None) -> Response:
-    """Go on from here: at the head the session itself, below it a fork."""
+    """Resume from this checkpoint: the session itself at its head, else a fork."""
     return resumed(request, served, ref, body or ResumeBody())
 
 
 @post(router, "/api/checkpoints/{ref}/label", model=dict[str, str], tag=_TAG)
 def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody) -> Response:
-    """Name it; the newest use of a label wins."""
+    """Label a checkpoint. A label that is used again moves to the newer checkpoint."""
 
     def do(rl: Relight) -> ActionResult:
         made = rl.label(ref, body.label)
@@ -113,7 +114,7 @@ def label_checkpoint(request: Request, served: Served, ref: Ref, body: LabelBody
 
 @delete(router, "/api/checkpoints/{ref}", model=ForgottenDocument, tag=_TAG)
 def drop_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
-    """Remove its label, and of its files what no other checkpoint goes on from; the step stays, and the chain whole."""
+    """Remove the labels of a checkpoint, and its snapshots unless another checkpoint needs them. The step stays."""
 
     def do(rl: Relight) -> ActionResult:
         return ActionResult(document=msgspec.to_builtins(rl.drop_checkpoint(ref)))

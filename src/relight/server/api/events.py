@@ -1,4 +1,4 @@
-"""`/api/events` and `/api/sessions/{ref}/events`: what happens, as it happens (SSE), with replay and heartbeat."""
+"""`/api/events` and `/api/sessions/{ref}/events`: server-sent events with replay and heartbeat."""
 
 from __future__ import annotations
 
@@ -20,12 +20,14 @@ from relight.server.service import Served, Service
 
 router = APIRouter()
 _MEDIA = "text/event-stream"
-LastId = Annotated[str | None, Header(alias="Last-Event-ID", max_length=100, description="The last id one has.")]
+LastId = Annotated[
+    str | None, Header(alias="Last-Event-ID", max_length=100, description="Id of the last event received.")
+]
 
 
 @get(router, "/api/events", model=None, tag="events", media=_MEDIA)
 async def all_events(request: Request, served: Served, last_event_id: LastId = None) -> Response:
-    """Status, progress and attention of all sessions: `session`, `counts`, and `reload` for who missed too much."""
+    """Stream changes of all sessions: `session`, `counts`, and `reload` for a client that missed too many events."""
     served.hub.check_room()
     return EventStream(served, request, served.hub.everything(last_event_id))
 
@@ -38,14 +40,14 @@ async def session_events(
     last_event_id: LastId = None,
     after: Annotated[int | None, Query(ge=0, le=10**15, description="As Last-Event-ID; 0 is the beginning.")] = None,
 ) -> Response:
-    """The steps of a session: those after the last id, without gap or duplicate, then each new one; `id` is the seq.
+    """Stream the steps of a session: those after the last id, without gap or duplicate, then new ones; `id` is the seq.
 
-    Without a last id, only what is new.
+    Without a last id, only new steps.
     """
     served.hub.check_room()
     if last_event_id is not None:
         if not (last_event_id.isascii() and last_event_id.isdigit()) or len(last_event_id) > 15:
-            raise UsageError("Last-Event-ID is the seq of a step")
+            raise UsageError("Last-Event-ID must be the seq of a step")
         after = int(last_event_id)
     info = await asyncio.to_thread(served.rl.get, ref)
     known = min(after, info.seq) if after is not None else None
@@ -53,7 +55,7 @@ async def session_events(
 
 
 class EventStream(Response):
-    """Sends frames until the client goes, is too slow, or may not look any more."""
+    """Sends frames until the client disconnects, is too slow, or its token or login is no longer valid."""
 
     media_type = _MEDIA
 
@@ -63,7 +65,6 @@ class EventStream(Response):
         self._served, self._request, self._frames = served, request, frames
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """One client."""
         await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
         sending = asyncio.create_task(self._send(send))
         gone = asyncio.create_task(_gone(receive))
@@ -74,24 +75,26 @@ class EventStream(Response):
                 task.cancel()
             await asyncio.gather(sending, gone, return_exceptions=True)
         if not sending.cancelled():
-            sending.result()  # a fault in it is one of the server's, and stands in its log
+            sending.result()  # raises a fault of the server, for OuterMiddleware to log
 
     async def _send(self, send: Send) -> None:
         metrics: Metrics = self._served.metrics
-        looked = time.monotonic()
+        checked = time.monotonic()
         try:
             async for frame in self._frames:
-                if time.monotonic() - looked >= self._served.settings.heartbeat_seconds or frame.startswith(b":"):
+                # A stream may outlive its token by days: a revoked one must not read on. With each heartbeat, not
+                # with each frame, because it is a query.
+                if time.monotonic() - checked >= self._served.settings.heartbeat_seconds or frame.startswith(b":"):
                     if not await asyncio.to_thread(self._served.guard.is_admitted, self._request):
                         return
-                    looked = time.monotonic()
+                    checked = time.monotonic()
                 async with asyncio.timeout(self._served.settings.send_seconds):
                     await send({"type": "http.response.body", "body": frame, "more_body": True})
             await send({"type": "http.response.body", "body": b"", "more_body": False})
         except TimeoutError:
             metrics.dropped.inc()
             LOG.info("dropped", extra={"path": path_of(self._request)[:200]})
-        except RelightError as error:  # the answer has begun: it ends here, and its client comes back
+        except RelightError as error:  # the response has begun: it ends here, and the client reconnects
             LOG.warning("stream", extra={"code": error.code, "said": str(error)[:200]})
         finally:
             await self._frames.aclose()  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""`/healthz`, `/metrics` and `/api/store`: is it well, what can it be trusted with, what does it count?"""
+"""`/healthz`, `/metrics` and `/api/store`: health, metrics, and facts about the store."""
 
 from __future__ import annotations
 
@@ -33,32 +33,32 @@ DURABILITY: Final = {
     responses={
         200: {"model": HealthDocument, "description": "the store answers"},
         503: {
-            "description": "the store does not answer",
+            "description": "the store is unavailable or damaged",
             "content": {"application/problem+json": {"schema": {"$ref": "#/components/schemas/Problem"}}},
         },
     },
     openapi_extra={"security": []},
 )
 def healthz(served: Served) -> Response:
-    """Open to everyone: does the store answer? Where it is, and what is wrong with it, is not told here."""
+    """Check whether the store answers. Open to everyone, so its location and what is wrong are left out."""
     try:
         sessions = sum(served.rl.counts().values())
     except StoreError as error:
-        said = "the store is damaged" if isinstance(error, Corrupt) else "the store does not answer"
-        return Problem(status=503, code=error.code, detail=said, commands=("relight doctor",)).response()
+        detail = "the store is damaged" if isinstance(error, Corrupt) else "the store is unavailable"
+        return Problem(status=503, code=error.code, detail=detail, commands=("relight doctor",)).response()
     document = {"ok": True, **_store(served.rl), "version": version("relight"), "sessions": sessions}
     return Response(encoded(document), media_type="application/json")
 
 
 @get(router, "/metrics", model=None, tag="about", media="text/plain")
 def metrics(served: Served) -> Response:
-    """For Prometheus."""
+    """Get the metrics in the Prometheus text format."""
     return Response(served.metrics.exposition(), media_type=MEDIA)
 
 
 @get(router, "/api/store", model=FindingDocument, tag="operations")
 def store(request: Request, served: Served) -> Response:
-    """The store: where it is, what it survives, what it takes."""
+    """Get the store's location, durability, size and session counts."""
     rl = served.rl
     seen = _store(rl)
     document = {

@@ -1,6 +1,7 @@
-"""`/login?code=`: a launch link, once, within a minute, becomes a cookie that no other site and no other port can use.
+"""`/login?code=`: exchanges the one-time code of a launch link for a login cookie.
 
-At 127.0.0.1 the link leads to the same address under the server's own name, where the cookie is set."""
+At a shared host such as 127.0.0.1 the client is redirected to the server's secret host name first, and the cookie is
+set there, where no other site and no other port can use it."""
 
 from __future__ import annotations
 
@@ -15,10 +16,10 @@ from relight.server.service import Served
 
 router = APIRouter()
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
-    303: {"description": "logged in; or on to this server's own host name, to be logged in there"},
-    400: {"description": "no code", "content": {"application/problem+json": {}}},
-    401: {"description": "the code was used, is over or never was", "content": {"application/problem+json": {}}},
-    429: {"description": "too many attempts", "content": {"application/problem+json": {}}},
+    303: {"description": "logged in, or redirected to this server's own host name to log in there"},
+    400: {"description": "code missing", "content": {"application/problem+json": {}}},
+    401: {"description": "the code was used, has expired or is unknown", "content": {"application/problem+json": {}}},
+    429: {"description": "too many login attempts", "content": {"application/problem+json": {}}},
 }
 
 
@@ -31,17 +32,18 @@ def login(
     code: Annotated[str, Query(max_length=200)],
     next: Annotated[str, Query(max_length=500, description="a page of this server to go to")] = "/",
 ) -> Response:
-    """Open to whoever has the link."""
+    """Log in with the code of a launch link. Open to everyone who has one."""
     served.guard.count_login(request)
-    if not served.guard.accepts_cookies(request):  # only who has a valid code is told where this server is alone
+    # The redirect reveals the secret host name, so the code is checked before, without redeeming it.
+    if not served.guard.accepts_cookies(request):
         if not served.guard.tokens.has_code(code):
             raise _refused()
-        again = urlencode({"code": code, "next": _inside(next)})
-        return RedirectResponse(served.guard.own_address(request, f"/login?{again}"), status_code=303)
+        query = urlencode({"code": code, "next": _local_path(next)})
+        return RedirectResponse(served.guard.own_address(request, f"/login?{query}"), status_code=303)
     made = served.guard.tokens.redeem_code(code, served.settings.login_days)
     if made is None:
         raise _refused()
-    answer = RedirectResponse(_inside(next), status_code=303)
+    answer = RedirectResponse(_local_path(next), status_code=303)
     answer.set_cookie(
         served.guard.cookie_name,
         made,
@@ -55,12 +57,12 @@ def login(
 
 
 def _refused() -> Unauthorised:
-    hints = ["a link is good once, for a minute; a new one: relight serve --link"]
-    return Unauthorised("this link was used, is over or never was", hints=hints)
+    hints = ["a link works once, within a minute; print a new one: relight serve --link"]
+    return Unauthorised("this link was used, has expired or is unknown", hints=hints)
 
 
-def _inside(target: str) -> str:
-    """A path of ours, or the first page: never another site."""
+def _local_path(target: str) -> str:
+    """The target if it is a path of this server, else "/": no open redirect."""
     plain = (
         target.startswith("/") and not target.startswith(("//", "/\\")) and target.isascii() and target.isprintable()
     )

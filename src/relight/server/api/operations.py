@@ -1,4 +1,4 @@
-"""`/api/leases`, `/api/workers`, `/api/sweep`, `/api/retention`: what an operator looks at and decides."""
+"""`/api/leases`, `/api/workers`, `/api/queues`, `/api/sweep`, `/api/retention`: for operators."""
 
 from __future__ import annotations
 
@@ -26,55 +26,55 @@ router = APIRouter()
 _TAG = "operations"
 Days = Annotated[
     float | None,
-    Query(ge=0, le=36_500, description="Finished sessions are kept so long; else as the store's policy says, else 7."),
+    Query(ge=0, le=36_500, description="Days to keep finished sessions. Default: the store's policy, else 7."),
 ]
 
 
 class SweepBody(Why):
-    """What is over."""
+    """Which finished sessions to remove."""
 
     days: Annotated[float, Field(ge=0, le=36_500)] | None = Field(
-        default=None, description="else what the store's policy says, else 7"
+        default=None, description="days to keep finished sessions; default: the store's policy, else 7"
     )
 
 
 class RetentionBody(Why):
-    """How long finished sessions are kept."""
+    """A retention policy."""
 
     retention: Annotated[str, Field(min_length=1, max_length=50)] = Field(
-        description="`7d`, `36h`, `2w`, or `off`: nothing is removed by itself", examples=["7d"]
+        description="`7d`, `36h`, `2w`, or `off`: nothing is removed automatically", examples=["7d"]
     )
 
 
 @get(router, "/api/leases", model=Page[LeaseDocument], tag=_TAG)
 def list_leases(request: Request, served: Served, limit: Limit = 100) -> Response:
-    """Who owns which session, and whether that process is still there."""
+    """List the leases: which process owns which session, and whether it is alive."""
     held = served.rl.leases(most=limit)
     return answer(request, page_document([msgspec.to_builtins(one) for one in held], None))
 
 
 @get(router, "/api/workers", model=Page[dict[str, Any]], tag=_TAG)
 def list_workers(request: Request, served: Served) -> Response:
-    """The workers of the fleet that have shown themselves."""
+    """List the registered workers."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.workers()], None))
 
 
 @get(router, "/api/queues", model=Page[dict[str, Any]], tag=_TAG)
 def list_queues(request: Request, served: Served) -> Response:
-    """The lines that sessions stand in: what each allows, who stands and who runs."""
+    """List the queues with their limits, and the sessions that wait and run in each."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.queues()], None))
 
 
 @get(router, "/api/sweep", model=RemovedDocument, tag=_TAG)
 def sweep_preview(request: Request, served: Served, days: Days = None) -> Response:
-    """What a sweep would remove; nothing is."""
+    """Preview a sweep: what it would remove. Nothing is changed."""
     removed = served.rl.sweep(_policy(days), dry_run=True)
     return answer(request, msgspec.to_builtins(removed))
 
 
 @post(router, "/api/sweep", model=RemovedDocument, scope="admin", tag=_TAG, errors=(409,))
 def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Response:
-    """Remove what finished longer ago than it is kept. Unfinished sessions never go."""
+    """Remove sessions that finished longer ago than they are kept. Unfinished sessions are never removed."""
     body = body or SweepBody()
     who = principal_of(request).name
 
@@ -87,14 +87,14 @@ def sweep(request: Request, served: Served, body: SweepBody | None = None) -> Re
 
 @get(router, "/api/retention", model=RetentionDocument, tag=_TAG)
 def retention(request: Request, served: Served) -> Response:
-    """The store's retention policy. Without one nothing is removed by itself."""
+    """Get the store's retention policy. Without one nothing is removed automatically."""
     return answer(request, retention_document(served.rl.retention, served.rl.last_sweep_us()))
 
 
 @post(router, "/api/retention", model=RetentionDocument, scope="admin", tag=_TAG, errors=(409,))
 def set_retention(request: Request, served: Served, body: RetentionBody) -> Response:
-    """Set it, for every process that uses the store: from now on finished sessions go so long after their end, once a
-    day. Nothing is removed by this request."""
+    """Set the retention policy for every process that uses the store. Sessions are removed by the daily sweep, not by
+    this request."""
     who = principal_of(request).name
 
     def do(rl: Relight) -> ActionResult:

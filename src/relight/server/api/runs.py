@@ -1,4 +1,4 @@
-"""`POST /api/agent/runs/resume`: a resume as clients of agent-run services send it, in their spelling."""
+"""`POST /api/agent/runs/resume`: resume in the field names that clients of agent-run services use."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ router = APIRouter()
 
 
 class RunResume(Body):
-    """Both are needed."""
+    """A checkpoint and a prompt; both are required."""
 
     checkpointId: Annotated[str, Field(min_length=1, max_length=250, examples=["fix-login@206"])]
     prompt: Annotated[str, Field(min_length=1, max_length=100_000, examples=["try argon2 instead"])]
 
 
 class RunStarted(StartedDocument):
-    """As any other start; `resumed_from` is the checkpoint it goes on from."""
+    """Like any other start; `resumed_from` is the checkpoint."""
 
     checkpointId: str
 
 
 @post(router, "/api/agent/runs/resume", model=RunStarted, status=201, tag="runs")
 def resume_run(request: Request, served: Served, body: RunResume) -> Response:
-    """400 names what is missing, 404 an unknown checkpoint, 409 one that cannot go on; failing leaves nothing."""
+    """Resume from a checkpoint with a prompt. A failed resume leaves no session behind."""
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)

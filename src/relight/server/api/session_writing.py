@@ -1,4 +1,4 @@
-"""`/api/sessions/{ref}/...`: everything one can do. Each is one verb of the library, and audited."""
+"""`POST /api/sessions/{ref}/...`: everything that can be done to a session. Each runs one library method, audited."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ router = APIRouter()
 
 
 class Why(Body):
-    """Why it is done; kept in the audit log."""
+    """The reason for a change, recorded in the audit log."""
 
     why: Short | None = Field(default=None, examples=["the host is gone"])
 
 
 class ResumeBody(Why, Limited):
-    """How to go on. Nothing of it is needed."""
+    """Options of a resume; all are optional."""
 
     prompt: Text | None = Field(default=None, examples=["try argon2 instead"])
-    restore: bool = Field(default=False, description="make a missing workspace anew and put its files back")
-    from_last_good: bool = Field(default=False, description="where the newest step is damaged: from the one before")
+    restore: bool = Field(default=False, description="recreate a missing workspace and restore its files")
+    from_last_good: bool = Field(default=False, description="if the newest step is damaged: from the last good one")
     without_secrets: bool = False
     workspace: Annotated[str, Field(max_length=4000)] | dict[Short, Short] | None = Field(
         default=None, description="from a checkpoint: the new session's directory, which gets the checkpoint's files"
     )
     in_place: bool = Field(
-        default=False, description="from a checkpoint: put the original directory back and work there"
+        default=False, description="from a checkpoint: restore the original directory and work there"
     )
     name: Annotated[str, Field(max_length=100)] | None = Field(
-        default=None, description="from a checkpoint: what the new session is called"
+        default=None, description="from a checkpoint: name of the new session"
     )
     now: bool = Field(default=False, description="do not wait for a usage limit to end")
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
@@ -62,7 +62,7 @@ class ResumeBody(Why, Limited):
 
 
 class ForkBody(Why):
-    """What the new session is called, told and given."""
+    """Name, prompt and workspace of the new session."""
 
     name: Annotated[str, Field(max_length=100)] | None = None
     prompt: Text | None = None
@@ -72,18 +72,18 @@ class ForkBody(Why):
 
 
 class RewindBody(Why):
-    """What goes back: there is no default."""
+    """What to rewind; `scope` has no default."""
 
     scope: Literal["conversation", "files", "both"] | None = None
     choice: Choice = "stop"
-    stop: bool = Field(default=False, description="where it runs: stop it first")
+    stop: bool = Field(default=False, description="stop the session first if it is running")
     again: Annotated[list[Annotated[str, Field(max_length=1000)]], Field(max_length=1000)] = Field(
         default=[], description="ids or keys of calls that are open there and may run again, under new keys"
     )
 
 
 class RestoreBody(Why):
-    """Which files, and who wins where somebody else changed them."""
+    """Which files to restore, and what to do about files that were changed meanwhile."""
 
     paths: Annotated[list[Annotated[str, Field(max_length=4000)]], Field(max_length=10_000)] = Field(default=[])
     choice: Choice = "stop"
@@ -92,26 +92,26 @@ class RestoreBody(Why):
 
 
 class UndoBody(Why):
-    """The last rewind or restore, or forward again."""
+    """Undo the last rewind or restore, or redo it."""
 
     redo: bool = False
     choice: Choice = "stop"
 
 
 class SendBody(Why):
-    """What is said."""
+    """A message for the agent."""
 
     text: Text
 
 
 class ClearBody(Why):
-    """The force-clear of a stuck resume."""
+    """Options of clearing a lease."""
 
     forget_native: bool = Field(default=False, description="also drop the agent's own session")
 
 
 class SettleBody(Why):
-    """A call in doubt: its result, or that it may run again."""
+    """The decision about a call in doubt: its result, or that it may run again."""
 
     call: Short
     result: Any = None
@@ -120,12 +120,12 @@ class SettleBody(Why):
 
 @post(router, "/api/sessions/{ref}/resume", model=StartedDocument, status=201)
 def resume(request: Request, served: Served, ref: Ref, body: ResumeBody | None = None) -> Response:
-    """Go on where it stopped; `ref@seq` below the head forks. The answer comes when it runs, or is in line."""
+    """Resume a session; `ref@seq` below the head resumes a fork. Answers when it runs, or is queued."""
     return resumed(request, served, ref, body or ResumeBody())
 
 
 def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Response:
-    """The one way to go on, for a session's ref and a checkpoint's."""
+    """Resume by the ref of a session or of a checkpoint."""
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
@@ -148,7 +148,7 @@ def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Re
 
 @post(router, "/api/sessions/{ref}/fork", model=SessionDocument, status=201)
 def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = None) -> Response:
-    """A new session from a checkpoint, or from the head; this one stays as it is."""
+    """Create a new session from a checkpoint, or from the head. The original is not changed."""
     body = body or ForkBody()
 
     def do(rl: Relight) -> ActionResult:
@@ -163,7 +163,7 @@ def fork(request: Request, served: Served, ref: Ref, body: ForkBody | None = Non
 
 @post(router, "/api/sessions/{ref}/rewind", model=CheckpointDocument)
 def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Response:
-    """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted."""
+    """Rewind a session to a checkpoint: its conversation, its files, or both. No step is deleted."""
 
     def do(rl: Relight) -> ActionResult:
         if body.scope is None:
@@ -171,11 +171,13 @@ def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Resp
         files, conversation = body.scope != "conversation", body.scope != "files"
         stopped = body.stop and _stopped(served, ref)
         try:
+            # Stopping appends steps of its own, so the plan hash that the client has seen cannot match any more. It
+            # was checked before the stop.
             made = (rl.plain if stopped else rl).rewind(
                 ref, conversation=conversation, files=files, choice=body.choice, again=body.again
             )
         except RelightError as error:
-            error.evidence += ("it was stopped first, and is not rewound",) if stopped else ()
+            error.evidence += ("the session was stopped, but not rewound",) if stopped else ()
             raise
         return checkpoint_done(served, made, f"relight undo {_title(served, made)}")
 
@@ -184,7 +186,7 @@ def rewind(request: Request, served: Served, ref: Ref, body: RewindBody) -> Resp
 
 @post(router, "/api/sessions/{ref}/restore", model=FilesReportDocument)
 def restore(request: Request, served: Served, ref: Ref, body: RestoreBody | None = None) -> Response:
-    """Put files back to a checkpoint; `dry_run` says what would happen."""
+    """Restore files to a checkpoint; `dry_run` reports what would be done."""
     body = body or RestoreBody()
 
     def do(rl: Relight) -> ActionResult:
@@ -198,7 +200,7 @@ def restore(request: Request, served: Served, ref: Ref, body: RestoreBody | None
 
 @post(router, "/api/sessions/{ref}/undo", model=FilesReportDocument)
 def undo(request: Request, served: Served, ref: Ref, body: UndoBody | None = None) -> Response:
-    """Take back the last rewind or restore; again, the one before. `redo` goes forward."""
+    """Undo the last rewind or restore; repeated, the one before it. `redo` redoes."""
     body = body or UndoBody()
 
     def do(rl: Relight) -> ActionResult:
@@ -219,10 +221,11 @@ def _files_done(served: Service, ref: str, report: Any, *, dry_run: bool) -> Act
 
 @post(router, "/api/sessions/{ref}/stop", model=StoppedDocument)
 def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
-    """Ask whoever runs it to end; kill what does not listen. What is saved stays."""
+    """Stop a running session: ask its processes to end, then kill them. Saved steps are kept."""
 
     def do(rl: Relight) -> ActionResult:
-        stopped = rl.plain.stop(rl.get(ref).id)  # whoever ends writes that down itself
+        # Unpinned: the process that ends commits steps itself, which a pinned store would refuse as a change.
+        stopped = rl.plain.stop(rl.get(ref).id)
         title = served.rl.get(stopped.session).title
         return ActionResult(
             document=msgspec.to_builtins(stopped), session=stopped.session, undo=f"relight resume {title}"
@@ -233,7 +236,7 @@ def stop(request: Request, served: Served, ref: Ref, body: Why | None = None) ->
 
 @post(router, "/api/sessions/{ref}/send", model=SentDocument)
 def send(request: Request, served: Served, ref: Ref, body: SendBody) -> Response:
-    """Answer a waiting session, give a stopped one its next prompt, or type to a live agent."""
+    """Answer a waiting session, store the next prompt of a stopped one, or type to a running agent."""
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.text)
@@ -249,13 +252,13 @@ def send(request: Request, served: Served, ref: Ref, body: SendBody) -> Response
 
 @post(router, "/api/sessions/{ref}/approve", model=CheckpointDocument)
 def approve(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
-    """Let the tool call run that it waits with; the decision is used once."""
+    """Allow the tool call that the session waits for; valid for this call only."""
     return _decided(request, served, ref, body, allow=True)
 
 
 @post(router, "/api/sessions/{ref}/deny", model=CheckpointDocument)
 def deny(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
-    """Do not let it run; the agent is told, with the `why` where there is one."""
+    """Deny the tool call that the session waits for. The agent gets `why` as the reason."""
     return _decided(request, served, ref, body, allow=False)
 
 
@@ -269,7 +272,7 @@ def _decided(request: Request, served: Service, ref: str, body: Why | None, *, a
 
 @post(router, "/api/sessions/{ref}/settle", model=CheckpointDocument)
 def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Response:
-    """Decide a call of which nobody knows whether it took effect."""
+    """Settle a call in doubt (it is not known whether it took effect)."""
 
     def do(rl: Relight) -> ActionResult:
         return checkpoint_done(served, rl.settle(ref, body.call, result=body.result, retry=body.retry), None)
@@ -279,7 +282,7 @@ def settle(request: Request, served: Served, ref: Ref, body: SettleBody) -> Resp
 
 @post(router, "/api/sessions/{ref}/archive", model=CheckpointDocument)
 def archive(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
-    """Finished for good: kept to read, never resumed, only forked."""
+    """Archive a session: it stays readable, cannot be resumed, and can be forked."""
 
     def do(rl: Relight) -> ActionResult:
         made = rl.archive(ref)
@@ -290,7 +293,7 @@ def archive(request: Request, served: Served, ref: Ref, body: Why | None = None)
 
 @post(router, "/api/sessions/{ref}/clear", model=CheckpointDocument, scope="admin")
 def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = None) -> Response:
-    """Force-clear a stuck resume: take the lease away. If its owner lives, its next write is refused."""
+    """Revoke the lease of a stuck session. If its owner is alive after all, its next write is refused."""
     body = body or ClearBody()
     who = principal_of(request).name
 
@@ -303,7 +306,7 @@ def clear(request: Request, served: Served, ref: Ref, body: ClearBody | None = N
 
 @post(router, "/api/sessions/{ref}/accept-repository", model=CheckpointDocument)
 def accept_repository(request: Request, served: Served, ref: Ref, body: Why | None = None) -> Response:
-    """Say that the repository of its workspace is right where it is now; a start refuses one that has moved."""
+    """Accept the present commit of the workspace's repository; a start refuses a repository that has moved."""
 
     def do(rl: Relight) -> ActionResult:
         return checkpoint_done(served, rl.accept_repository(ref), None)
@@ -312,12 +315,12 @@ def accept_repository(request: Request, served: Served, ref: Ref, body: Why | No
 
 
 def checkpoint_done(served: Service, made: Checkpoint, undo: str | None) -> ActionResult:
-    """A change that is one checkpoint."""
+    """The result of a change that committed one checkpoint."""
     return ActionResult(document=checkpoint_document(made), session=made.session, undo=undo)
 
 
 def _stopped(served: Service, ref: str) -> bool:
-    """Ends whoever runs the session of a checkpoint that is there; False where nobody does."""
+    """Stop the session of an existing checkpoint if it is running; whether it was."""
     session = served.rl.checkpoint(ref).session
     if served.rl.get(session).status not in LIVE:
         return False

@@ -1,4 +1,4 @@
-"""`/api/sessions`: list, look at one, begin one, remove one. `/api/attention`: which of them need somebody."""
+"""`/api/sessions`: list, get, start and remove sessions. `/api/attention`: those that need a person."""
 
 from __future__ import annotations
 
@@ -43,35 +43,31 @@ _ATTENTION: Final = 5
 _MAX_ARGUMENTS: Final = 1000
 Text = Annotated[str, Field(max_length=100_000)]
 Short = Annotated[str, Field(max_length=500)]
-Limit = Annotated[int, Query(ge=1, le=500, description="Items a page.")]
+Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
 
 
 class Limited(Body):
-    """What a session may use before it is halted."""
+    """Limits of a session, over all its attempts; it is halted when it reaches one."""
 
-    budget: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="the most that it may cost, in US dollars, all attempts together"
-    )
-    budget_tokens: Annotated[int, Field(gt=0)] | None = Field(
-        default=None, description="the most tokens that it may use, all attempts together"
-    )
+    budget: Annotated[float, Field(gt=0)] | None = Field(default=None, description="maximum cost in US dollars")
+    budget_tokens: Annotated[int, Field(gt=0)] | None = Field(default=None, description="maximum number of tokens")
     time_limit: Annotated[float, Field(gt=0)] | None = Field(
-        default=None, description="the most seconds that it may work, all attempts together"
+        default=None, description="maximum working time in seconds"
     )
 
     def limits(self) -> Allowance:
-        """Those that were given."""
+        """The limits that were given."""
         return allowance(budget=self.budget, budget_tokens=self.budget_tokens, time_limit=self.time_limit)
 
 
 class CallbackBody(Body):
-    """Where to tell what becomes of it: signed, retried, only to public addresses."""
+    """A public address that gets a signed POST when the session completes, fails, halts or waits."""
 
     url: Annotated[str, Field(max_length=2000, examples=["https://example.com/hook"])]
 
 
 class NewSession(Limited):
-    """A session to begin: a command, or an agent with a prompt."""
+    """A session to start: a command, or an agent with a prompt."""
 
     command: Annotated[list[Text], Field(max_length=_MAX_ARGUMENTS)] | None = Field(
         default=None, examples=[["python", "agent.py"]]
@@ -84,15 +80,15 @@ class NewSession(Limited):
     runtime: Annotated[str, Field(pattern="^(process|tmux|sandbox)$")] = "process"
     labels: dict[Short, Short] = Field(default={})
     env: dict[Short, Annotated[str, Field(max_length=65536)]] = Field(
-        default={}, description="variables that every start of it sets; kept with the session, so no secrets"
+        default={}, description="environment variables of every start; stored with the session, so no secrets"
     )
     secrets: Annotated[list[Short], Field(max_length=200)] = Field(
-        default=[], description="names of variables that a start of it needs; their values are never stored"
+        default=[], description="names of variables that every start requires; their values are never stored"
     )
     queue: Annotated[str, Field(max_length=100)] | None = None
     approve: Annotated[list[Short], Field(max_length=100)] = Field(default=[])
     retries: Annotated[int, Field(ge=0, le=1000)] | None = None
-    library: bool = Field(default=False, description="its program opens its session with relight; needed for a budget")
+    library: bool = Field(default=False, description="the program opens its session with relight; needed for a budget")
     callback: CallbackBody | None = None
 
 
@@ -104,15 +100,17 @@ def list_sessions(
     cursor: Cursor = None,
     agent: Annotated[str | None, Query(max_length=200)] = None,
     provider: Annotated[str | None, Query(max_length=200)] = None,
-    status: Annotated[Status | None, Query(description="As shown: a dead `working` is `terminated`.")] = None,
+    status: Annotated[
+        Status | None, Query(description="Derived status: a dead `working` session is `terminated`.")
+    ] = None,
     label: Annotated[
-        list[str] | None, Query(description="KEY=VALUE, several times for several.", max_length=20)
+        list[str] | None, Query(description="KEY=VALUE; repeat for several labels.", max_length=20)
     ] = None,
     key: Annotated[str | None, Query(max_length=500)] = None,
     search: Annotated[str | None, Query(description="In name, id, key, task, labels.", max_length=200)] = None,
-    since: Annotated[datetime | None, Query(description="Begun at that time or later.")] = None,
+    since: Annotated[datetime | None, Query(description="Created at that time or later.")] = None,
 ) -> Response:
-    """Sessions, newest created first."""
+    """List the sessions that match all filters, newest created first."""
     before = from_cursor(cursor, int, str) if cursor is not None else None
     found = served.rl.sessions(
         agent=agent,
@@ -137,7 +135,7 @@ def list_sessions(
 
 
 def cursor_of(info: SessionInfo) -> str:
-    """After this session."""
+    """Cursor of the page that begins after this session."""
     return to_cursor(round(info.created_at.timestamp() * 1e6), info.id)
 
 
@@ -153,7 +151,7 @@ def _pairs(labels: list[str]) -> dict[str, str]:
 
 @get(router, "/api/attention", model=AttentionPage)
 def attention(request: Request, served: Served) -> Response:
-    """How many sessions need somebody, and the most urgent."""
+    """Count the sessions that need a person, and list the most urgent."""
     found = served.rl.needing(most=_ATTENTION)
     items = [session_document(info) for info in found.sessions[:_ATTENTION]]
     return answer(request, {"total": found.total, "counts": found.counts, "items": items})
@@ -161,13 +159,13 @@ def attention(request: Request, served: Served) -> Response:
 
 @get(router, "/api/sessions/{ref}", model=SessionDocument, errors=(404, 409))
 def get_session(request: Request, served: Served, ref: Ref) -> Response:
-    """One session."""
+    """Get one session by its ref."""
     return answer(request, session_document(served.rl.get(ref)))
 
 
 @post(router, "/api/sessions", model=StartedDocument, scope="admin", status=201, errors=(409,))
 def start_session(request: Request, served: Served, body: NewSession) -> Response:
-    """Begin a session and start it, or put it in line. It runs with the rights of the server, so this needs `admin`."""
+    """Create a session and start or enqueue it. It runs with the server's rights, hence the scope `admin`."""
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
@@ -198,11 +196,11 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
 
 
 def check_prompt(served: Service, prompt: str | None) -> None:
-    """It becomes an argument of a process, sooner or later: it has a bound, and no zero in it."""
+    """UsageError unless a prompt can become a command-line argument: not empty, bounded, without NUL."""
     if prompt is None:
         return
     if not prompt or "\0" in prompt:
-        raise UsageError("a prompt has at least one character, and no zero byte")
+        raise UsageError("a prompt must not be empty or contain a NUL character")
     if len(prompt.encode("utf-8")) > served.settings.prompt_bytes:
         raise UsageError(f"a prompt has at most {served.settings.prompt_bytes:,} bytes")
 
@@ -211,7 +209,7 @@ def check_prompt(served: Service, prompt: str | None) -> None:
 def remove_session(
     request: Request, served: Served, ref: Ref, with_forks: bool = False, dry_run: bool = False
 ) -> Response:
-    """Remove a session with every byte of it. Cannot be undone; `dry_run` says what would go."""
+    """Remove a session and all its data. Cannot be undone; `dry_run` reports what would be removed."""
 
     def do(rl: Relight) -> ActionResult:
         removed = rl.drop(ref, with_forks=with_forks, dry_run=dry_run)
@@ -223,7 +221,7 @@ def remove_session(
 
 
 def started_document(started: Started) -> dict[str, Any]:
-    """A start, for programs: what came of it, the session as it is, and who supervises it."""
+    """The outcome of a start as JSON, with the session as it is now and its supervisor."""
     info = started.session
     if started.outcome is not None:
         came = outcome_document(started.outcome)

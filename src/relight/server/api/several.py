@@ -1,7 +1,7 @@
-"""`/api/archive`, `/api/resume`: the two things done to several sessions at once. What would be done is read first.
+"""`/api/archive`, `/api/resume`: archive or resume several sessions with one request, and previews of both.
 
-Each session is a change of its own: its plan is compared, it has its entry in the audit log, and the answer says what
-became of it. One that is refused does not keep the others from it.
+Each session is a change of its own, with its plan hash, its audit entry and its outcome in the response. One that is
+refused does not stop the others.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from relight.values.status import Status
 
 router = APIRouter()
 MAX: Final = 100
-"""sessions at once; whoever has more does it again"""
-_LOOKED: Final = 1000
+"""sessions per request"""
+_MAX_SCANNED: Final = 1000
 _STOPPED: Final[tuple[Status, ...]] = ("terminated", "failed", "queued")
 
 
 class SeveralBody(Why):
-    """Which sessions, and the plan that was shown of each."""
+    """Which sessions, and the plan hash that the client has seen of each."""
 
     sessions: Annotated[list[Short], Field(min_length=1, max_length=MAX)]
     plans: dict[Short, Short] = Field(
-        default={}, max_length=MAX, description="session to the `plan` that was shown; one that moved is left as it is"
+        default={}, max_length=MAX, description="session to the `plan` of its preview; one that has changed is skipped"
     )
 
 
 def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
-    """What an archiving would take, newest first, and how many more there are."""
+    """The sessions that could be archived, newest first, and how many more there are."""
     found = list(islice(rl.sessions(status="completed"), MAX))
     return found, max(0, rl.counts().get("completed", 0) - len(found)) if len(found) == MAX else 0
 
 
 def stopped_alike(rl: Relight) -> list[FailureGroup]:
-    """Those of the newest sessions that stopped for the same reason as another."""
-    return group_by_failure(info for status in _STOPPED for info in islice(rl.sessions(status=status), _LOOKED))
+    """The newest stopped sessions, grouped by cause; groups of one are left out."""
+    return group_by_failure(info for status in _STOPPED for info in islice(rl.sessions(status=status), _MAX_SCANNED))
 
 
 @get(router, "/api/archive", model=FinishedPage)
 def archive_preview(request: Request, served: Served) -> Response:
-    """What could be archived: sessions that are completed, newest first. Nothing is."""
+    """Preview: the completed sessions that could be archived, newest first. Nothing is changed."""
     found, more = finished(served.rl)
     return answer(request, page_document([_document(served.rl, info) for info in found], None, more=more))
 
 
 @post(router, "/api/archive", model=SeveralDocument)
 def archive_several(request: Request, served: Served, body: SeveralBody) -> Response:
-    """Archive several: kept to read, never resumed. What became of each is in the answer."""
+    """Archive several sessions: they stay readable, and are never resumed. The response has the outcome of each."""
 
     def do(rl: Relight, session: str) -> ActionResult:
         made = rl.archive(session)
@@ -75,7 +75,7 @@ def archive_several(request: Request, served: Served, body: SeveralBody) -> Resp
 
 @get(router, "/api/resume", model=Page[AlikeDocument])
 def resume_preview(request: Request, served: Served) -> Response:
-    """Sessions that stopped for the same reason and could be started again, group by group. Nothing is."""
+    """Preview: sessions that stopped for the same reason and could be resumed, by group. Nothing is changed."""
     groups = [
         {"cause": one.cause, "items": [_document(served.rl, info) for info in one.sessions[:MAX]]}
         for one in stopped_alike(served.rl)
@@ -85,7 +85,7 @@ def resume_preview(request: Request, served: Served) -> Response:
 
 @post(router, "/api/resume", model=SeveralDocument)
 def resume_several(request: Request, served: Served, body: SeveralBody) -> Response:
-    """Resume several, one after the other, each as `POST /api/sessions/{ref}/resume` does it."""
+    """Resume several sessions, one after the other, each like `POST /api/sessions/{ref}/resume`."""
 
     def do(rl: Relight, session: str) -> ActionResult:
         started = served.starter.resume(rl, session)
@@ -101,16 +101,16 @@ def _each(
 
     def one(session: str) -> dict[str, Any]:
         try:
-            shown = body.plans.get(session)
-            served.actions.run(who, verb, session, lambda rl: do(rl, session), asked={}, why=body.why, plan_hash=shown)
+            plan = body.plans.get(session)
+            served.actions.run(who, verb, session, lambda rl: do(rl, session), asked={}, why=body.why, plan_hash=plan)
         except RelightError as error:
             return {"session": session, "done": False, "detail": detail_of(error), "code": error.code}
         return {"session": session, "done": True, "detail": "", "code": None}
 
     def all_of_them(_: Relight) -> ActionResult:
-        told = [one(session) for session in dict.fromkeys(body.sessions)]
-        done = sum(item["done"] for item in told)
-        return ActionResult(document={"items": told, "done": done, "refused": len(told) - done})
+        items = [one(session) for session in dict.fromkeys(body.sessions)]
+        done = sum(item["done"] for item in items)
+        return ActionResult(document={"items": items, "done": done, "refused": len(items) - done})
 
     asked = {"sessions": body.sessions, "plans": len(body.plans)}
     return served.actions.answer(request, f"{verb}-several", None, all_of_them, asked=asked, why=body.why)

@@ -1,4 +1,4 @@
-"""`/api/stats`: failures by class over time, how resumes went, and what they saved. For the operations page."""
+"""`/api/stats`: failures by class and day, cost by day, verdicts of resumes and what they saved."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from relight.server.service import Served, Service
 from relight.values.checkpoint import at
 
 router = APIRouter()
-_SESSIONS: Final = 2000
-_RESUMED: Final = 200
+_MAX_SESSIONS: Final = 2000
+_MAX_RESUMED: Final = 200
 
 
 class FailurePoint(BaseModel):
-    """How many sessions failed so on a day."""
+    """Number of sessions that failed on a day, by class of failure."""
 
     day: str = Field(examples=["2026-11-15"])
     failure: str
@@ -30,7 +30,7 @@ class FailurePoint(BaseModel):
 
 
 class BurnPoint(BaseModel):
-    """What the sessions whose last step fell on a day have cost, all together."""
+    """Total cost and tokens of the sessions whose last step was on a day."""
 
     day: str
     cost: float
@@ -38,11 +38,11 @@ class BurnPoint(BaseModel):
 
 
 class StatsDocument(BaseModel):
-    """Of the sessions begun in the last so many days; `looked_at` says how many that were."""
+    """Statistics of the sessions created in the last `days`; `looked_at` is their number."""
 
     days: float
     looked_at: int
-    complete: bool = Field(description="false: there are more sessions than were looked at")
+    complete: bool = Field(description="false: there are more sessions than were read")
     failures: list[FailurePoint]
     burn: list[BurnPoint]
     resumes: int
@@ -58,34 +58,34 @@ class StatsDocument(BaseModel):
 def stats(
     request: Request, served: Served, days: Annotated[float, Query(gt=0, le=366, description="How far back.")] = 7.0
 ) -> Response:
-    """What happened lately, in numbers."""
+    """Get statistics of recent sessions, as the operations page shows them."""
     return answer(request, statistics(served, days))
 
 
 def statistics(served: Service, days: float) -> dict[str, Any]:
-    """The document; the page uses the same."""
+    """The statistics as JSON, also for the operations page."""
     since = at(served.clock.now_us()) - timedelta(days=days)
-    found = served.rl.sessions(since_us=round(since.timestamp() * 1e6), limit=_SESSIONS + 1)
-    infos = list(islice(found, _SESSIONS + 1))
-    looked = infos[:_SESSIONS]
+    found = served.rl.sessions(since_us=round(since.timestamp() * 1e6), limit=_MAX_SESSIONS + 1)
+    infos = list(islice(found, _MAX_SESSIONS + 1))
+    counted = infos[:_MAX_SESSIONS]
     failures: Counter[tuple[str, str]] = Counter()
     burn: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])
-    for info in looked:
+    for info in counted:
         day = info.updated_at.date().isoformat()
         if info.failure is not None:
             failures[day, info.failure.kind] += 1
         burn[day][0] += info.cost or 0.0
         burn[day][1] += info.usage.input_tokens + info.usage.output_tokens
     resumes = []
-    for info in [one for one in looked if one.attempt > 1][:_RESUMED]:
+    for info in [one for one in counted if one.attempt > 1][:_MAX_RESUMED]:
         try:
             resumes += served.resume_stats.of(info)
         except Corrupt:
-            continue  # `verify` names it; there is nothing to count in it
+            continue  # a damaged session must not hide the others; `relight verify` reports it
     return {
         "days": days,
-        "looked_at": len(looked),
-        "complete": len(infos) <= _SESSIONS,
+        "looked_at": len(counted),
+        "complete": len(infos) <= _MAX_SESSIONS,
         "failures": [{"day": day, "failure": kind, "count": n} for (day, kind), n in sorted(failures.items())],
         "burn": [{"day": day, "cost": round(one[0], 6), "tokens": int(one[1])} for day, one in sorted(burn.items())],
         "resumes": len(resumes),
@@ -93,6 +93,6 @@ def statistics(served: Service, days: float) -> dict[str, Any]:
         "rungs": dict(Counter(one.rung for one in resumes)),
         "tokens_saved": sum(one.tokens_saved for one in resumes),
         "minutes_saved": round(sum(one.seconds_saved for one in resumes) / 60, 1),
-        "waiting": sum(1 for info in looked if info.status == "waiting"),
-        "in_doubt": sum(info.in_doubt for info in looked),
+        "waiting": sum(1 for info in counted if info.status == "waiting"),
+        "in_doubt": sum(info.in_doubt for info in counted),
     }

@@ -1,4 +1,4 @@
-"""`/api/upkeep`: what the daily look at the store found."""
+"""`/api/upkeep`: results of the daily verification and restore drill."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ router = APIRouter()
 
 @get(router, "/api/upkeep", model=UpkeepDocument, tag="operations")
 def upkeep(request: Request, served: Served) -> Response:
-    """Were all digests whole, did sessions come back, how does the store grow? Looked into once a day."""
+    """Get the newest verification, restore drill and growth of the store; each is made once a day."""
     found = served.upkeep
     document = {"verified": _dated(found.verified), "drilled": _dated(found.drilled), "growth": found.growth}
     return answer(request, msgspec.to_builtins(document))

@@ -1,7 +1,7 @@
-"""The documents that go out, for the OpenAPI document: what a client may rely on. Made elsewhere
-(history/documents.py).
+"""Schemas of the responses, for the OpenAPI document only.
 
-Answers are not passed through these classes: a test compares the two, over every route.
+Responses are built from the library's structs (history/documents.py) and not validated against these classes at run
+time; a test compares the two for every route.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ T = TypeVar("T")
 
 
 class Page(BaseModel, Generic[T]):
-    """A page; `next` is the cursor of the one after it, null at the end."""
+    """A page of a list; `next` is the cursor of the following page, null at the end."""
 
     items: list[T]
     next: str | None = Field(examples=[None])
 
 
 class ProblemDocument(BaseModel):
-    """What went wrong (RFC 9457), with our stable code, evidence lines and hints."""
+    """A problem document (RFC 9457) with a stable code, evidence and hints."""
 
     type: str = Field(examples=["urn:relight:problem:RL-2001"])
     title: str = Field(examples=["not found"])
@@ -36,21 +36,21 @@ class ProblemDocument(BaseModel):
     code: str = Field(examples=["RL-2001"])
     evidence: list[str] = Field(examples=[[]])
     hints: list[str] = Field(
-        description="what to do about it, in the words of this interface", examples=[["GET /api/sessions"]]
+        description="what to do about it, as requests and members of a body", examples=[["GET /api/sessions"]]
     )
     commands: list[str] = Field(
         default=[],
-        description="what to do about it in a terminal on the machine of the server, where no request can; to be run",
+        description="what to do about it in a terminal on the server's machine, where no request can do it",
         examples=[["a new link: relight serve --link"]],
     )
     plan: dict[str, Any] | None = Field(
-        default=None, description="the plan as it is now, where the one shown has moved"
+        default=None, description="the present plan, if the session has changed since the plan of If-Match"
     )
-    errors: list[dict[str, str]] | None = Field(default=None, description="each field that is missing or wrong")
+    errors: list[dict[str, str]] | None = Field(default=None, description="each missing or invalid field")
 
 
 class AttentionDocument(BaseModel):
-    """Why a person should look."""
+    """Why a session needs a person, and what to do about it."""
 
     kind: AttentionKind
     since: datetime
@@ -59,14 +59,14 @@ class AttentionDocument(BaseModel):
 
 
 class DoingDocument(BaseModel):
-    """What runs right now."""
+    """The tool that is running now."""
 
     tool: str
     since: datetime
 
 
 class UsageDocument(BaseModel):
-    """Tokens and cost; null where nobody said."""
+    """Tokens and cost; the cost is null if it is not known."""
 
     input_tokens: int
     output_tokens: int
@@ -110,25 +110,25 @@ class SessionDocument(BaseModel):
     cost_rate: float | None
     cost_tree: float | None
     evidence: list[str]
-    worked_seconds: float = Field(description="all attempts together, up to the newest step")
-    limits: dict[str, float | None] = Field(description="budget, budget_tokens, time_limit; null: no such limit")
-    spawned_by: str | None = Field(description="the session whose program started the program that began this one")
+    worked_seconds: float = Field(description="of all attempts, up to the newest step")
+    limits: dict[str, float | None] = Field(description="budget, budget_tokens, time_limit; null: no limit")
+    spawned_by: str | None = Field(description="the session whose program started this one")
     attach: list[str] | None = Field(
-        description="the command that joins its terminal on the machine it runs on; null: it has none, or does not run"
+        description="the command that attaches to its terminal, on its machine; null: no terminal, or not running"
     )
-    env: dict[str, str] = Field(description="variables that every start of it sets")
-    secrets: list[str] = Field(description="names of the variables with credentials that a start of it needs")
+    env: dict[str, str] = Field(description="environment variables of every start")
+    secrets: list[str] = Field(description="names of the variables with credentials that every start requires")
 
 
 class SessionsPage(Page[SessionDocument]):
-    """Sessions, newest created first, with what is not shown."""
+    """Sessions, newest created first."""
 
     counts: dict[str, int]
-    """all sessions by stored status, whatever was asked for"""
+    """all sessions by stored status, regardless of the filters"""
 
 
 class CheckpointDocument(BaseModel):
-    """A committed position one can return to."""
+    """A committed position to return to."""
 
     id: str = Field(examples=["7f3a91c2d4e5f60718293a4b5c6d7e8f@206"])
     session: str
@@ -145,7 +145,7 @@ class CheckpointDocument(BaseModel):
 
 
 class CallDocument(BaseModel):
-    """A tool call, intent and result in one."""
+    """A tool call with its intent and its outcome."""
 
     id: str
     name: str
@@ -161,7 +161,7 @@ class CallDocument(BaseModel):
 
 
 class ReasonDocument(BaseModel):
-    """What stands against a resume, or what one should know; with a cure where there is one."""
+    """A reason why a resume is not possible, or a warning; with a cure if there is one."""
 
     code: str
     text: str
@@ -170,7 +170,7 @@ class ReasonDocument(BaseModel):
 
 
 class PlannedCallDocument(BaseModel):
-    """An open call, or a key of `once`, and what will be done about it."""
+    """An open tool call, or a once key, and what will be done about it."""
 
     id: str
     name: str
@@ -193,7 +193,7 @@ class FilesPlanDocument(BaseModel):
 
 
 class PlanDocument(BaseModel):
-    """What a resume would do. `plan` goes into `If-Match`."""
+    """What a resume would do. `plan` is the hash for `If-Match`."""
 
     ok: bool
     session: str
@@ -213,28 +213,28 @@ class PlanDocument(BaseModel):
     files_plan: FilesPlanDocument | None = Field(description="what the start does about them")
     agent: dict[str, Any] | None
     environment: dict[str, bool] = Field(
-        description="variables with credentials that its first start had: are they set here?",
+        description="variables with credentials that its first start had, and whether they are set here",
         examples=[{"ANTHROPIC_API_KEY": True}],
     )
     first_reply: dict[str, Any] | None = Field(
-        description="what the first reply would read, estimated: tokens, whether the cache is cold, cost"
+        description="estimate for the first reply: input tokens, whether the cache is cold, cost"
     )
     effects_since: list[CallDocument] | None = Field(
-        description="`once` calls that ran after it: no rewind undoes them"
+        description="`once` calls that ran after the checkpoint: no rewind undoes them"
     )
-    directory: str | None = Field(description="where the command runs")
+    directory: str | None = Field(description="working directory of the command")
     orphans: list[int] = Field(description="processes of a dead attempt, which the next start ends")
     wait_until: datetime | None = Field(
-        description="a usage limit was met: it would stand in line until then, unless `now` is set"
+        description="a usage limit was reached: it would be queued until then, unless `now` is set"
     )
     calls: list[PlannedCallDocument] = Field(
-        description="calls that are open there, and what a resume (below the head: a fork) does about each"
+        description="calls that are open at the checkpoint, and what a resume (below the head: a fork) does about each"
     )
     rewind_calls: list[PlannedCallDocument] | None = Field(
-        description="the same after a rewind to it; null where a newer step is damaged"
+        description="the same after a rewind to the checkpoint; null if a newer step is damaged"
     )
     fork_calls: list[PlannedCallDocument] | None = Field(
-        description="the same in a fork of it; null where a newer step is damaged"
+        description="the same in a fork of the checkpoint; null if a newer step is damaged"
     )
 
 
@@ -249,33 +249,31 @@ class DoubtDocument(BaseModel):
 
 
 class StartedDocument(BaseModel):
-    """What came of a start: it runs, or stands in line. The session as it is now, and who supervises it."""
+    """A session that was started or queued, and its supervisor."""
 
     session: SessionDocument
     name: str | None
     status: Status
     reason: str | None
     attempt: int
-    resumed_from: int | None = Field(description="the seq of the checkpoint that was asked for; null for a first run")
-    checkpoint: str | None = Field(description="the same with its session: the one it comes from, where this is a fork")
-    rung: str | None = Field(description="how a coding agent goes on: native, bootstrap or fresh", examples=["native"])
-    command: list[str] | None = Field(description="as it was launched; null while it stands in line")
+    resumed_from: int | None = Field(description="seq of the requested checkpoint; null for a first run")
+    checkpoint: str | None = Field(description="the same with its session: that of the parent if this is a fork")
+    rung: str | None = Field(description="how a coding agent resumes: native, bootstrap or fresh", examples=["native"])
+    command: list[str] | None = Field(description="as launched; null while queued")
     directory: str | None
     workspace: dict[str, str]
-    put_back: int | None = Field(
-        description="the step whose capture the files were put back to; null: left as they are"
-    )
+    put_back: int | None = Field(description="the step whose snapshot was restored; null: files were left as they are")
     prompt_sent: bool
     in_doubt: list[DoubtDocument]
     handle: str | None
     orphans: list[int] = Field(description="processes of a dead attempt that were ended first")
-    wake_at: datetime | None = Field(description="in line until then")
-    program: int | None = Field(description="the pid of the program")
-    pid: int | None = Field(description="of the supervisor; null where a worker will take it")
+    wake_at: datetime | None = Field(description="queued until then")
+    program: int | None = Field(description="pid of the program")
+    pid: int | None = Field(description="pid of the supervisor; null while queued")
 
 
 class EventDocument(BaseModel):
-    """A step as the outside sees it."""
+    """A step with its content."""
 
     session: str
     seq: int
@@ -297,7 +295,7 @@ class EventDocument(BaseModel):
 
 
 class HitDocument(BaseModel):
-    """A step that says the word."""
+    """A step that contains the text, and the passage."""
 
     seq: int
     kind: str
@@ -306,13 +304,13 @@ class HitDocument(BaseModel):
 
 
 class HitsPage(Page[HitDocument]):
-    """Where a text was said; `count` is all of them, in all pages."""
+    """Hits of a search; `count` is the number of all hits, not of this page."""
 
     count: int
 
 
 class FileDocument(BaseModel):
-    """One file that differs, or was left out."""
+    """A file that differs, or was left out of the snapshot."""
 
     root: str
     path: str
@@ -327,7 +325,7 @@ class FileDocument(BaseModel):
 
 
 class BranchDocument(BaseModel):
-    """A session among its forks."""
+    """A session in the tree of its forks."""
 
     session: SessionDocument
     forked_at: int | None
@@ -335,7 +333,7 @@ class BranchDocument(BaseModel):
 
 
 class FilesReportDocument(BaseModel):
-    """What a restore did, or would do, by root; `step` is null where nothing was written."""
+    """What a restore did or would do, by root; `step` is null if nothing was committed."""
 
     session: str
     dry_run: bool
@@ -345,7 +343,7 @@ class FilesReportDocument(BaseModel):
 
 
 class StoppedDocument(BaseModel):
-    """Who was asked to end."""
+    """The process that was stopped."""
 
     session: str
     pid: int
@@ -354,7 +352,7 @@ class StoppedDocument(BaseModel):
 
 
 class SentDocument(BaseModel):
-    """The checkpoint that holds what was said; null where it was typed to a live agent."""
+    """`checkpoint` holds the message; null if it was typed to a running agent."""
 
     session: str
     delivered: bool
@@ -362,7 +360,7 @@ class SentDocument(BaseModel):
 
 
 class RemovedDocument(BaseModel):
-    """What was removed, or with a dry run would be."""
+    """What was removed, or with `dry_run` would be."""
 
     sessions: list[str]
     names: list[str]
@@ -373,10 +371,10 @@ class RemovedDocument(BaseModel):
 
 
 class RetentionDocument(BaseModel):
-    """How long finished sessions are kept."""
+    """The retention policy of the store."""
 
     retention: str | None
-    """`7d`, `off`, or null: nobody has set one, and nothing is removed"""
+    """`7d`, `off`, or null: not set; nothing is removed automatically"""
     finished_days: float | None
     set_by: str | None
     set_at: datetime | None
@@ -384,37 +382,37 @@ class RetentionDocument(BaseModel):
 
 
 class VerifiedDocument(BaseModel):
-    """Every digest was read."""
+    """Result of verifying every digest."""
 
     at: datetime
     sessions: int
     steps: int
     broken: int
-    names: list[str] = Field(description="of the first that are broken")
-    files: bool = Field(description="captured files were read too; else there are too many, or they lie elsewhere")
+    names: list[str] = Field(description="the first broken sessions")
+    files: bool = Field(description="captured files were verified too; false: too large, or in a remote blob store")
     seconds: float
 
 
 class DrillDocument(BaseModel):
-    """Sessions were brought back into an empty directory, and compared there with what was captured."""
+    """Result of restoring sessions into an empty directory and comparing them with their snapshots."""
 
     at: datetime
     restored: int
     tried: int
     files: int
-    trouble: str = Field(description="of the first that did not come back", examples=[""])
+    trouble: str = Field(description="why the first of them could not be restored", examples=[""])
     seconds: float
 
 
 class GrowthDocument(BaseModel):
-    """How the store grows."""
+    """How fast the store grows."""
 
     bytes_a_day: float
-    full_in_days: float | None = Field(description="at this speed; null where it does not grow, or nobody can say")
+    full_in_days: float | None = Field(description="at this speed; null if it does not grow or is not known")
 
 
 class UpkeepDocument(BaseModel):
-    """What the daily look at the store found; null: it was not made yet."""
+    """Results of the daily upkeep; null: there was none yet."""
 
     verified: VerifiedDocument | None
     drilled: DrillDocument | None
@@ -422,7 +420,7 @@ class UpkeepDocument(BaseModel):
 
 
 class AdoptableDocument(BaseModel):
-    """A coding agent's own session. `relight adopt NATIVE`, in its directory, takes it over."""
+    """A native session of a coding agent; `relight adopt NATIVE` in its directory takes it over."""
 
     agent: str
     native: str = Field(examples=["5f0c1f2e-0000-4000-8000-000000000000"])
@@ -431,7 +429,7 @@ class AdoptableDocument(BaseModel):
 
 
 class OneOfSeveral(BaseModel):
-    """A session that could be archived, or started again. `plan` is what was seen of it."""
+    """A session that could be archived or resumed. `plan` is its plan hash."""
 
     session: str
     name: str | None
@@ -443,9 +441,9 @@ class OneOfSeveral(BaseModel):
 
 
 class FinishedPage(Page[OneOfSeveral]):
-    """What could be archived."""
+    """Sessions that could be archived."""
 
-    more: int = Field(description="that are not in this page")
+    more: int = Field(description="number of sessions that are not on this page")
 
 
 class AlikeDocument(BaseModel):
@@ -456,16 +454,16 @@ class AlikeDocument(BaseModel):
 
 
 class OutcomeDocument(BaseModel):
-    """What became of one of several."""
+    """Outcome for one of several sessions."""
 
     session: str
     done: bool
-    detail: str = Field(description="why not", examples=[""])
+    detail: str = Field(description="why it was refused", examples=[""])
     code: str | None = Field(examples=[None])
 
 
 class SeveralDocument(BaseModel):
-    """What became of each."""
+    """Outcomes for each of several sessions."""
 
     items: list[OutcomeDocument]
     done: int
@@ -473,7 +471,7 @@ class SeveralDocument(BaseModel):
 
 
 class ForgottenDocument(BaseModel):
-    """What a checkpoint lost; its step is still there."""
+    """What was removed from a checkpoint; its step stays."""
 
     checkpoint: str
     labels: int
@@ -498,7 +496,7 @@ class LeaseDocument(BaseModel):
 
 
 class ActionDocument(BaseModel):
-    """An entry of the audit log."""
+    """One entry of the audit log."""
 
     id: int
     at: datetime
@@ -516,7 +514,7 @@ class ActionDocument(BaseModel):
 
 
 class AttentionPage(BaseModel):
-    """How many sessions need someone, by kind, and the most urgent of them."""
+    """Number of sessions that need a person, by kind, and the most urgent of them."""
 
     total: int
     counts: dict[str, int]
@@ -524,7 +522,7 @@ class AttentionPage(BaseModel):
 
 
 class TokenDocument(BaseModel):
-    """An API token; never its value."""
+    """An API token without its value."""
 
     name: str
     scope: str
@@ -533,13 +531,13 @@ class TokenDocument(BaseModel):
 
 
 class NewTokenDocument(TokenDocument):
-    """The one time that its value is shown."""
+    """A new API token with its value, which is shown only once."""
 
     token: str
 
 
 class HealthDocument(BaseModel):
-    """Does the store answer, and what does an acknowledged step survive?"""
+    """Whether the store answers, and what an acknowledged step survives."""
 
     ok: bool
     store: str = Field(examples=["sqlite"])
@@ -551,7 +549,7 @@ class HealthDocument(BaseModel):
 
 
 class FindingDocument(BaseModel):
-    """The store as an operator sees it."""
+    """Facts about the store."""
 
     url: str
     durability: str

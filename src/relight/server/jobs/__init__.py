@@ -1,1 +1,1 @@
-"""What a server does besides answering: housekeeping, daily verification, callbacks."""
+"""Background jobs of a server: housekeeping rounds, daily upkeep of the store, callbacks."""

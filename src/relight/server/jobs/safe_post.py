@@ -1,7 +1,7 @@
-"""One POST to an address that was looked at first: resolved once, checked, and connected to as checked.
+"""HTTP POST to a checked address (SSRF guard): the name is resolved once, and that address is connected to.
 
-Not global addresses are refused unless a setting names them; no redirect is followed; time and answer are bounded.
-So a callback cannot be used to reach what only this machine can reach.
+Addresses that are not public are refused unless a setting allows them; redirects are not followed; time and size of
+the response are bounded. So a callback cannot be used to reach what only this machine can reach.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relight.errors import UsageError
 
 _READ_BYTES: Final = 4096
 _PORTS: Final = {"http": 80, "https": 443}
-_LENGTH: Final = 2000
+_MAX_LENGTH: Final = 2000
 
 _SPECIAL_4: Final = tuple(
     ipaddress.IPv4Network(one)
@@ -58,36 +58,36 @@ Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
 class Unreachable(Exception):
-    """It was not delivered, and why."""
+    """The request was not delivered; the message says why."""
 
 
 def checked(url: str, allow: Sequence[str]) -> SplitResult:
-    """The parts of an address that may be called; UsageError with what is wrong. A name is resolved later."""
+    """The parsed address; UsageError if it is malformed or not allowed. Names are resolved later, by `post`."""
     try:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise UsageError(f"not an address: {url[:100]!a}") from None
-    if len(url) > _LENGTH or not url.isascii() or not url.isprintable() or " " in url:
-        raise UsageError("a callback address is plain ASCII, and short")
+        raise UsageError(f"not a URL: {url[:100]!a}") from None
+    if len(url) > _MAX_LENGTH or not url.isascii() or not url.isprintable() or " " in url:
+        raise UsageError(f"a callback address is printable ASCII of at most {_MAX_LENGTH} characters, without spaces")
     if parts.scheme not in _PORTS or not parts.hostname or port == 0:
-        raise UsageError("a callback is an http or https address", hints=["https://example.com/hook"])
+        raise UsageError("a callback address is an http or https URL", hints=["https://example.com/hook"])
     if parts.username is not None or parts.password is not None:
-        raise UsageError("a callback address holds no user and no password")
+        raise UsageError("a callback address must not contain a user or password")
     literal = _literal(parts.hostname)
     if literal is not None and not may_reach(parts.hostname, literal, allow):
-        raise UsageError(f"{literal} is not a public address", hints=["name it in RELIGHT_CALLBACK_ALLOW"])
+        raise UsageError(f"{literal} is not a public address", hints=["allow it in RELIGHT_CALLBACK_ALLOW"])
     return parts
 
 
 def _literal(name: str) -> Address | None:
-    """The address that a host stands for without anybody being asked, however it is spelt: 0x7f.1, 2130706433."""
+    """The IP address that a host name spells without DNS, in any spelling that resolvers accept: 0x7f.1, 2130706433."""
     if name.rstrip(".") == "localhost" or name.rstrip(".").endswith(".localhost"):
         return ipaddress.IPv4Address("127.0.0.1")
     try:
         return ipaddress.ip_address(name.partition("%")[0])
     except ValueError:
-        pass  # not as it is usually written
+        pass  # not in the usual notation
     try:
         return ipaddress.IPv4Address(socket.inet_aton(name.rstrip(".")))
     except OSError:
@@ -95,7 +95,7 @@ def _literal(name: str) -> Address | None:
 
 
 def may_reach(name: str, address: Address, allow: Sequence[str]) -> bool:
-    """A public address, or one that a setting names: by host name, by address or by network."""
+    """Whether an address is public, or allowed by a setting as host name, address or network."""
     for one in allow:
         if one == name.lower():
             return True
@@ -111,14 +111,15 @@ def may_reach(name: str, address: Address, allow: Sequence[str]) -> bool:
 
 
 def is_public(address: Address) -> bool:
-    """By a table of our own: what Python calls global differs from version to version, and the registries grow."""
+    """Whether an address is globally reachable."""
+    # Not `address.is_global`: its answer differs between versions of Python.
     if isinstance(address, ipaddress.IPv4Address):
         return not any(address in network for network in _SPECIAL_4)
     return address in _GLOBAL_6 and not any(address in network for network in _SPECIAL_6)
 
 
 def _inner(address: Address) -> Address | None:
-    """What an address of version 6 leads to, where it is only a way to write one of version 4."""
+    """The IPv4 address that an IPv6 address embeds (NAT64, mapped, 6to4, Teredo); None if it is a real one."""
     if isinstance(address, ipaddress.IPv4Address):
         return None
     if address in ipaddress.ip_network("64:ff9b::/96"):
@@ -127,7 +128,7 @@ def _inner(address: Address) -> Address | None:
 
 
 def post(url: str, body: bytes, headers: Mapping[str, str], *, allow: Sequence[str], seconds: float) -> int:
-    """The status that was answered. Unreachable where nothing was, or where the address is refused."""
+    """POST the body; the response's status. Unreachable if there was no response or the address is not allowed."""
     try:
         parts = checked(url, allow)
     except UsageError as error:
@@ -135,6 +136,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, allow: Sequence[s
     name, port = parts.hostname or "", parts.port or _PORTS[parts.scheme]
     address = _resolved(name, port, allow)
     connection = _connection(parts.scheme, name, port, address, seconds)
+    # The socket's timeout bounds one read only: a receiver that sends a byte now and then would hold this thread.
     late = threading.Event()
     watchdog = threading.Timer(seconds, _cut, [connection, late])
     watchdog.daemon = True
@@ -144,8 +146,8 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, allow: Sequence[s
         connection.request("POST", target, body=body, headers=dict(headers))
         answered = connection.getresponse()
         answered.read(_READ_BYTES)
-        if late.is_set():  # what came before the cut reads like a whole answer
-            raise Unreachable("no whole answer in time")
+        if late.is_set():  # the shut-down socket reads as the end of a complete response
+            raise Unreachable("timed out before the response was complete")
         return answered.status
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise Unreachable(f"{type(error).__name__}: {error}"[:300]) from None
@@ -155,7 +157,7 @@ def post(url: str, body: bytes, headers: Mapping[str, str], *, allow: Sequence[s
 
 
 def _resolved(name: str, port: int, allow: Sequence[str]) -> str:
-    """One look; every address that comes back has to be allowed, and the first is used."""
+    """Resolve once; every address of the name has to be allowed, and the first is used."""
     try:
         found = socket.getaddrinfo(name, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
@@ -163,29 +165,27 @@ def _resolved(name: str, port: int, allow: Sequence[str]) -> str:
     addresses = [str(one[4][0]) for one in found]
     for address in addresses:
         if not may_reach(name, ipaddress.ip_address(address.partition("%")[0]), allow):
-            raise Unreachable(f"{name} leads to {address}, which is not public")
+            raise Unreachable(f"{name} resolves to {address}, which is not public")
     if not addresses:
-        raise Unreachable(f"{name}: has no address")
+        raise Unreachable(f"{name} has no address")
     return addresses[0]
 
 
 class _Plain(http.client.HTTPConnection):
-    """Speaks to the name, connects to the address."""
+    """Connects to the checked address; the name is used for the Host header only."""
 
     address = ""
 
     def connect(self) -> None:
-        """To the address that was checked; the name is only said."""
         self.sock = socket.create_connection((self.address, self.port), self.timeout)
 
 
 class _Secure(http.client.HTTPSConnection):
-    """The same over TLS; the certificate must be the name's."""
+    """The same over TLS; the certificate is checked against the name."""
 
     address = ""
 
     def connect(self) -> None:
-        """As above."""
         raw = socket.create_connection((self.address, self.port), self.timeout)
         self.sock = ssl.create_default_context().wrap_socket(raw, server_hostname=self.host)
 
@@ -198,7 +198,7 @@ def _connection(scheme: str, name: str, port: int, address: str, seconds: float)
 
 
 def _cut(connection: http.client.HTTPConnection, late: threading.Event) -> None:
-    """An answer that drips is not waited for."""
+    """Watchdog: end a request that takes longer than its whole time."""
     late.set()
     if connection.sock is not None:
         try:

@@ -1,8 +1,8 @@
-"""Can the store be trusted? Once a day every digest is read, some sessions are brought back, and its size is noted.
+"""Daily upkeep of the store: verify every digest, try restoring some sessions, record the store's size.
 
-One thread at low speed: after each session it rests nine times as long as that took, so that nobody who works feels it.
-What was found is kept in the server's own file. Of several servers on one file one does it; a server that is killed on
-the way is followed by another after a while.
+One thread with a duty cycle of a tenth: after each session it pauses nine times as long as that took. Results are
+stored in the server's state file. Of several servers that share it one does the work; if that one is killed, another
+takes over when its heartbeat is ten minutes old.
 """
 
 from __future__ import annotations
@@ -30,41 +30,41 @@ from relight.server.state import ServerState
 DRILLS: Final = 20
 _DRILL_BYTES: Final = 200_000_000
 _MAX_READ: Final = 20_000_000_000
-"""bytes that are read in one go, or every day: the store's own check, and captured files, which else the drill stands
-for; those off the machine are never read every day"""
-_DRILL_LOOKED: Final = 1000
+"""bytes that are read daily: above it the store's own check, or the captured files, are skipped; the drill still reads
+some of them. Files in a remote blob store are always skipped"""
+_DRILL_CANDIDATES: Final = 1000
 _DAY_US: Final = 86_400_000_000
 _FIRST_SECONDS: Final = 60.0
 _ROUND_SECONDS: Final = 30.0
-_REST: Final = 9.0
-_MAX_REST: Final = 30.0
+_PAUSE_FACTOR: Final = 9.0
+_MAX_PAUSE_SECONDS: Final = 30.0
 _STOP_SECONDS: Final = 5.0
 _SILENT_US: Final = 600_000_000
-"""who says nothing for so long has died on the way"""
-_NAMED: Final = 10
-_SIZES: Final = 60
-_BEAT: Final = "upkeep_us"
-_BEAT_US: Final = 10_000_000
-_PLACE: Final = "drill-"
+"""a server whose heartbeat is older has died during upkeep"""
+_MAX_NAMES: Final = 10
+_MAX_SIZES: Final = 60
+_HEARTBEAT: Final = "upkeep_us"
+_HEARTBEAT_US: Final = 10_000_000
+_DRILL_PREFIX: Final = "drill-"
 _T = TypeVar("_T")
 
 
 class Verified(msgspec.Struct, frozen=True, kw_only=True):
-    """Every digest was read."""
+    """Result of verifying every digest."""
 
     at_us: int
     sessions: int
     steps: int
     broken: int
     names: list[str] = []
-    """of the first that are broken"""
+    """the first broken sessions"""
     files: bool = True
-    """what was captured was read too"""
+    """captured files were verified too"""
     seconds: float
 
 
 class Drill(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions were brought back into an empty directory, and compared."""
+    """Result of restoring sessions into an empty directory and comparing them with their snapshots."""
 
     at_us: int
     restored: int
@@ -75,44 +75,44 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Size(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What the store took at a time."""
+    """Size of the store at one time."""
 
     at_us: int
     size_bytes: int
 
 
 class Growth(msgspec.Struct, frozen=True, kw_only=True):
-    """How it grows."""
+    """How fast the store grows."""
 
     bytes_a_day: float
     full_in_days: float | None
-    """at this speed; None where it does not grow, or where the disk is not to be seen from here"""
+    """at this speed; None if it does not grow, or if its disk is on another machine"""
 
 
 class Upkeep:
-    """Looks after one store."""
+    """The upkeep thread of one server, and the newest results."""
 
     def __init__(self, rl: Relight, state: ServerState, settings: ServerSettings, clock: Clock) -> None:
         self._rl, self._state, self._settings, self._clock = rl, state, settings, clock
-        self._beat_us = 0
+        self._heartbeat_us = 0
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
 
-    # -- what was found ---------------------------------------------------------------------------------------------
+    # -- results ----------------------------------------------------------------------------------------------------
 
     @property
     def verified(self) -> Verified | None:
-        """The newest look at every digest."""
+        """The newest verification; None if there was none yet."""
         return self._read("verified", Verified)
 
     @property
     def drilled(self) -> Drill | None:
-        """The newest restore drill."""
+        """The newest restore drill; None if there was none yet."""
         return self._read("drilled", Drill)
 
     @property
     def growth(self) -> Growth | None:
-        """From the sizes of the last days; None until there are two a day apart."""
+        """Growth over the recorded sizes; None until there are two that are a day apart."""
         sizes = self._read("sizes", list[Size]) or []
         return growth_of(sizes, free_bytes=self._free_bytes())
 
@@ -125,12 +125,12 @@ class Upkeep:
         try:
             return msgspec.json.decode(text, type=kind) if text else None
         except msgspec.MsgspecError:
-            return None  # of another version; the next day writes it anew
+            return None  # written by another version; the next round replaces it
 
-    # -- looking ----------------------------------------------------------------------------------------------------
+    # -- the thread -------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Begin, a minute from now."""
+        """Start the thread; its first round comes after a minute, so that a start of the server is quick."""
         if not self._settings.upkeep:
             return
         self._stopping.clear()
@@ -138,7 +138,7 @@ class Upkeep:
         self._thread.start()
 
     def stop(self) -> None:
-        """End after the session that is looked at."""
+        """Stop after the session that is being read."""
         self._stopping.set()
         if self._thread is not None:
             self._thread.join(_STOP_SECONDS)
@@ -149,10 +149,10 @@ class Upkeep:
         while not self._stopping.is_set():
             try:
                 if self._is_due():
-                    self.look()
+                    self.run_once()
             except RelightError as error:
                 LOG.warning("upkeep", extra={"code": error.code, "said": str(error)[:200]})
-            except Exception:  # a fault in one look does not end the looks of the days to come
+            except Exception:  # a fault today does not end the rounds of the next days
                 LOG.exception("upkeep")
             self._stopping.wait(_ROUND_SECONDS)
 
@@ -160,43 +160,45 @@ class Upkeep:
         now, last = self._clock.now_us(), self.verified
         if last is not None and now - last.at_us < _DAY_US:
             return False
+        # Read and write of the heartbeat in one transaction: of two servers one sees the other's.
         with self._state.transaction():
-            if now - int(self._state.meta(_BEAT) or 0) < _SILENT_US:
+            if now - int(self._state.meta(_HEARTBEAT) or 0) < _SILENT_US:
                 return False
-            self._state.set_meta(_BEAT, str(now))
+            self._state.set_meta(_HEARTBEAT, str(now))
         return True
 
-    def look(self, *, rest: float = _REST) -> None:
-        """All of it, once."""
-        self._note_size()
-        verified = self._verify(rest)
+    def run_once(self, *, pause_factor: float = _PAUSE_FACTOR) -> None:
+        """Record the size, verify every digest and run the drill, now."""
+        self._record_size()
+        verified = self._verify(pause_factor)
         if verified is not None:
             self._state.set_meta("verified", msgspec.json.encode(verified).decode())
             LOG.info("verified", extra={"sessions": verified.sessions, "broken": verified.broken})
-        drilled = self._drill(rest) if verified is not None else None
+        drilled = self._drill(pause_factor) if verified is not None else None
         if drilled is not None:
             self._state.set_meta("drilled", msgspec.json.encode(drilled).decode())
             LOG.info("drilled", extra={"restored": drilled.restored, "tried": drilled.tried})
 
-    def _gently(self, rest: float, do: Callable[[], _T]) -> _T:
+    def _throttled(self, pause_factor: float, do: Callable[[], _T]) -> _T:
+        """Do one unit of work, pause in proportion to its duration, and renew the heartbeat."""
         began = time.monotonic()
         done = do()
-        self._stopping.wait(min(_MAX_REST, (time.monotonic() - began) * rest))
+        self._stopping.wait(min(_MAX_PAUSE_SECONDS, (time.monotonic() - began) * pause_factor))
         now = self._clock.now_us()
-        if now - self._beat_us > _BEAT_US:
-            self._beat_us = now
-            self._state.set_meta(_BEAT, str(now))
+        if now - self._heartbeat_us > _HEARTBEAT_US:
+            self._heartbeat_us = now
+            self._state.set_meta(_HEARTBEAT, str(now))
         return done
 
-    def _verify(self, rest: float) -> Verified | None:
+    def _verify(self, pause_factor: float) -> Verified | None:
         began, sessions, steps = time.monotonic(), 0, 0
         files = not self._rl.file_place()[1] and self._rl.file_bytes() <= _MAX_READ
-        broken = self._gently(rest, self._damage)
+        broken = self._throttled(pause_factor, self._damage)
         try:
             for info in self._rl.sessions():
                 if self._stopping.is_set():
                     return None
-                report = self._gently(rest, partial(self._verified, info.id, files=files))
+                report = self._throttled(pause_factor, partial(self._verified, info.id, files=files))
                 if report is None:
                     continue
                 sessions, steps = sessions + 1, steps + report.steps
@@ -208,13 +210,13 @@ class Upkeep:
             sessions=sessions,
             steps=steps,
             broken=len(broken),
-            names=broken[:_NAMED],
+            names=broken[:_MAX_NAMES],
             files=files,
             seconds=round(time.monotonic() - began, 1),
         )
 
     def _damage(self) -> list[str]:
-        """What the store's own check finds."""
+        """What the store's integrity check finds."""
         if self._rl.store.size_bytes() > _MAX_READ:
             return []
         try:
@@ -228,18 +230,18 @@ class Upkeep:
         except NotFound:
             return None  # it was removed meanwhile
 
-    def _drill(self, rest: float) -> Drill | None:
-        """The newest sessions that have captured files, each on its own."""
-        for left in self._settings.directory.glob(f"{_PLACE}*"):
-            shutil.rmtree(left, ignore_errors=True)  # of a server that was killed
+    def _drill(self, pause_factor: float) -> Drill | None:
+        """Restore the newest DRILLS sessions that have captured files, each into its own directory."""
+        for left in self._settings.directory.glob(f"{_DRILL_PREFIX}*"):
+            shutil.rmtree(left, ignore_errors=True)  # left by a server that was killed
         began, tried, restored, files, trouble = time.monotonic(), 0, 0, 0, ""
-        with_files = (info for info in islice(self._rl.sessions(), _DRILL_LOOKED) if info.workspace and info.seq)
+        with_files = (info for info in islice(self._rl.sessions(), _DRILL_CANDIDATES) if info.workspace and info.seq)
         for info in with_files:
             if self._stopping.is_set():
                 return None
             if tried == DRILLS:
                 break
-            done = self._gently(rest, partial(self._brought_back, info.id))
+            done = self._throttled(pause_factor, partial(self._restore, info.id))
             if done is None or (done.trouble is None and not done.files):
                 continue
             tried, files = tried + 1, files + done.files
@@ -249,22 +251,23 @@ class Upkeep:
         at_us = self._clock.now_us()
         return Drill(at_us=at_us, restored=restored, tried=tried, files=files, trouble=trouble[:300], seconds=seconds)
 
-    def _brought_back(self, session: str) -> Drilled | None:
-        with tempfile.TemporaryDirectory(prefix=_PLACE, dir=self._settings.directory) as place:
-            most = min(_DRILL_BYTES, shutil.disk_usage(place).free // 4)
+    def _restore(self, session: str) -> Drilled | None:
+        with tempfile.TemporaryDirectory(prefix=_DRILL_PREFIX, dir=self._settings.directory) as directory:
+            # A drill must not be what fills the disk.
+            max_bytes = min(_DRILL_BYTES, shutil.disk_usage(directory).free // 4)
             try:
-                return self._rl.drill(session, place, most_bytes=most)
+                return self._rl.drill(session, directory, most_bytes=max_bytes)
             except NotFound:
                 return None
 
-    def _note_size(self) -> None:
+    def _record_size(self) -> None:
         now = Size(at_us=self._clock.now_us(), size_bytes=self._rl.store.size_bytes() + self._rl.file_bytes())
-        sizes = [*(self._read("sizes", list[Size]) or []), now][-_SIZES:]
+        sizes = [*(self._read("sizes", list[Size]) or []), now][-_MAX_SIZES:]
         self._state.set_meta("sizes", msgspec.json.encode(sizes).decode())
 
 
 def growth_of(sizes: list[Size], *, free_bytes: int | None) -> Growth | None:
-    """From the first to the last of them, at least a day apart."""
+    """Average growth from the first to the last size; None unless they are at least a day apart."""
     if len(sizes) < 2 or sizes[-1].at_us - sizes[0].at_us < _DAY_US:
         return None
     days = (sizes[-1].at_us - sizes[0].at_us) / _DAY_US

@@ -1,1 +1,1 @@
-"""What pages and clients follow as it happens: event streams and the overview."""
+"""Live data for pages and API clients: event streams, the overview of all sessions, cached folds."""

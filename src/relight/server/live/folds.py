@@ -1,8 +1,7 @@
-"""Sessions as folded, shared by who reads them: of many that ask for the same state one reads and folds it.
+"""Cache of folded sessions: of many requests for the same state one reads and folds it, the others wait for it.
 
-A page of messages or calls needs the whole session folded, which takes as long as the session is. What a session is at
-a seq never changes, so the result is kept under it, for the few that are looked at now; whoever comes while it is being
-made waits for it instead of making it again.
+A page of messages or calls needs the whole session folded, which takes time in proportion to its length. The state of a
+session at a seq never changes, so a result is valid as long as it is cached.
 """
 
 from __future__ import annotations
@@ -14,53 +13,55 @@ from typing import Final
 from relight.library.facade import Loaded, Relight
 from relight.values.ref import parse_ref
 
-KEPT: Final = 8
+MAX_CACHED: Final = 8
 MAX_BYTES: Final = 64 * 1024 * 1024
-"""of a session's journal; what is larger is folded for each who asks, and not kept"""
+"""of a session's journal; a larger one is folded for every request, and not cached"""
 
 _Key = tuple[str, int, int, str]
 
 
 class Folds:
-    """Of one server. Thread-safe; bounded, the one unused longest goes."""
+    """LRU cache of folded sessions. Thread-safe."""
 
     def __init__(self, rl: Relight) -> None:
         self._rl = rl
-        self._known: OrderedDict[_Key, Loaded] = OrderedDict()
-        self._making: dict[_Key, threading.Event] = {}
+        self._cached: OrderedDict[_Key, Loaded] = OrderedDict()
+        self._loading: dict[_Key, threading.Event] = {}
         self._lock = threading.Lock()
-        self.made = 0
-        """how many were folded, for who watches"""
+        self.loads = 0
+        """how many sessions were folded, for tests"""
 
     def load(self, ref: str) -> Loaded:
-        """As `Relight.load`; the same value for all who ask for the same state, not to be changed."""
+        """Like `Relight.load`; the result is shared between callers and must not be modified."""
         info, asked = self._rl.get(ref), parse_ref(ref)
         at = str(asked.seq) if asked.seq is not None else ref.rpartition("@")[2] if "@" in ref else ""
-        if info.size_bytes > MAX_BYTES or (at and not at.isdigit()):  # a label can be given to another checkpoint
-            return self._made(ref)
+        # A ref by label is not cached: the label can be moved to another checkpoint without a new seq.
+        if info.size_bytes > MAX_BYTES or (at and not at.isdigit()):
+            return self._load(ref)
         key = (info.id, info.seq, info.head, at)
         while True:
             with self._lock:
-                if key in self._known:
-                    self._known.move_to_end(key)
-                    return self._known[key]
-                event = self._making.get(key)
+                if key in self._cached:
+                    self._cached.move_to_end(key)
+                    return self._cached[key]
+                event = self._loading.get(key)
                 if event is None:
-                    mine = self._making[key] = threading.Event()
+                    mine = self._loading[key] = threading.Event()
                     break
             event.wait()
         try:
-            found = self._made(ref)
+            found = self._load(ref)
             with self._lock:
-                self._known[key] = found
-                while len(self._known) > KEPT:
-                    self._known.popitem(last=False)
+                self._cached[key] = found
+                while len(self._cached) > MAX_CACHED:
+                    self._cached.popitem(last=False)
             return found
-        finally:  # where it failed the next who waits tries it, and is told the same
+        finally:
+            # Also on failure: the waiters loop, one of them loads again and gets the error itself.
             with self._lock:
-                del self._making[key]
+                del self._loading[key]
             mine.set()
 
-    def _made(self, ref: str) -> Loaded:
-        self.made += 1
+    def _load(self, ref: str) -> Loaded:
+        self.loads += 1
         return self._rl.load(ref)

@@ -1,6 +1,6 @@
-"""What changed among all sessions since the last look: status, attention, progress. And what the metrics learn from it.
+"""Changes among all sessions since the last poll (status, attention, progress), for the general stream and metrics.
 
-A look costs what the unfinished sessions cost, not what all of them do; it is taken more rarely the longer it takes.
+A poll reads the unfinished sessions only, and polls are rarer the longer they take.
 """
 
 from __future__ import annotations
@@ -18,18 +18,19 @@ from relight.server.metrics import Metrics
 from relight.values.info import SessionInfo
 from relight.values.status import Status
 
-_LEAST_SECONDS: Final = 0.5
+_MIN_SECONDS: Final = 0.5
 _SHARE: Final = 10
-"""a look may take a tenth of the time"""
-_MAX: Final = 1000
-_NEW: Final = 50
+"""polling may take a tenth of the time"""
+_MAX_UNFINISHED: Final = 1000
+_MAX_NEW: Final = 50
 _MAX_STEPS: Final = 1000
-_REMEMBERED: Final = 5000
-_TELLING: Final = frozenset({"attempt", "status", "mark"})
+_MAX_CACHED: Final = 5000
+_COUNTED_KINDS: Final = frozenset({"attempt", "status", "mark"})
+"""kinds of steps whose content the metrics need"""
 
 
-class Shown(NamedTuple):
-    """What a list would show differently."""
+class Row(NamedTuple):
+    """The fields of a session that a list shows; an event is sent when one of them changes."""
 
     status: str
     seq: int
@@ -39,72 +40,72 @@ class Shown(NamedTuple):
     doing: str | None
 
     @classmethod
-    def of(cls, info: SessionInfo) -> Shown:
-        """From a session."""
+    def of(cls, info: SessionInfo) -> Row:
         attention = info.attention.kind if info.attention is not None else None
         doing = info.doing.tool if info.doing is not None else None
         return cls(info.status, info.seq, info.attempt, info.name, attention, doing)
 
 
-News = tuple[int, str, Any]
+Change = tuple[int, str, Any]
 """number, kind of event, document"""
 
 
 class Overview:
-    """Remembers what was told last."""
+    """Compares all sessions with what was reported before."""
 
     def __init__(self, rl: Relight, metrics: Metrics) -> None:
         self._rl, self._metrics = rl, metrics
-        self._told: OrderedDict[str, Shown] = OrderedDict()
+        self._reported: OrderedDict[str, Row] = OrderedDict()
         self._unfinished: set[str] = set()
         self._counts: dict[Status, int] | None = None
-        self._began = datetime.now(UTC)
+        self._began_at = datetime.now(UTC)
         self._number = 0
-        self._next = 0.0
+        self._next_poll = 0.0
 
-    def look(self) -> list[News]:
-        """What is new; nothing where the last look is not long enough ago."""
+    def poll(self) -> list[Change]:
+        """The changes since the last poll; empty while the next poll is not due."""
         now = time.monotonic()
-        if now < self._next:
+        if now < self._next_poll:
             return []
-        news = list(self._look())
+        changes = list(self._changes())
         took = time.monotonic() - now
-        self._next = now + max(_LEAST_SECONDS, took * _SHARE)
-        return news
+        self._next_poll = now + max(_MIN_SECONDS, took * _SHARE)
+        return changes
 
-    def _look(self) -> Iterator[News]:
+    def _changes(self) -> Iterator[Change]:
         counts, first = self._rl.counts(), self._counts is None
         moved, self._counts = counts != self._counts, counts
-        for info in self._seen(moved=moved):
-            shown, before = Shown.of(info), self._told.pop(info.id, None)
-            self._told[info.id] = shown
-            if first or shown == before:
+        for info in self._candidates(moved=moved):
+            row, before = Row.of(info), self._reported.pop(info.id, None)
+            self._reported[info.id] = row
+            if first or row == before:
                 continue
             self._measure(info, before)
             self._number += 1
             yield self._number, "session", session_document(info)
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        while len(self._reported) > _MAX_CACHED:
+            self._reported.popitem(last=False)
         if moved and not first:
             self._number += 1
             yield self._number, "counts", counts
 
-    def _seen(self, *, moved: bool) -> list[SessionInfo]:
-        """The unfinished, those that were it a moment ago, and where their number moved the newest too."""
-        seen = {info.id: info for info in self._rl.unfinished(most=_MAX)}
-        before, self._unfinished = self._unfinished, set(seen)
-        for one in before - seen.keys():
-            found = self._rl.find(one)
-            if found is not None:
-                seen[one] = found
-        for info in self._rl.sessions(limit=_NEW) if moved else ():
-            seen.setdefault(info.id, info)
-        return list(seen.values())
+    def _candidates(self, *, moved: bool) -> list[SessionInfo]:
+        """Sessions that may have changed: the unfinished ones, and those that were unfinished at the last poll."""
+        found = {info.id: info for info in self._rl.unfinished(most=_MAX_UNFINISHED)}
+        before, self._unfinished = self._unfinished, set(found)
+        for session in before - found.keys():
+            info = self._rl.find(session)
+            if info is not None:
+                found[session] = info
+        # A session that began and ended between two polls is in neither set, but it has changed the counts.
+        for one in self._rl.sessions(limit=_MAX_NEW) if moved else ():
+            found.setdefault(one.id, one)
+        return list(found.values())
 
-    def _measure(self, info: SessionInfo, before: Shown | None) -> None:
-        """Count the steps that came since; read those that tell how an attempt went."""
-        if before is None and info.created_at < self._began:
-            return  # it was there before we were, and nobody looked at it
+    def _measure(self, info: SessionInfo, before: Row | None) -> None:
+        """Count the steps committed since the last poll, and what the attempts among them report."""
+        if before is None and info.created_at < self._began_at:
+            return  # it existed before this server: which of its steps are new is not known
         after = before.seq if before is not None else _start_of(info)
         if info.seq <= after:
             return
@@ -112,7 +113,7 @@ class Overview:
             rows = self._rl.checkpoints_between(info.id, after=max(after, info.seq - _MAX_STEPS), upto=info.seq)
             for row in rows:
                 self._metrics.steps.labels(row.kind).inc()
-                if row.kind in _TELLING:
+                if row.kind in _COUNTED_KINDS:
                     for event in self._rl.steps(info.id, after=row.seq - 1, upto=row.seq):
                         self._metrics.event(event)
         except RelightError as error:
@@ -120,5 +121,5 @@ class Overview:
 
 
 def _start_of(info: SessionInfo) -> int:
-    """What a fork has from its parent is not its own."""
+    """Steps that a fork shares with its parent are not counted again."""
     return int(info.parent.rpartition("@")[2]) if info.parent is not None else 0

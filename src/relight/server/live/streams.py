@@ -1,9 +1,9 @@
-"""Events as they happen, to any number of clients, from one follower.
+"""Server-sent events: one thread follows the store and feeds any number of clients.
 
-One thread follows the store. What it reads of a session is encoded once and put into that session's ring, and every
-client of it is only a number: the seq it has. Whoever is inside the ring takes from it; whoever is further behind, also
-after a reconnect, reads the journal by pages. So a client has no queue that could fill, a slow one costs a socket
-buffer and is dropped when it takes nothing for too long, and no client can slow a session down.
+What it reads of a session is encoded once and appended to the session's ring buffer; a client is only a position in it.
+A client that is further behind than the ring, also after a reconnect, is served from the journal by pages. So there is
+no queue per client that could fill, a slow client costs a socket buffer and is dropped after a timeout, and no client
+can slow a session down.
 """
 
 from __future__ import annotations
@@ -32,73 +32,75 @@ from relight.server.settings import ServerSettings
 _PAGE: Final = 200
 _RING_BYTES: Final = 4 * 1024 * 1024
 _EVENT_BYTES: Final = 256 * 1024
-_LOOK_ANYWAY: Final = 10
+_MAX_IDLE_POLLS: Final = 10
 _READERS: Final = 4
-_REST_SECONDS: Final = 1.0
-_END_SECONDS: Final = 5.0
+_RETRY_SECONDS: Final = 1.0
+_JOIN_SECONDS: Final = 5.0
 HEARTBEAT: Final = b": still here\n\n"
 RETRY: Final = b"retry: 2000\n\n"
 
 
 class Topic:
-    """What is told of one session, or of all of them. Changed on the loop only."""
+    """The ring buffer of one session's stream, or of the general one. Modified on the event loop only."""
 
-    def __init__(self, newest: int, most: int) -> None:
+    def __init__(self, newest: int, max_events: int) -> None:
         self.newest = newest
         self.clients = 0
         self.over: str | None = None
-        """why nothing more will come"""
+        """why the stream has ended; None while it is open"""
         self._ring: deque[tuple[int, bytes]] = deque()
-        self._most = most
+        self._max_events = max_events
         self._bytes = 0
         self._since = newest
-        """the ring holds everything after this"""
-        self._news = asyncio.Event()
+        """the ring holds every event after this number"""
+        self._changed = asyncio.Event()
 
     def put(self, frames: Iterable[tuple[int, bytes]]) -> None:
-        """More has happened."""
+        """Append frames with their numbers, evict the oldest beyond the limits, wake the clients."""
         for number, frame in frames:
+            # The topic was created with the newest seq, and the follower may have read before that.
             if number <= self.newest:
                 continue
             self._ring.append((number, frame))
             self._bytes += len(frame)
             self.newest = number
-        while self._ring and (len(self._ring) > self._most or self._bytes > _RING_BYTES):
+        while self._ring and (len(self._ring) > self._max_events or self._bytes > _RING_BYTES):
             number, frame = self._ring.popleft()
             self._bytes -= len(frame)
             self._since = number
         self._wake()
 
     def end(self, why: str) -> None:
-        """Nothing more will come."""
+        """End the stream for all clients."""
         self.over = why
         self._wake()
 
     def _wake(self) -> None:
-        news, self._news = self._news, asyncio.Event()
-        news.set()
+        # A new event for each wakeup: clearing a shared one could lose it for a client that has not run yet.
+        changed, self._changed = self._changed, asyncio.Event()
+        changed.set()
 
     def after(self, number: int) -> list[tuple[int, bytes]] | None:
-        """What came after it; None where the ring does not reach back so far."""
+        """The frames after a number; None if the ring does not reach back that far."""
         if number < self._since:
             return None
         newer = list(takewhile(lambda one: one[0] > number, reversed(self._ring)))
         newer.reverse()
         return newer
 
-    async def news(self, seconds: float) -> bool:
-        """Wait for more; False where nothing came in this time."""
-        waiting = self._news
+    async def wait(self, seconds: float) -> bool:
+        """Wait for new frames or the end; False on timeout."""
+        changed = self._changed
         try:
             async with asyncio.timeout(seconds):
-                await waiting.wait()
+                await changed.wait()
         except TimeoutError:
             return False
         return True
 
 
 class Hub:
-    """The one follower, and the topics it feeds."""
+    """The thread that follows the store, the topics that it feeds, and the streams of the clients."""
 
     def __init__(self, rl: Relight, settings: ServerSettings, metrics: Metrics) -> None:
         self._rl, self._settings, self._metrics = rl, settings, metrics
@@ -109,31 +111,31 @@ class Hub:
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="relight-replay")
         self._clients = 0
         self.run = secrets.token_hex(4)
-        """of this server: numbers of the general stream mean nothing to another"""
+        """id of this run of the server: event numbers of the general stream are valid within one run only"""
         self._all = Topic(0, settings.ring)
         self._overview = Overview(rl, metrics)
-        self.looks = 0
-        """how often all sessions were looked at"""
+        self.polls = 0
+        """how often the store was polled, for tests"""
 
-    # -- life -----------------------------------------------------------------------------------------------------
+    # -- lifecycle ------------------------------------------------------------------------------------------------
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Begin to follow."""
+        """Start the follower thread; it delivers to topics on `loop`."""
         self._loop = loop
         self._thread = threading.Thread(target=self._follow, name="relight-follow", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """End every stream, so that the server can end."""
+        """End every stream and the follower; returns at once."""
         self._stopping.set()
         for topic in [self._all, *self._topics.values()]:
-            topic.end("the server ends")
+            topic.end("the server is shutting down")
         self._readers.shutdown(wait=False)
 
     def join(self) -> None:
-        """Until the follower has ended."""
+        """Wait until the follower has ended."""
         if self._thread is not None:
-            self._thread.join(_END_SECONDS)
+            self._thread.join(_JOIN_SECONDS)
 
     # -- the follower ---------------------------------------------------------------------------------------------
 
@@ -142,26 +144,28 @@ class Hub:
         while not self._stopping.wait(self._settings.poll_seconds):
             idle += 1
             try:
+                # The change token spares the reads while nothing is written. Every tenth poll reads anyway: a status
+                # can change without a write, when a lease expires.
                 now: object = self._rl.store.changed()
-                if now == token and idle < _LOOK_ANYWAY:
+                if now == token and idle < _MAX_IDLE_POLLS:
                     continue
                 token, idle = now, 0
                 for session, topic in list(self._topics.items()):
-                    self._look(session, topic)
-                frames = [self._overview_frame(*one) for one in self._overview.look()]
-                self.looks += 1
+                    self._poll(session, topic)
+                frames = [self._overview_frame(*one) for one in self._overview.poll()]
+                self.polls += 1
                 if frames:
                     self._on_loop(self._all.put, frames)
             except RelightError as error:
                 LOG.warning("follow", extra={"code": error.code, "said": str(error)[:200]})
-                self._stopping.wait(_REST_SECONDS)
-            except Exception:  # no stream would ever hear anything again
+                self._stopping.wait(_RETRY_SECONDS)
+            except Exception:  # if this thread ended, no stream would ever get another event
                 if self._loop is None or self._loop.is_closed():
                     return
                 LOG.exception("follow")
-                self._stopping.wait(_REST_SECONDS)
+                self._stopping.wait(_RETRY_SECONDS)
 
-    def _look(self, session: str, topic: Topic) -> None:
+    def _poll(self, session: str, topic: Topic) -> None:
         if not topic.clients:
             return
         try:
@@ -169,14 +173,14 @@ class Hub:
         except NotFound:
             self._on_loop(topic.end, "removed")
             return
-        except Corrupt as error:  # it is told to who listens to it, and hinders nobody else
+        except Corrupt as error:  # ends the streams of this session only
             self._on_loop(topic.end, _damaged(error))
             return
         if frames:
             self._on_loop(topic.put, frames)
 
     def _frames(self, session: str, after: int, upto: int | None = None) -> list[tuple[int, bytes]]:
-        """The next steps, as far as they can be read; Corrupt where the very next one cannot."""
+        """The next page of steps, up to the first damaged one; Corrupt if that is the very next."""
         frames: list[tuple[int, bytes]] = []
         try:
             for event in islice(self._rl.steps(session, after=after, upto=upto), _PAGE):
@@ -197,8 +201,8 @@ class Hub:
     # -- the clients ----------------------------------------------------------------------------------------------
 
     async def session(self, session: str, after: int | None) -> AsyncIterator[bytes]:
-        """The steps of a session after a seq that it has, then each new one. `session` is a full id."""
-        topic = await self._joined(session)
+        """Stream the steps of a session (full id) after a seq, then each new one; None: only new ones."""
+        topic = await self._join_topic(session)
         sent = topic.newest if after is None else after
         try:
             yield RETRY
@@ -218,13 +222,15 @@ class Hub:
                 if topic.over is not None:
                     yield _over(topic.over)
                     return
-                if not await topic.news(self._settings.heartbeat_seconds):
+                if not await topic.wait(self._settings.heartbeat_seconds):
                     yield HEARTBEAT
         finally:
-            self._left(session, topic)
+            self._leave_topic(session, topic)
 
     async def everything(self, last: str | None) -> AsyncIterator[bytes]:
-        """Status and attention of all sessions as they change. Who missed more than the ring holds has to reload."""
+        """Stream changes of status and attention of all sessions, after the event id `last` of a reconnecting client.
+
+        A client that missed more than the ring holds gets a `reload` event: these changes are not in the journal."""
         self._count(1)
         topic = self._all
         sent = topic.newest
@@ -249,18 +255,19 @@ class Hub:
                 if topic.over is not None:
                     yield _over(topic.over)
                     return
-                if not frames and not await topic.news(self._settings.heartbeat_seconds):
+                if not frames and not await topic.wait(self._settings.heartbeat_seconds):
                     yield HEARTBEAT
         finally:
             self._count(-1)
 
-    async def _joined(self, session: str) -> Topic:
-        """Its topic; made with the newest seq there is, so that nothing between is missed."""
+    async def _join_topic(self, session: str) -> Topic:
+        """The session's topic, created with the present seq if this is its first client."""
         self._count(1)
         try:
             topic = self._topics.get(session)
             if topic is None:
                 info = await self._read(lambda: self._rl.get(session))
+                # setdefault: another client may have created it while this one waited for the store.
                 topic = self._topics.setdefault(session, Topic(info.seq, self._settings.ring))
         except BaseException:
             self._count(-1)
@@ -268,7 +275,7 @@ class Hub:
         topic.clients += 1
         return topic
 
-    def _left(self, session: str, topic: Topic) -> None:
+    def _leave_topic(self, session: str, topic: Topic) -> None:
         topic.clients -= 1
         self._count(-1)
         if not topic.clients and self._topics.get(session) is topic:
@@ -281,7 +288,7 @@ class Hub:
         self._metrics.streams.set(self._clients)
 
     def check_room(self) -> None:
-        """TooMany before an answer has begun."""
+        """TooMany if no further stream may be opened; called before the response begins."""
         if self._clients >= self._settings.streams:
             raise TooMany(f"{self._clients} event streams are open already", hints=["close some"])
 
@@ -290,7 +297,8 @@ class Hub:
             frames = await self._read(lambda: self._frames(session, after, upto))
         except NotFound:
             return []
-        # A gap in a damaged journal must not be asked for over and over again.
+        # Nothing readable up to the newest seq, in a damaged journal: skip the gap, or the client would ask for it
+        # again forever.
         return frames or [(upto, b"event: reload\ndata: {}\n\n")]
 
     async def _read(self, function: Callable[[], Any]) -> Any:
@@ -299,7 +307,7 @@ class Hub:
 
 
 def frame_of(event: Event) -> tuple[int, bytes]:
-    """A step as the stream has it. One that is too large for it comes without its content, and says so."""
+    """A step as an event frame; one that is too large is sent without content, as `truncated`."""
     body = encoded(event_document(event))
     if len(body) > _EVENT_BYTES:
         slim = {"session": event.session, "seq": event.seq, "kind": event.kind, "at": event.at, "label": event.label}
@@ -308,7 +316,7 @@ def frame_of(event: Event) -> tuple[int, bytes]:
 
 
 def event_document(event: Event) -> dict[str, Any]:
-    """A step for programs: the same that `relight tail --json` writes."""
+    """A step as JSON, the same as `relight tail --json` writes."""
     built: dict[str, Any] = msgspec.to_builtins(event)
     return built
 
