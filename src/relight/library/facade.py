@@ -519,7 +519,7 @@ class Relight(Queueing):
 
     def adoptable(self, *, most: int = 50) -> list[adopting.Adoptable]:
         """Native sessions on this machine that `adopt` could take over, newest first."""
-        return adopting.found_here(self._context, most=most)
+        return adopting.found_here(self._context, limit=most)
 
     def settle(self, ref: str, call: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
         """Decide a call in doubt: its result, or that it may run again."""

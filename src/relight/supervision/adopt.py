@@ -1,6 +1,6 @@
-"""Adopting: a native session that was begun without relight becomes a session of ours. Its own file stays as it is.
+"""Adopt: import a native session that was begun without relight. Its transcript file stays unchanged.
 
-And joining: the command that shows a person where a session lives.
+Also `attach`: the command that attaches a person to a session's terminal.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from relight.values.usage import Usage
 
 
 class Adoptable(msgspec.Struct, frozen=True, kw_only=True):
-    """A native session that is not ours yet."""
+    """A native session that no session of this store has adopted."""
 
     agent: str
     native: str
@@ -39,7 +39,7 @@ class Adoptable(msgspec.Struct, frozen=True, kw_only=True):
 def adopt(
     context: Context, native: str | None, *, directory: str, command: Sequence[str], name: str | None
 ) -> Identity:
-    """Read a native session into a session of ours. Without an id, the only one that was begun in this directory."""
+    """Create a session from a native session. Without an id: from the only one begun in this directory."""
     surroundings = Surroundings(directory=directory, environment=context.environment)
     adapter, found = _found(context, native, surroundings, command)
     _refuse_twice(context, adapter, found)
@@ -65,7 +65,7 @@ def adopt(
 
 
 def adoptable(context: Context, directory: str) -> list[tuple[str, str]]:
-    """(agent, native id) of what could be adopted here, newest first, what is ours already left out."""
+    """(agent, native id) of the native sessions of this directory that are not adopted yet, newest first."""
     surroundings = Surroundings(directory=directory, environment=context.environment)
     return [
         (adapter.name, one)
@@ -75,12 +75,13 @@ def adoptable(context: Context, directory: str) -> list[tuple[str, str]]:
     ]
 
 
-def found_here(context: Context, *, most: int) -> list[Adoptable]:
-    """What could be adopted on this machine, whichever directory it was begun in, newest first. What is ours already is
-    left out, and what was begun in a directory that is gone."""
+def found_here(context: Context, *, limit: int) -> list[Adoptable]:
+    """Native sessions of this machine that are not adopted yet and whose directory exists, newest first."""
     surroundings = Surroundings(directory=os.getcwd(), environment=context.environment)
     offered = [
-        (adapter.name, one) for adapter in context.agents.known() for one in adapter.everywhere(surroundings, most=most)
+        (adapter.name, one)
+        for adapter in context.agents.known()
+        for one in adapter.everywhere(surroundings, most=limit)
     ]
     if not offered:
         return []
@@ -91,7 +92,7 @@ def found_here(context: Context, *, most: int) -> list[Adoptable]:
         for agent, one in offered
         if one.native_id not in ours and os.path.isdir(one.directory)
     ]
-    return sorted(found, key=lambda one: one.touched_at, reverse=True)[:most]
+    return sorted(found, key=lambda one: one.touched_at, reverse=True)[:limit]
 
 
 def _found(
@@ -129,11 +130,11 @@ def _owner_of(context: Context, adapter: AgentAdapter, native: str) -> Identity 
 
 
 def attach(context: Context, found: Found) -> list[str]:
-    """The command that joins a session's place. Refused where it has none, or nothing is there any more."""
+    """The command that attaches to a session's terminal. Refused if there is none."""
     name, head = found.identity.name or found.identity.id[:8], found.whole_head()
     runtime = context.runtime(found.identity)
     command: list[str] | None = runtime.attach(head.handle) if head.handle else None
     if command is None:
-        hints = [f"follow its steps: relight tail {name} -f", "run it in a place one can join: --runtime tmux"]
-        raise Refused(f"{name}: there is no terminal to join (runtime {runtime.name})", hints=hints)
+        hints = [f"follow its steps: relight tail {name} -f", "run it in a terminal to attach to: --runtime tmux"]
+        raise Refused(f"{name}: no terminal to attach to (runtime {runtime.name})", hints=hints)
     return command

@@ -1,7 +1,7 @@
-"""Approvals: a matching tool call waits until a person decided, over restarts; a decision is used once.
+"""Approvals: a matching tool call waits for a person's decision, across restarts; a decision is used once.
 
-hook asks -> `asks` recorded, the agent is told to defer -> it ends -> `waiting`, with the question
--> approve or deny commits the answer -> resumed, the hook asks again -> the answer is used, and marked as used
+hook event -> question recorded, the agent is told to defer -> it ends -> `waiting`, with the question
+-> approve or deny commits the answer -> resumed, the hook asks again -> the answer is used and marked as used
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from relight.values.status import StatusChange
 from relight.values.step import Changes
 
 ASKED: Final = "asked"
-"""the answer before there is one: the call was told to wait, so it has not run"""
+"""stored as the answer while there is none: the call was told to wait, so it has not run"""
 
 
 def decision_of(recorder: Recorder, heard: Heard) -> tuple[Decision, str] | None:
-    """What was decided about a call that is about to begin, and why; None where nobody wants to be asked about it."""
+    """The decision about a tool call that is about to begin, and its reason; None if it needs no approval."""
     if heard.kind != "tool_begins" or not matches(recorder.identity.policy.approve, heard.tool, heard.arguments):
         return None
     shown = question_of(heard.call, heard.tool, heard.arguments)
     question, mark = recorder.recording.about(shown), mark_of(heard.call, heard.arguments)
     with recorder.lock:
-        # by its mark, not by its text: what is stored of a question may have been redacted
+        # Found by its mark, not by its text: the stored question may have been redacted.
         given = (one for one in reversed(recorder.fold.answers) if one.startswith(QUESTION) and one.endswith(mark))
         question = next(given, question)
         answer = recorder.fold.answers.get(question)
@@ -48,9 +48,9 @@ def decision_of(recorder: Recorder, heard: Heard) -> tuple[Decision, str] | None
 
 
 def decide(context: Context, found: Found, *, allow: bool, reason: str | None = None) -> Checkpoint:
-    """A person's decision about the call that a session waits with. It goes on when it is resumed.
+    """Record a person's decision about the tool call a session waits for, and queue the session.
 
-    The `reason` of a denial is told to the model.
+    The model is told the `reason` of a denial.
     """
     refuse_archived(found)
     recorder = recorder_for(context, found)

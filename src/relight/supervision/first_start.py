@@ -1,10 +1,10 @@
-"""The beginning of a start: everything that is needed once, before its first claim, and how it is taken back.
+"""The part of a start that happens once, before and with the first claim, and its rollback.
 
-    plan (nothing is written) -> files -> the program is there -> claim, with the prompt and the attempt, in one commit
+    plan (nothing is written) -> files -> check the program -> claim, with the prompt and the attempt, in one commit
 
-What fails before that commit leaves the session as it was, and no directory. The commit is the start. What fails after
-it, before the program runs, is taken back where the session was begun by this very start: it goes again, with its
-directories. An attempt of a session that was there before stays recorded, as one that failed.
+A failure before that commit leaves the session as it was, and no directory. A failure after it, before the program
+runs, is rolled back if this start created the session: the session and its directories are deleted. A failed attempt
+of a session that existed before stays recorded.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from relight.values.step import Changes
 
 
 class FirstStart:
-    """One start of a session, until its program runs."""
+    """One start of a session, until its program runs or it is rolled back."""
 
     def __init__(
         self,
@@ -50,13 +50,13 @@ class FirstStart:
         self.context = with_pending(context, pending) if pending is not None else context
         self.session = session
         self.asked = pending.asked if pending is not None else asked
-        """the checkpoint that was asked for, `ID@SEQ`"""
+        """the requested checkpoint, `ID@SEQ`"""
         self.put_back: int | None = None
-        """the step whose capture the files were put back to"""
+        """the step whose files were restored"""
         self.had_prompt = False
-        """was there something to say, which the commit holds?"""
+        """whether the commit contains a prompt"""
         self.doubts: list[Call] = []
-        """calls of which nobody knew whether they took effect when it was claimed"""
+        """calls in doubt at the time of the claim"""
         self.pending, self._restore = pending, restore
         self._prompt = prompt
         self._directories = Directories(self.context)
@@ -68,7 +68,7 @@ class FirstStart:
     # -- before the claim ---------------------------------------------------------------------------------------
 
     def prepare(self) -> None:
-        """Files where they should be, and the program that is started there."""
+        """Restore files and check that the program exists. Idempotent; rolled back if it fails."""
         if self._is_over or self._is_prepared:
             return
         self._is_prepared = True
@@ -91,8 +91,7 @@ class FirstStart:
             self._restore_missing(found)
 
     def _restore_missing(self, found: Found) -> None:
-        """Whole directories that are not there; or, where that was asked for, what one lacks: an operation of its
-        undo log."""
+        """Fill missing directories; or, with `restore`, restore missing files as an operation of the undo log."""
         held = restoring.files_at(self.context, found, restoring.rows_of(self.context, found))
         missing = [root for root in workspace_check.lacking_roots(self.context, found) if root in held]
         if missing:
@@ -104,12 +103,12 @@ class FirstStart:
 
     def _fill(self, found: Found, files: Mapping[str, str]) -> None:
         self._directories.fill(found, files)
-        launch.check_there(self.context, found.identity)  # where it runs may be one of them
+        launch.check_there(self.context, found.identity)  # only now: its directory may be one of those just filled
         self.put_back = self._captured_at(found)
 
     def _restore_in_place(self, found: Found) -> None:
         if not self.pending or not self.pending.files:
-            return  # nothing was captured up to there: the directory stays as it is
+            return  # nothing was captured before the checkpoint: the directory stays as it is
         workspace_check.refuse_shared(self.context, found.identity)
         launch.check_there(self.context, found.identity)
         self._is_restored = True
@@ -124,7 +123,7 @@ class FirstStart:
     # -- with the claim -----------------------------------------------------------------------------------------
 
     def changes(self, recorder: Recorder) -> Changes:
-        """What the first claim says beside that it begins; nothing once that was committed."""
+        """Changes to commit with the first claim: the prompt. None for later claims."""
         if not self._is_over:
             self.doubts = [call for call in recorder.fold.calls(doubtful=True) if call.in_doubt]
         if self._is_over or self._prompt is None:
@@ -136,11 +135,11 @@ class FirstStart:
 
     @property
     def has_prompt(self) -> bool:
-        """Is there something to say that no step holds yet?"""
+        """Whether there is a prompt that no step contains yet."""
         return self._prompt is not None
 
     def begun(self) -> None:
-        """The commit is there."""
+        """The first claim is committed."""
         self._has_begun = True
         self.had_prompt = self._prompt is not None
         self._prompt = None
@@ -155,7 +154,7 @@ class FirstStart:
         rung: str | None = None,
         lives: bool = False,
     ) -> Outcome:
-        """The program runs, or the session stands in line: nothing is taken back any more. What came of it."""
+        """The program runs, or the session is queued: nothing is rolled back from here on. The outcome."""
         self._is_over = True
         self._directories.keep()
         found = resolve(self.context.store, self.session)
@@ -182,18 +181,18 @@ class FirstStart:
             wake_at=at(head.wake_us) if head.wake_us is not None else None,
         )
 
-    # -- where it fails -----------------------------------------------------------------------------------------
+    # -- rollback -----------------------------------------------------------------------------------------------
 
     def roll_back(self, recorder: Recorder | None) -> bool:
-        """Where the start failed: is everything as it was before it? Not where the session was there before and has
-        an attempt more. An error of its own is told, since the one that ended the start matters more."""
+        """After a failed start: whether everything is as it was before. It is not if an existing session has one more
+        attempt. An error of the rollback is only reported, so that the one that failed the start is raised."""
         if self._is_over:
             return False
         self._is_over, is_gone = True, False
         try:
             is_gone = self._rolled_back(recorder)
         except RelightError as error:
-            self.context.notify(f"what was begun could not be taken back: {error}")
+            self.context.notify(f"the start could not be rolled back: {error}")
         finally:
             if is_gone:
                 self._directories.discard()
@@ -209,7 +208,7 @@ class FirstStart:
             self.context.store.release(self.session, owner=recorder.owner, epoch=recorder.epoch)
         record = self.context.store.find(self.session)
         if record is None or record.head is None or record.head.seq == self.pending.head.seq:
-            return True  # it never began
+            return True  # the claim was not committed
         if self._is_restored:
             found = resolve(self.context.store, self.session)
             if any(operation.files for operation in restoring.operation_log(self.context, found)):
@@ -222,10 +221,9 @@ class FirstStart:
 
 
 def plan(context: Context, ref: str, wanted: Wanted) -> FirstStart:
-    """Refuse what could not be started in the end; else how it begins. Nothing is touched, but damage that was to be
-    mended first."""
+    """Plan a start, or refuse it. Changes nothing, except that `from_last_good` repairs a damaged session first."""
     if wanted.from_last_good:
-        _mend(context, ref, wanted)
+        _repair(context, ref, wanted)
     found = resolve(context.store, ref)
     forks = fork.begins_anew(found)
     if not forks:
@@ -240,7 +238,7 @@ def plan(context: Context, ref: str, wanted: Wanted) -> FirstStart:
 
 
 def check_files(context: Context, pending: Pending) -> None:
-    """Refuse, before anything is made, a session whose files could not be given to it."""
+    """Refuse a fork whose files cannot be restored, before anything is created."""
     if pending.in_place:
         workspace_check.refuse_shared(context, pending.identity)
         return
@@ -249,8 +247,8 @@ def check_files(context: Context, pending: Pending) -> None:
     except NotFound:
         name, roots = pending.identity.name or (pending.asked or "")[:8], pending.identity.workspace
         lacking = next(root for root in roots if root not in pending.files)
-        why = f'no files of "{lacking}" were captured up to this checkpoint, so that it cannot have them'
-        hints = ["take a later checkpoint", "or let it work in the directory as it is: in place"]
+        why = f'no files of "{lacking}" were captured up to this checkpoint'
+        hints = ["choose a later checkpoint", "or let it work in the directory as it is: in place"]
         raise NotResumable(name, why, hints=hints) from None
     check_places(context, pending)
 
@@ -278,20 +276,20 @@ def _check(context: Context, found: Found, wanted: Wanted) -> None:
     )
 
 
-def _mend(context: Context, ref: str, wanted: Wanted) -> None:
-    """Away from the damage; but what could not be started even then is refused before. It also mends what relight did
-    not start itself."""
+def _repair(context: Context, ref: str, wanted: Wanted) -> None:
+    """Go back to the last good checkpoint; refused first if the session could not be started even then."""
     found = resolve(context.store, ref)
+    # Sessions without a command, which relight did not start, can be repaired too.
     if found.identity.command is not None:
-        with contextlib.suppress(Corrupt):  # the damage is what it was asked for
+        with contextlib.suppress(Corrupt):  # the damage is what is to be repaired
             _check(context, found, wanted)
     repair.go_back_to_whole(context, found)
 
 
 def clear_away(context: Context, pending: Pending) -> None:
-    """What a supervisor that was killed before the commit has left: directories, and its own notes."""
+    """Remove what a supervisor that was killed before its first commit has left: directories and the run directory."""
     if context.store.find(pending.identity.id) is not None:
-        return  # it began after all
+        return  # the commit happened after all
     for root, path in pending.identity.workspace.items() if not pending.in_place else ():
         directories = Directories(context)
         if context.workspaces().is_unfinished(path, directories.has_begun):

@@ -1,4 +1,4 @@
-"""One hook, recorded by a process that is not the supervisor. The approvals of the session hold here too."""
+"""Records one hook event from a process that is not the supervisor. Approvals are required here too."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def record_hook(
     epoch: int,
     directory: str,
 ) -> Mapping[str, Any] | None:
-    """Record it under this owner and epoch. LeaseLost where somebody else has claimed the session since.
+    """Record a hook event under this owner and epoch; the reply. LeaseLost if another owner has claimed the session.
 
-    Files are not captured: that is for whoever takes the session up.
+    Files are not captured: the next supervisor does that.
     """
     adapter = context.agents.named(agent)
     heard = adapter.hears(told, Surroundings(directory=directory, environment=context.environment))

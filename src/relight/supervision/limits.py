@@ -1,4 +1,4 @@
-"""Limits of money and tokens of a coding agent: it is halted through its hook, which is not answered any more."""
+"""Budget and token limits of a coding agent, enforced in its hooks: an agent at a limit gets no reply and is ended."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from relight.supervision.start import LiveAttempt
 
 HOLD_SECONDS: Final = 15.0
-"""that a hook is kept waiting at most while its agent is ended; less than the patience of its client"""
+"""longest time that a hook is left without a reply while its agent is ended; less than the client's timeout"""
 
 
 def limit_of(context: Context, observer: Observer) -> Reached | None:
-    """The limit of money or tokens that an agent has reached, as far as its transcript tells."""
+    """The budget or token limit that an agent has reached according to its transcript; or None."""
     policy = observer.recorder.identity.policy
     if policy.budget is not None and observer.unpriced is not None:
         return uncounted(policy, no_price(observer.unpriced))
@@ -26,9 +26,9 @@ def limit_of(context: Context, observer: Observer) -> Reached | None:
 
 
 def stop_at_limit(context: Context, observer: Observer, live: LiveAttempt, heard: Heard) -> bool:
-    """Before a tool or a model call of an agent: is a limit reached? Then its hook waits until it was ended.
+    """Before a tool or model call: whether a limit is reached. If so, blocks the hook until the agent was ended.
 
-    The reply that reached the limit is recorded; a tool that it asks for is not begun."""
+    The reply that reached the limit is recorded; a tool call in it does not begin."""
     if not observer.recorder.identity.policy.counts_usage:
         return False
     observer.catch_up(heard)

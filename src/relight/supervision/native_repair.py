@@ -1,12 +1,10 @@
-"""Before a coding agent goes on: its native session says what the journal says, and no call is left open.
+"""Prepares a native session for a resume: it agrees with the journal, and every tool call in it has a result.
 
-    the agent's own file, where it is and agrees: what it knows more is taken into the journal, and it is repaired
-    by lines that are added to it
-    else a new native session, written from the journal: after a fork or a rewind, in a blank home, in another directory
+    if the agent's own file exists and agrees: record what it has more, and append the missing lines to it
+    else write a new native session from the journal: after a fork or rewind, in an empty home, in another directory
 
-The file is added to first and the journal learns of it by reading it, as of everything else the agent's session says:
-a kill between the two leaves nothing to be done twice. A call that ran on a branch that was left, or in a fork's
-parent, gets the result it has there. Before a file with an unreadable tail is touched it is copied aside, whole.
+A call that ran on an abandoned branch, or in a fork's parent, gets the result it had there. A file with an unreadable
+tail is copied before it is changed.
 """
 
 from __future__ import annotations
@@ -39,11 +37,11 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     native: str
     path: Path
     written: bool
-    """made from the journal, not the agent's own file"""
+    """written from the journal, not the agent's own file"""
     told: tuple[NativeCall, ...] = ()
-    """calls whose outcome the model is told to be unknown"""
+    """calls that the model is told have an unknown outcome"""
     deferred: bool = False
-    """a call waits in it for a decision that was made: the agent asks its hook again"""
+    """a call was waiting for a decision that has been made: the agent asks its hook again"""
 
 
 def make_ready(
@@ -55,10 +53,10 @@ def make_ready(
     task: str | None,
     now_us: int,
 ) -> Ready | None:
-    """The native session for the next attempt; None where there is nothing to go on with.
+    """Prepare the native session for the next attempt; None if there is nothing to resume.
 
-    `changed` tells which files differ since before the calls that were cut off; it is asked only if there are any.
-    `task` is what it was started with: a session of which only hooks have told begins with it.
+    `changed` returns the files that changed since before the interrupted calls; it is called only if there are any.
+    `task` is the initial prompt: a session that only hooks have reported begins with it.
     """
     adapter, recorder = observer.adapter, observer.recorder
     if not adapter.capabilities.native_resume:
@@ -83,9 +81,11 @@ def make_ready(
     added = [*begun, *added]
     note = {"carried_over": carried} if carried else {}
     if path is not None and native is not None:
-        _keep_torn(observer, aside)
+        _copy_torn(observer, aside)
         offset = observer.transcript.offset if observer.transcript is not None else 0
-        adapter.append(path, [*missing, *added], offset=offset)  # without any, it ends an unfinished line
+        # The file first, then the journal by reading the file, as always: a kill between the two repeats nothing.
+        # Appending no lines still cuts off an unfinished one.
+        adapter.append(path, [*missing, *added], offset=offset)
         observer.sync()
         if note:
             observer.mark(note)
@@ -101,14 +101,14 @@ def make_ready(
 
 
 def _is_decided(observer: Observer, lines: list[Line]) -> bool:
-    """Is the open call one that a person has allowed or denied since?"""
+    """Whether a person has allowed or denied a pending call since it asked."""
     answers = observer.recorder.fold.answers
     decided = {question for question, answer in answers.items() if answer in ("allow", "deny")}
     return any(is_about(question, call.id) for call in observer.adapter.pending(lines) for question in decided)
 
 
 def _has_waited(observer: Observer, call: NativeCall) -> bool:
-    """Was it told to wait for a person, and never told to go on?"""
+    """Whether the call was told to wait for approval, and never told the decision: then it has not run."""
     answers = observer.recorder.fold.answers
     return any(
         is_about(question, call.id) and answer in (ASKED, "allow", "deny") for question, answer in answers.items()
@@ -118,11 +118,11 @@ def _has_waited(observer: Observer, call: NativeCall) -> bool:
 def _repair(
     observer: Observer, lines: list[Line], changed: Callable[[], Sequence[str] | None], now_us: int
 ) -> tuple[list[Line], tuple[NativeCall, ...], dict[str, str]]:
-    """Lines that give every call exactly one result, which of them say that it is unknown, and which were carried over
-    from which step."""
+    """Lines that give every call exactly one result; the calls whose outcome is unknown; the calls whose result was
+    carried over, with the step it comes from."""
     adapter, fold = observer.adapter, observer.recorder.fold
     added: list[Line] = []
-    for effect in list(fold.hooked.values()):  # told by a hook, and lost before the agent wrote it down
+    for effect in list(fold.hooked.values()):  # reported by a hook, but not in the transcript when the agent died
         if effect.intent.name.startswith(SIDECHAIN):
             continue
         call = NativeCall(id=effect.intent.id, name=effect.intent.name, arguments=effect.intent.arguments)
@@ -154,7 +154,7 @@ def _repair(
 
 
 def _known_elsewhere(slot: Slot, effect: Effect) -> NativeResult | None:
-    """What the model is told of a call by what is known outside of its conversation; None where nothing is."""
+    """A call's result as known from another branch or the fork's parent; None if nothing is known."""
     prior, action = slot.prior, action_for(slot, effect)
     if prior is not None and prior.outcome is not None:
         if action == "carry":
@@ -166,7 +166,7 @@ def _known_elsewhere(slot: Slot, effect: Effect) -> NativeResult | None:
 
 
 def unknown_text(effect: str, changed: Sequence[str] | None) -> str:
-    """What the model is told about a call that was cut off."""
+    """The result text for a call that was interrupted, with the evidence about files."""
     if effect == "pure":
         return "interrupted: the process died before the result came; it changes nothing and can be asked for again"
     if changed is None:
@@ -181,7 +181,7 @@ def unknown_text(effect: str, changed: Sequence[str] | None) -> str:
 
 
 def _as_text(content: Any) -> str:
-    """What a hook told of a result, as the model can read it."""
+    """A result reported by a hook, as text for the model."""
     if isinstance(content, str):
         return content[:_TEXT] or "(no output)"
     if isinstance(content, dict) and isinstance(content.get("stdout"), str):
@@ -190,8 +190,8 @@ def _as_text(content: Any) -> str:
     return json.dumps(content, ensure_ascii=False)[:_TEXT]
 
 
-def _keep_torn(observer: Observer, aside: Path) -> None:
-    """A copy of the whole file, without secrets, before anything is cut off from it."""
+def _copy_torn(observer: Observer, aside: Path) -> None:
+    """Copy a transcript with a torn tail, redacted, before the tail is cut off."""
     transcript = observer.transcript
     if transcript is not None and transcript.torn:
         copy = aside / f"torn-{transcript.offset}-{observer.recorder.head.attempt}.jsonl"

@@ -1,10 +1,9 @@
-"""Observing a coding agent: what its transcript and its hooks tell becomes steps of the journal, while it runs.
+"""Observer: records a coding agent's transcript and hook events as journal steps while the agent runs.
 
-The supervisor owns the session and is the only writer. The transcript is read where the agent writes it; a hook tells
-of a tool before it runs (its intent is durable before the agent goes on) and after it (its result is durable before
-the model hears of it). What comes twice, by hook and by transcript, is known by its id and recorded once.
-
-Everything is redacted when it is committed (sessions/redacting_store.py): its conversation too.
+The supervisor owns the session and is the only writer. A hook reports a tool call before it runs (the intent is durable
+before the agent continues) and after it (the result is durable before the model reads it). What is reported twice, by
+hook and transcript, has the same id and is recorded once. Everything is redacted when it is committed
+(sessions/redacting_store.py), the conversation included.
 """
 
 from __future__ import annotations
@@ -32,13 +31,13 @@ from relight.values.usage import Usage
 
 Pricing = Callable[[str | None], Price | None]
 _LEAST_COST: Final = 1e-6
-"""a smaller difference between two ways to count is no news"""
+"""smaller differences between our cost and the agent's are ignored"""
 SIDECHAIN: Final = "subagent:"
-"""begins the name of a call that a sub-agent made: it does not stand in the transcript"""
+"""prefix of the tool name of a sub-agent's call, which is not in the transcript"""
 
 
 class Observer:
-    """One attempt of one agent, seen from outside. Thread-safe: hooks come on threads of their own."""
+    """Records one attempt of one agent. Thread-safe: hooks arrive on their own threads."""
 
     def __init__(self, recorder: Recorder, adapter: AgentAdapter, files: Files | None, price: Pricing) -> None:
         self.recorder = recorder
@@ -52,41 +51,41 @@ class Observer:
         self._keys: list[str] = []
         self._known = [adapter.key(line) for line in recorder.fold.messages]
         self.attempt = recorder.head.attempt
-        """the newest attempt that can have written what is read"""
+        """the newest attempt that can have written the transcript"""
         self.transcript: Transcript | None = None
-        """as it was read last"""
+        """as last read"""
         self.progress = 0
-        """how many times something new was recorded in this attempt"""
+        """number of commits of new content in this attempt"""
         self.replies = 0
-        """lines of the model among it"""
+        """number of the model's lines among it"""
         self.counted = Usage()
-        """what was recorded in this attempt"""
+        """usage recorded in this attempt"""
         self.unpriced: str | None = None
-        """a model whose tokens were counted and whose price nobody knows"""
+        """a model whose tokens were counted but whose price is unknown"""
 
     # -- the transcript ---------------------------------------------------------------------------------------
 
     @property
     def follows(self) -> bool:
-        """Is the transcript known?"""
+        """Whether the transcript's path is known."""
         return self._follower is not None
 
     def follow(self, path: Path) -> None:
-        """Read this transcript from here on."""
+        """Read the transcript at this path from here on."""
         with self._lock:
             self._follower = self.adapter.follow(path)
             self._helpers = self.adapter.helpers(path)
 
     def compare(self) -> transcript_diff.TranscriptMatch:
-        """Read the transcript: how does it stand to the journal? Records nothing."""
+        """Read the transcript and compare it with the journal. Records nothing."""
         with self._lock:
             self._read_transcript()
             return transcript_diff.compare(self._known, self._keys)
 
     def sync(self, *, replace: bool = True) -> bool:
-        """Record what the transcript says beyond the journal. Was there anything?
+        """Record what the transcript has beyond the journal; whether there was anything.
 
-        Without `replace` a transcript that went another way is left alone.
+        `replace`: a transcript that differs from the journal replaces the conversation; otherwise it is ignored.
         """
         with self._lock:
             self._count_helpers()
@@ -100,7 +99,7 @@ class Observer:
             return True
 
     def _count_helpers(self) -> None:
-        """Sub-agents write transcripts of their own; what they use is paid for by this session."""
+        """Record the usage of sub-agents, whose transcripts are separate, as usage of this session."""
         entries = self._helpers.read() if self._helpers is not None else []
         usage = self._usage_of(entries)
         if usage is not None:
@@ -125,7 +124,7 @@ class Observer:
 
     @property
     def is_mid_turn(self) -> bool:
-        """Does the transcript stop before the model has had its last word?"""
+        """Whether the transcript ends within a turn: the model is still to reply."""
         read = self.recorder.fold.format.read
         for entry in reversed(self._read):
             if entry.ends_turn:
@@ -145,7 +144,7 @@ class Observer:
         self.progress += 1
 
     def _replace(self) -> None:
-        """The conversation is another one now: a reset, as `replace` in a program of one's own."""
+        """Record that the agent rewrote its conversation (compaction, rewind), as a reset."""
         recorder, lines = self.recorder, [entry.line for entry in self._read]
         known = set(self._known)
         usage = self._usage_of([entry for entry in self._read if entry.key not in known])
@@ -159,8 +158,9 @@ class Observer:
         self.progress += 1
 
     def _delivered_prompt(self, lines: Sequence[Line]) -> list[Any]:
-        """The prompt that waits is told with the commit that takes it in, whichever process reads the transcript: a
-        commit after it would be lost with a supervisor that dies between the two, and the prompt said again."""
+        """The change that marks the pending prompt as delivered, if these lines contain it; else none."""
+        # It is part of the commit that records the lines. As a commit of its own it could be lost if the supervisor
+        # died between the two, and the prompt would be sent twice.
         recorder = self.recorder
         is_told = delivers(recorder.fold, lines, upto=self.attempt, redact=recorder.recording.about)
         return [NEXT_PROMPT, None] if is_told else []
@@ -169,13 +169,14 @@ class Observer:
         return sum(map(self.recorder.fold.format.is_assistant, lines))
 
     def _unhooked(self, lines: Sequence[Line]) -> list[Intent]:
-        """Without hooks, a call that stands in the transcript may have begun: that is all there is to know."""
+        """Intents for calls in the transcript of an agent without hooks."""
         if self.adapter.capabilities.hooks:
             return []
+        # Nothing else reports that a call begins, so each one in the transcript may have begun.
         return [self._intent(call.id, call.name, call.arguments) for call in self.adapter.pending(lines)]
 
     def catch_up(self, heard: Heard) -> None:
-        """Record what the transcript says, before it is decided whether what a hook tells of may begin."""
+        """Record the transcript up to a hook event, before it is decided whether the call may begin."""
         with self._lock:
             if heard.transcript is not None and self._follower is None:
                 self.follow(heard.transcript)
@@ -184,7 +185,7 @@ class Observer:
     # -- hooks ------------------------------------------------------------------------------------------------
 
     def record_hook(self, heard: Heard) -> None:
-        """Record what a hook tells."""
+        """Record a hook event: the intent or the outcome of a tool call, or the end of a turn."""
         with self._lock:
             self.catch_up(heard)
             if heard.kind == "tool_begins":
@@ -207,7 +208,7 @@ class Observer:
     # -- files ------------------------------------------------------------------------------------------------
 
     def baseline(self) -> None:
-        """The files before it began, where no step has them: by them it is told what a call that was cut off did."""
+        """Capture the files before the agent begins, if no step has them: evidence for interrupted calls."""
         with self._lock:
             if self._files is not None and self._files.baseline():
                 self._commit("mark", Changes(note={"files": "captured before it began"}))
@@ -215,7 +216,7 @@ class Observer:
     # -- committing -------------------------------------------------------------------------------------------
 
     def mark(self, note: Mapping[str, Any], *, native: str | None = None) -> None:
-        """A mark for people, and perhaps the native session from here on. No moment to capture files."""
+        """Commit a note, and optionally the native session id from here on. Captures no files."""
         with self._lock:
             self.recorder.commit("mark", Changes(note=dict(note), native=native))
 
@@ -236,10 +237,10 @@ class Observer:
             return write((), None)
         return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
 
-    # -- what it cost -----------------------------------------------------------------------------------------
+    # -- usage and cost ---------------------------------------------------------------------------------------
 
     def _usage_of(self, entries: Sequence[Entry]) -> Usage | None:
-        """The tokens that these lines tell of, each reply with its own price."""
+        """The sum of the tokens in these entries, each priced by its own model."""
         total: Usage | None = None
         for entry in entries:
             if entry.usage is not None:
@@ -259,9 +260,9 @@ class Observer:
         return msgspec.structs.replace(usage, cost=price.cost(usage, kept_long=entry.kept_long))
 
     def apply_reported_cost(self, figure: OwnCost) -> None:
-        """Believe the agent's own figure: it knows of helpers and side requests. It is that of the whole session, or,
-        where fewer tokens stand beside it than were counted, of this process alone."""
+        """Correct the recorded cost to the agent's own figure, which includes helpers and side requests."""
         with self._lock:
+            # The figure is of the whole session, or of this process alone: then it has fewer tokens than we counted.
             whole = self.recorder.head.usage
             known = whole if figure.tokens >= whole.tokens else self.counted
             missing = figure.cost - (known.cost or 0.0)

@@ -1,9 +1,9 @@
-"""Starting a coding agent: the one path of a first run, a resume, a restart and a fork.
+"""Start of a coding agent: the same path for a first run, a resume, a restart and a fork.
 
-    end orphans, destroy the stale place -> files -> hooks -> transcript, which decides the rung -> spawn
+    end orphans, destroy the stale terminal -> files -> hooks -> transcript, which decides the rung -> spawn
 
-Everything a start needs is one frozen `Execution`. How an attempt begins is a rung of a ladder: the agent's own resume,
-a brief from our journal, a fresh start. An agent that outlived its supervisor is taken up as it is.
+Everything a start needs is one frozen `Execution`. There are three rungs: the agent's own resume (native), a brief
+written from our journal (bootstrap), and a fresh start. An agent that outlived its supervisor is reattached.
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ from relight.values.step import Changes
 NATIVE_FILE: Final = "native.jsonl"
 _ORPHAN_SECONDS: Final = 1.0
 _LEADING: Final = frozenset({"model_begins", "tool_begins", "other"})
-"""what a hook tells before a model call that follows from it; the end of a turn leads to none"""
+"""hook events that a model call may follow; none follows the end of a turn"""
 
 
 class LiveAttempt:
-    """One attempt while it lasts."""
+    """State of one attempt while its agent runs."""
 
     def __init__(self, observer: Observer, rung: Rung, launch: Launch) -> None:
         self.observer = observer
@@ -56,67 +56,67 @@ class LiveAttempt:
         self.launch = launch
         self.native: str | None = None
         self.expected: str | None = None
-        """the native id it must have, where it was resumed"""
+        """the native id it must report, if it was resumed"""
         self.output: list[Line] = []
         self.text: list[str] = []
         self.began_us = 0
         self.progress_us = 0
         """the last sign of progress"""
         self.imposed: Verdict | None = None
-        """why we ended it ourselves"""
+        """the verdict we decided on when we killed it"""
         self.halted: Reached | str | None = None
-        """why we stop it on purpose: a limit, or the call that it repeats"""
+        """why it is halted: a limit, or the tool call that it repeats"""
         self.is_stopped = False
-        """was it asked to end, because it is halted?"""
+        """whether it was asked to end because it is halted"""
         self.own_cost: OwnCost | None = None
-        """what it says itself that its work cost"""
+        """the cost that the agent itself reported"""
         self.over = threading.Event()
-        """its process has ended"""
+        """set when its process has ended"""
         self.verdict_recorded = False
-        """is its verdict recorded?"""
+        """whether the verdict on the resume is recorded"""
         self.prompt: str | None = None
-        """what it was told to do next"""
+        """the prompt it was started with, redacted"""
         self.replied_before = observer.replies
-        """by taking in what the attempt before had said"""
+        """replies of earlier attempts that were recorded during this start"""
         self.hook_native: str | None = None
-        """the native id that a hook told"""
+        """the native id that a hook event reported"""
         self._before = observer.transcript
-        """as it stood when this attempt began"""
+        """the transcript when this attempt began"""
         self._child: Child | None = None
 
     @property
     def child(self) -> Child:
-        """The process, once it runs."""
+        """The agent's process; only after `begin`."""
         if self._child is None:
             raise AssertionError("it has not been started")
         return self._child
 
     def begin(self, child: Child, now_us: int) -> None:
-        """It runs."""
+        """The agent's process was started, or reattached, at this instant."""
         self._child = child
         self.began_us = self.progress_us = now_us
 
-    def written(self, most: int) -> list[Line]:
-        """The last lines that this attempt wrote into its transcript: how another one ended is no matter of its."""
+    def written(self, limit: int) -> list[Line]:
+        """The last transcript lines of this attempt; those of earlier attempts say nothing about how this one ended."""
         now, before = self.observer.transcript, self._before
         if now is None:
             return []
         known = len(before.entries) if before is not None and before.path == now.path else 0
-        return [entry.line for entry in now.entries[known:][-most:]]
+        return [entry.line for entry in now.entries[known:][-limit:]]
 
     def end(self) -> None:
-        """Kill it, where it runs."""
+        """Kill the agent if it runs."""
         if self._child is not None:
             self._child.signal(signal.SIGKILL)
 
     @property
     def has_replied(self) -> bool:
-        """Did the model say anything in this attempt?"""
+        """Whether the model replied in this attempt."""
         return self.observer.replies > self.replied_before
 
 
 class Start:
-    """One start, part by part. `part` names the one that is being done, for whoever has to tell that it failed."""
+    """One start. `part` names the phase in progress, for the error message if it fails."""
 
     def __init__(
         self,
@@ -124,14 +124,14 @@ class Start:
         recorder: Recorder,
         execution: Execution,
         marks: Mapping[str, str],
-        asked: Callable[[str], None],
+        on_question: Callable[[str], None],
     ) -> None:
-        """`marks`: by which the process is known; `asked`: a call was told to wait for a person, with this question."""
+        """`marks`: variables that identify the process; `on_question`: called when a tool call waits for approval."""
         self._context = context
         self._recorder = recorder
         self._execution = execution
         self._marks = marks
-        self._asked = asked
+        self._on_question = on_question
         self._runtime = context.runtime(recorder.identity)
         self._files: Files | None = None
         self._listening: HookListener | None = None
@@ -142,18 +142,20 @@ class Start:
         self.started: Started | None = None
         waiting = recorder.fold.answers.get(NEXT_PROMPT)
         self._says_waiting = execution.prompt is not None and recorder.recording.about(execution.prompt) == waiting
-        """is what it is told the prompt that waits in the journal?"""
+        """whether the prompt to send is the one that waits in the journal"""
         self.is_reattached = False
-        """did it live already?"""
+        """whether the agent was running already"""
 
     def begin(self, rung: Rung | None) -> LiveAttempt:
-        """All of it. `rung`: not above this one."""
+        """Do all phases. `rung`: start there, because a higher one failed; None: the highest possible one."""
         living = self._living_child()
         orphans = self._clear_terminal() if living is None else ()
         self.part = "files"
         self._files = self._opened_files()
         observer = Observer(self._recorder, self.adapter, self._files, self._context.price)
-        observer.attempt -= 1  # until this one runs, what is read was written by those before
+        # Until the agent runs, everything in the transcript was written by earlier attempts: a prompt recorded with
+        # this attempt's claim must not count as delivered by it.
+        observer.attempt -= 1
         observer.baseline()
         self.part = "hooks"
         hooks = self._open_hooks(observer)
@@ -169,41 +171,41 @@ class Start:
         return self._life
 
     def abandon(self) -> None:
-        """Where it failed: nothing of it lives on."""
+        """Undo a failed start: kill the agent if it runs, and close everything."""
         if self._life is not None:
             self._life.end()
         self.close()
 
     def close(self) -> None:
-        """After the end."""
+        """Close the hook channel and the workspaces."""
         if self._listening is not None:
             self._listening.close()
         if self._files is not None:
             self._files.close()
 
-    # -- the place --------------------------------------------------------------------------------------------
+    # -- the terminal -----------------------------------------------------------------------------------------
 
     def _living_child(self) -> Child | None:
-        """An agent that outlived its supervisor, in a place that outlives both."""
+        """An agent that outlived its supervisor, in a terminal that outlives both."""
         known = self._runtime.persistent and self._execution.had_handle
         return self._runtime.reattach(self._execution.handle) if known else None
 
     def _clear_terminal(self) -> tuple[int, ...]:
-        """End what a dead attempt left; best effort where it is only tidying."""
+        """End orphans of a dead attempt, and remove its terminal; a failure to remove is only reported."""
         orphans = tuple(self._runtime.orphans(self._execution.session))
         self._runtime.end(orphans, seconds=_ORPHAN_SECONDS)
         if self._execution.had_handle:
             try:
                 self._runtime.destroy(self._execution.handle)
             except RelightError as error:
-                self._context.notify(f"the old place {self._execution.handle} could not be removed: {error}")
+                self._context.notify(f"the old terminal {self._execution.handle} could not be removed: {error}")
         return orphans
 
     # -- files ------------------------------------------------------------------------------------------------
 
     def _changed_files(self) -> list[str] | None:
-        """What differs from the files before the first open call began, or before its beginning was told: evidence
-        about calls that were cut off. None where nobody knows."""
+        """Files that changed since before the first unfinished tool call began: evidence about interrupted calls. None
+        if nothing was captured before it."""
         found = resolve(self._context.store, self._execution.session)
         head = found.whole_head()
         if not found.identity.workspace:
@@ -213,7 +215,7 @@ class Start:
         try:
             return [one.path for one in diff.diff(self._context, before, None)]
         except RelightError:
-            return None  # nothing was captured before it
+            return None
 
     def _opened_files(self) -> Files | None:
         found = resolve(self._context.store, self._execution.session)
@@ -225,7 +227,7 @@ class Start:
     # -- hooks ------------------------------------------------------------------------------------------------
 
     def _open_hooks(self, observer: Observer) -> Hooks | None:
-        """Open the channel, where the agent can use it."""
+        """Open the hook channel if the agent supports it."""
         gate = self._execution.policy.counts_usage and self.adapter.capabilities.gate
         if not self.adapter.capabilities.hooks and not gate:
             return None
@@ -247,7 +249,7 @@ class Start:
                 return None
         decision = decision_of(observer.recorder, heard)
         if decision is not None and decision[0] == "wait":
-            self._asked(decision[1])
+            self._on_question(decision[1])
         if decision is None or decision[0] == "allow":
             observer.record_hook(heard)
         return self.adapter.decides(heard, *decision) if decision is not None else None
@@ -255,10 +257,9 @@ class Start:
     # -- the prompt -------------------------------------------------------------------------------------------
 
     def _catch_up(self, observer: Observer, *, lives: bool) -> None:
-        """Take in what the attempts before wrote down, then decide whether the prompt is still to be said.
+        """Record what earlier attempts wrote into the transcript, then decide whether the prompt must still be sent.
 
-        What is read now was written before this attempt: a prompt that was recorded with it is not among it. An agent
-        that lives and was started with the prompt has it, also where it has not written it down yet.
+        A living agent that was started with the prompt has it, even if its transcript does not show that yet.
         """
         native = self._recorder.head.native
         path = self.adapter.locate(native, self.surroundings) if native is not None else None
@@ -266,14 +267,14 @@ class Start:
             observer.follow(path)
             observer.sync()
         fold = self._recorder.fold
-        is_told = fold.answers.get(NEXT_PROMPT) is None or (lives and fold.prompt_given > 0)
-        if self._says_waiting and is_told:
+        is_delivered = fold.answers.get(NEXT_PROMPT) is None or (lives and fold.prompt_given > 0)
+        if self._says_waiting and is_delivered:
             self._execution = msgspec.structs.replace(self._execution, prompt=None)
 
     # -- the rung ---------------------------------------------------------------------------------------------
 
     def _prepare_launch(self, observer: Observer, hooks: Hooks | None, lowest: Rung | None) -> LiveAttempt:
-        """Choose the rung and make the launch."""
+        """Choose the rung and build the launch."""
         execution, fold = self._execution, observer.recorder.fold
         ready: Ready | None = None
         if lowest is None:
@@ -344,11 +345,12 @@ class Start:
             capture=live.launch.headless,
         )
         live.begin(child, self._context.clock.instant().us)
-        sent = live.rung == "fresh" and live.launch.prompt_sent  # after a native resume the agent remembers it
+        # After a native resume the initial prompt is in the agent's own transcript already.
+        sent = live.rung == "fresh" and live.launch.prompt_sent
         self._record_start(live, "started", prompt_sent=sent, orphans=orphans)
 
     def _reattached(self, child: Child, observer: Observer) -> LiveAttempt:
-        """Go on observing it; its hooks find the new socket where the old one was."""
+        """Observe an agent that is running already; its hooks find the new socket at the path of the old one."""
         self.is_reattached = True
         execution = self._execution
         live = LiveAttempt(observer, "native", Launch(command=execution.command, headless=False))
@@ -364,7 +366,7 @@ class Start:
         return live
 
     def _record_start(self, live: LiveAttempt, how: str, *, prompt_sent: bool, orphans: tuple[int, ...]) -> None:
-        """The outcome, for whoever started it, and in the journal. A prompt waits until the agent wrote it down."""
+        """Record the start in the journal, and in `started`. A prompt stays pending until it is seen delivered."""
         child = live.child
         self.started = Started(
             session=self._execution.session,
@@ -378,21 +380,21 @@ class Start:
         note = {how: {"rung": live.rung, "pid": child.pid, "handle": child.handle, "prompt_sent": prompt_sent}}
         if self._execution.prompt is not None:
             live.prompt = self._recorder.recording.about(self._execution.prompt)
-        known = self._recorder.fold.answers.get(NEXT_PROMPT) == live.prompt  # by the claim
-        told = [NEXT_PROMPT, live.prompt] if live.prompt is not None and not known else []
+        recorded = self._recorder.fold.answers.get(NEXT_PROMPT) == live.prompt  # by the claim
+        pending = [NEXT_PROMPT, live.prompt] if live.prompt is not None and not recorded else []
         working = StatusChange(status="working")
-        self._recorder.commit("status", Changes(status=working, native=live.native, note=note, answer=told))
+        self._recorder.commit("status", Changes(status=working, native=live.native, note=note, answer=pending))
 
 
 def denial(adapter: AgentAdapter) -> str:
-    """What a hook answers about a call that needs approval where nothing can be recorded."""
-    reason = "relight could not record this call, so nobody could be asked to approve it; it was not run"
+    """The hook's reply, as JSON, to a call that needs approval but cannot be recorded."""
+    reason = "relight could not record this call, so it could not be approved; it was not run"
     answer = adapter.decides(Heard(kind="tool_begins"), "deny", reason)
     return json.dumps(dict(answer)) if answer is not None else ""
 
 
 def native_file(context: Context, found: Found) -> dict[str, str]:
-    """The agent's own transcript, where it is on this machine, by the name it has in a bundle."""
+    """The agent's own transcript as a bundle attachment, if it is on this machine."""
     adapter, native = context.agent(found.identity), found.whole_head().native
     surroundings = surroundings_of(context, found.identity)
     path = adapter.locate(native, surroundings) if native is not None else None
@@ -400,13 +402,13 @@ def native_file(context: Context, found: Found) -> dict[str, str]:
 
 
 def surroundings_of(context: Context, identity: Identity) -> Surroundings:
-    """Where a session's agent lives, as its process will see it."""
+    """The directory and environment that a session's agent will have."""
     environment = {**context.environment, **identity.env, **context.runtime(identity).environment()}
     return Surroundings(directory=identity.directory or "", environment=environment)
 
 
 def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState | None:
-    """How a coding agent would go on, as far as looking tells; None where the program is none."""
+    """How a start of this coding agent would begin, without changing anything; None for other programs."""
     adapter, head = context.agent(found.identity), found.whole_head()
     if not adapter.capabilities.transcript:
         return None
@@ -425,11 +427,11 @@ def foresee(context: Context, found: Found, *, has_history: bool) -> AgentState 
 
 
 def first_reply(context: Context, identity: Identity, fold: Fold) -> FirstReply | None:
-    """What the first reply after a resume would read, and what that would cost, about."""
+    """An estimate of the tokens and cost of the first reply after a resume."""
     given = context.environment.get("RELIGHT_CACHE_MINUTES", "")
     try:
         minutes = float(given) if given else estimating.CACHE_MINUTES
     except ValueError:
-        raise UsageError(f"RELIGHT_CACHE_MINUTES is a number of minutes, not {given[:50]!a}") from None
+        raise UsageError(f"RELIGHT_CACHE_MINUTES must be a number of minutes, not {given[:50]!a}") from None
     now_us = context.clock.now_us()
     return estimating.first_reply(fold, provider=identity.provider, now_us=now_us, cache_minutes=minutes)
