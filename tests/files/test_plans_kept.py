@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,10 +11,12 @@ from typing import Any
 
 import pytest
 
+from relight import aio
 from relight.cli.app.group import run
 from relight.errors import Conflict, NotResumable, RelightError, UsageError
 from relight.library.facade import Relight
 from relight.text.format import files_put, started_with
+from relight.values.outcome import Resumed
 from relight.values.pending import Wanted
 from tests.server.desk import Answer, Desk
 
@@ -189,3 +193,51 @@ def test_a_fork_goes_where_its_plan_says_or_is_refused_alike(rl: Relight, root: 
                 door(ref, **way)
             told.append(str(refused.value))
         assert told[0] == told[1]
+
+
+def test_the_outcome_of_a_resume_is_a_value_at_every_door(
+    desk: Desk, root: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """M16: the library, sync and awaited, says what `resume --json` says."""
+    rl, seq = desk.rl, at(desk.rl, "v1")
+
+    async def awaited() -> Resumed:
+        async with aio.open(desk.store) as opened:
+            return await opened.resume(f"job@{seq}", prompt="again", workspace=str(tmp_path / "b"))
+
+    first = rl.resume(f"job@{seq}", prompt="again", workspace=str(tmp_path / "a"))
+    second = asyncio.run(awaited())
+    capfd.readouterr()
+    words = ["resume", f"job@{seq}", "again", "--workspace", str(tmp_path / "c"), "--json"]
+    assert run(words) == 0
+    told = json.loads(capfd.readouterr().out)
+    for made, where in ((first, "a"), (second, "b")):
+        assert isinstance(made, Resumed) and made.ended.exit_code == 0 and made.ended.session.status == "completed"
+        assert made.ended.session.id == made.session and made.workspace == {"main": str(tmp_path / where)}
+        for field in (
+            "attempt",
+            "resumed_from",
+            "checkpoint",
+            "rung",
+            "command",
+            "put_back",
+            "prompt_sent",
+            "in_doubt",
+        ):
+            assert getattr(made, field) == told[field], field
+        assert made.resumed_from == seq and made.prompt_sent and made.attempt == 1
+    assert told["ended"]["exit_code"] == 0
+
+
+def test_a_resume_by_a_program_names_what_accepts_a_moved_repository(rl: Relight, root: Path) -> None:
+    (root / ".git").mkdir()
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/main\n")
+    (root / "file").write_text("v3")
+    with rl.session("job") as s:
+        s.append(said("v3"))
+    (root / ".git" / "HEAD").write_text("ref: refs/heads/other\n")
+    with pytest.raises(NotResumable) as refused:
+        rl.resume("job")
+    assert refused.value.hints[0] == "if that is right: rl.accept_repository('job')"
+    rl.accept_repository("job")
+    assert rl.resume("job").ended.session.status == "completed"

@@ -118,6 +118,8 @@ SERVICES: dict[str, tuple[str, Draw]] = {
     "mailgun": ("MAILGUN_API_KEY", lambda r: f"key-{some(r, HEX, 32)}"),
     "sendgrid": ("SENDGRID_API_KEY", lambda r: f"SG.{some(r, SAFE, 22)}.{some(r, SAFE, 43)}"),
     "mailchimp": ("MAILCHIMP_API_KEY", lambda r: f"{some(r, HEX, 32)}-us{r.randint(1, 21)}"),
+    "discord": ("DISCORD_BOT_TOKEN", lambda r: f"{base64.b64encode(str(r.randint(10**16, 10**19)).encode()).decode().rstrip('=')}.{some(r, SAFE, 6)}.{mixed(r, r.choice([27, 38]))}"),
+    "azure-storage": ("AZURE_STORAGE_KEY", lambda r: base64.b64encode(r.randbytes(64)).decode()),
     "twilio": ("TWILIO_API_KEY", lambda r: f"SK{some(r, HEX, 32)}"),
     "slack": ("SLACK_BOT_TOKEN", lambda r: f"xoxb-{some(r, DIGITS, 12)}-{some(r, WORD, 24)}"),
     "telegram": ("TELEGRAM_BOT_TOKEN", lambda r: f"{some(r, '123456789', 10)}:AA{some(r, SAFE, 33)}"),
@@ -144,7 +146,6 @@ NAMED: dict[str, tuple[str, Draw]] = {
     "cohere": ("COHERE_API_KEY", lambda r: mixed(r, 40)),
     "mistral": ("MISTRAL_API_KEY", lambda r: mixed(r, 32)),
     "cloudflare": ("CLOUDFLARE_API_TOKEN", lambda r: mixed(r, 40)),
-    "azure-storage": ("AZURE_STORAGE_KEY", lambda r: some(r, BASE64, 86) + "=="),
     "django": ("DJANGO_SECRET_KEY", lambda r: "django-insecure-" + some(r, LOWER + DIGITS + "!@#^*(-_=+", 46) + "a1"),
     "oauth": ("OAUTH_CLIENT_SECRET", lambda r: mixed(r, 32)),
     "own-token": ("INTERNAL_SERVICE_TOKEN", lambda r: "token_" + mixed(r, 24)),
@@ -240,6 +241,33 @@ def passwords(random: Random) -> Iterator[tuple[str, str, str]]:
         f"ALTER ROLE {user} WITH PASSWORD '{p}';", f"openssl rsa -in k.pem -passin pass:{p}",
         f"kubectl create secret generic db --from-literal=password={p}", f"requirepass {p}\n",
         f"htpasswd -b .htpasswd {user} {p}", f"sqlcmd -S {host} -U sa -P {p}",
+        f"mysql -uroot -p'{p}' shop < d.sql", f"mariadb -u {user} -p{p}", f'["mysql", "-u", "{user}", "-p{p}"]',
+        f"docker exec db mysqladmin -u root -p{p} ping", f"curl -su {user}:{p} https://a.example",
+        f"curl \\\n  -H 'A: b; c' \\\n  -u {user}:{p} \\\n  https://a.example", f"curl 'https://a.example?a=1&b=2' -u {user}:{p}",
+        f"podman login -p '{p}' -u {user} registry.example.com", f"echo {p} | docker login -u {user} --password-stdin",
+        f"helm registry login r.example -u {user} -p {p}", json.dumps({"command": f'curl -u "{user}:{p}" https://a.example'}),
+    ))  # fmt: skip
+
+
+def written(random: Random) -> Iterator[tuple[str, str, str]]:
+    """Passwords that people tell each other, keys in programs and on command lines."""
+    p, user = _password(random), some(random, LOWER, 5)
+    yield from (("password in words", p, text) for text in (
+        f"the password is {p}", f"The password is {p}.", f"my password is \"{p}\" now", f"Password for {user}: {p}\n",
+        f"**Password:** {p}\n", f"user: {user}, password: {p}", f"login {user} / password: {p} and then go on",
+        f"  password: {p}  # prod", f"root password: `{p}`",
+    ))  # fmt: skip
+    word = some(random, LOWER, 9)
+    yield "password beside a user", word, f"db:\n  user: {user}\n  password: {word}\n  port: 5432\n"
+    yield "password beside a user", word, f"[client]\nhost = db.internal\npassword = {word}\n"
+    key = some(random, HEX, random.choice([24, 32, 48, 64]))
+    yield from (("key in a program", key, text) for text in (
+        f"app.secret_key = b'{key}'", f'app.config["SECRET_KEY"] = b"{key}"', f"SECRET_KEY: bytes = b'{key}'",
+        f"SECRET_KEY = bytes.fromhex('{key}')", f"app.secret_key = os.environ.get('K', '{key}')",
+    ))  # fmt: skip
+    key = some(random, HEX, 40)
+    yield from (("wandb", key, text) for text in (
+        f"wandb login {key}", f"$ wandb login --relogin {key}\n", f"RUN wandb login '{key}'", f"wandb.login(key='{key}')",
     ))  # fmt: skip
 
 
@@ -354,5 +382,5 @@ def texts(random: Random) -> Iterator[tuple[str, str, str]]:
         for place in NAMED_PLACES:
             yield f"{kind} named", (secret := draw(random)), place(name, secret)
     for _ in range(4):
-        for part in (passwords, sent, keys, others):
+        for part in (passwords, written, sent, keys, others):
             yield from part(random)

@@ -216,7 +216,10 @@ def test_no_nesting_exhausts_the_stack() -> None:
     ["password" * 40_000, "-----BEGIN PRIVATE KEY-----" * 5_000, "eyJ" + "a" * 300_000, "://" * 100_000, "a" * 300_000,
      "authorization: " * 20_000, '="' + "A1b" * 100_000, "sk-" * 100_000, "eyJaaaaaaaaaa." * 20_000,
      "api_key=" * 40_000, "-----BEGIN PRIVATE KEY-----" * 20_000 + "-----END PRIVATE KEY-----",
-     (ENVIRONMENT["ACME_API_KEY"] + " ") * 50_000],
+     (ENVIRONMENT["ACME_API_KEY"] + " ") * 50_000, "curl " * 20_000, "docker login -p " * 5_000, "mysql -p'" * 10_000,
+     "the password is " * 8_000, "password for a " * 8_000, "password: aaaaaaaa\n" * 8_000, "M" * 100_000,
+     "echo aaaa | " * 25_000 + "sudo", ("A" * 86 + "==") * 3_000, "wandb login --a " * 5_000,
+     "secret_key = b'\\x" * 20_000],
     ids=lambda text: text[:12],
 )  # fmt: skip
 def test_no_text_makes_it_slow(text: str) -> None:

@@ -516,8 +516,8 @@ def test_a_trusted_session_goes_on_in_another_directory(here: Machine, there: Ma
     _launched(here)
     made = there.rl.import_bundle(bundle(here, tmp_path / "b", "job", key=KEY), workspace=str(there.work), key=KEY)
     assert made.trusted
-    ended = there.rl.resume("job", prompt="again", restore=True)
-    assert ended.status == "completed"
+    resumed = there.rl.resume("job", prompt="again", restore=True)
+    assert resumed.ended.session.status == "completed"
     assert (there.work / "file").read_text() == "made"
     assert (there.work / "ran").exists()
 

@@ -70,6 +70,9 @@ def test_a_plan_says_that_a_limit_is_reached_and_the_page_asks_for_a_higher_one(
     plan = client.get("/api/sessions/job/can-resume").json()
     assert not plan["ok"]
     assert [reason["text"] for reason in plan["reasons"]] == ["budget reached: $2.00 of $2.00"]
+    assert client.get("/api/sessions/job/can-resume?budget=9").json()["ok"]
+    needed = desk.rl.get("job").attention
+    assert needed is not None and needed.cure == "relight resume job --budget N"
     assert client.post("/api/sessions/job/resume", json={}).status_code == 409
     page = client.get("/sessions/job/do/resume").text
     assert 'name="budget"' in page and "data-number" in page and "budget reached: $2.00 of $2.00" in page

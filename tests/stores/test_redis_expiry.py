@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
+from starlette.testclient import TestClient
 
 import relight
 from relight.library.facade import Relight
+from relight.server.app import create_app, make_guard
+from relight.server.settings import ServerSettings
+from relight.stores.redis import expiry
 from relight.stores.redis.store import RedisStore
 from relight.system.machine import SystemClock
 from tests.cli.shell import eventually
@@ -97,11 +102,46 @@ def test_an_expired_session_is_nowhere_and_its_name_is_free(server: RedisServer,
     assert [info.name for info in rl.sessions()] == ["kept"]
     assert rl.counts().get("completed", 0) == 0
     assert list(rl.sessions(labels={"team": "web"})) == [] and rl.verify().ok
+    expired = rl.removed(session)
+    assert expired is not None and expired.by_policy and expired.sessions == [session]
+    assert rl.removed(kept.id) is None and rl.removed("0" * 32) is None
     rl.set_retention(None)
     again = finished(rl, "job")
+    buried = rl.removed(session)
+    assert buried is not None and buried.at_us == expired.at_us, "the same answer once a write took the rest away"
+    assert len(rl.removals()) == 1
     assert again != session and rl.get("job").id == again and rl.verify().ok
     with server.client() as client:
         left = [key for key in client.keys("*") if session.encode() in key]
         indexes = client.keys("*by:*")
         listed = [key for key in indexes if any(session.encode() in one for one in client.zrange(key, 0, -1))]
     assert left == listed == [], "nothing leads to it any more"
+
+
+def test_the_address_of_an_expired_session_says_that_it_went(server: RedisServer, rl: Relight, tmp_path: Path) -> None:
+    rl.set_retention(SOON)
+    session = finished(rl, "job")
+    settings = ServerSettings(directory=tmp_path / "server", sweep=False)
+    guard = make_guard(settings, None)
+    app = create_app(rl, guard=guard, settings=settings)
+    token = {"Authorization": f"Bearer {guard.tokens.add('read', 'read')}"}
+    client = TestClient(app, base_url="http://127.0.0.1:7878", headers=token)
+    eventually(lambda: times(server, session) == {-2}, what="its keys to expire")
+    before = client.get(f"/api/sessions/{session}")
+    finished(rl, "other")  # takes the rest of it away
+    after = client.get(f"/api/sessions/{session}")
+    assert before.status_code == after.status_code == 410, before.text
+    assert before.json()["evidence"] == after.json()["evidence"]
+    assert client.get(f"/api/sessions/{'0' * 32}").status_code == 404
+    guard.tokens.state.close()
+
+
+def test_tombstones_of_expired_sessions_are_bounded(rl: Relight, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "MAX_TOMBSTONES", 3)
+    monkeypatch.setattr(expiry, "AT_ONCE", 1)
+    rl.set_retention(0.001 / 86_400)
+    ids = [finished(rl, f"s{number}") for number in range(8)]
+    eventually(lambda: rl.find(ids[-1]) is None, what="the last one to expire")
+    for number in range(8):
+        rl.session(f"other{number}").complete()
+    assert len(rl.removals()) <= 5

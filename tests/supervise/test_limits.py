@@ -11,7 +11,7 @@ import pytest
 
 import relight
 from relight.errors import LimitReached, UsageError
-from relight.journal.limits import Reached, spent, worked_since
+from relight.journal.limits import Reached, known_us, spent, worked_since
 from relight.values.lease import Instant, Lease, Owner
 from relight.values.policy import RunPolicy
 from relight.values.session import Head
@@ -261,6 +261,30 @@ def test_time_counts_over_all_attempts_also_after_a_kill(shell: Shell) -> None:
     assert shown(shell)["status"] == "halted"
 
 
+@pytest.mark.crash
+def test_what_passes_after_a_kill_is_no_work_and_a_resume_has_the_rest_of_its_time(shell: Shell) -> None:
+    child = shell.start("run", "--name", "job", "--time-limit", "1", "--", "sleep", "8")
+    eventually(lambda: relight_began(shell), seconds=20, what="its first step")
+    child.kill()
+    child.communicate()
+    time.sleep(1.2)  # longer than its whole limit, and nobody worked
+    began = time.monotonic()
+    done = shell.run("resume", "job", "--yes")
+    took = time.monotonic() - began
+    assert done.returncode == HALTED, done.stderr
+    assert (shown(shell)["status"], shown(shell)["attempt"]) == ("halted", 2)
+    assert took < 3 + 4, "a machine under load included"
+
+
+def relight_began(shell: Shell) -> bool:
+    """Has it a step?"""
+    if not shell.store.exists():
+        return False
+    with relight.open(shell.store, create=False) as rl:
+        found = rl.find("job")
+        return found is not None and found.seq > 0
+
+
 def _worked(shell: Shell) -> float:
     """What a later attempt would know that the first one worked."""
     with relight.open(shell.store, create=False) as rl:
@@ -285,6 +309,8 @@ def test_working_time_leaves_out_what_nobody_worked() -> None:
     assert worked_since(head, handed, at_us=90_000_000, now=now) == 40_000_000
     assert worked_since(head, again, at_us=90_000_000, now=now) == 10_000_000, "up to its last sign of life"
     assert worked_since(head, again, at_us=90_000_000, now=Instant(timeline="next", us=1)) == 0
+    assert known_us(head, now_us=90_000_000, now=now) == 10_000_000, "what a plan says is what the claim will count"
+    assert known_us(waiting, now_us=90_000_000, now=now) == 0
     limit = Reached(limit="time_limit", used=70.0, allowed=60.0, why="time limit reached")
     halts = Draft(kind="status", body=b"", key=b"", claim=claim, status=limit.change)
     assert worked_since(head, halts, at_us=90_000_000, now=now) == 70_000_000, "its supervisor saw it work"

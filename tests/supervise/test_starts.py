@@ -393,9 +393,9 @@ def test_a_resume_of_a_resume_inherits_the_whole_execution_context(scene: Scene)
     assert first is not None
     changed = msgspec.structs.replace(first.identity, labels={"team": "web"}, secrets=["SEEN"], runtime="process")
     scene.rl.store.update(changed)
-    once = scene.rl.resume(scene.at(1), prompt="one")
-    twice = scene.rl.resume(f"{once.id}@{once.head - 1}", prompt="two")
-    again = scene.rl.resume(twice.id, prompt="three")
+    once = scene.rl.resume(scene.at(1), prompt="one").ended.session
+    twice = scene.rl.resume(f"{once.id}@{once.head - 1}", prompt="two").ended.session
+    again = scene.rl.resume(twice.id, prompt="three").ended.session
     records = [scene.rl.store.find(one.id) for one in (once, twice, again)]
     for record in records:
         assert record is not None

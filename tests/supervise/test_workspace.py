@@ -173,7 +173,7 @@ def test_another_directory_in_its_place_is_noticed(stopped: Shell) -> None:
 def test_a_missing_workspace_without_a_snapshot_cannot_be_made_anew(shell: Shell) -> None:
     place = shell.directory / "place"
     place.mkdir()
-    program = "import signal, time, os\nos.kill(os.getpid(), signal.SIGINT)"
+    program = "import relight, signal, os\nos.kill(os.getppid(), signal.SIGKILL)"  # before it opens its session
     shell.run("run", "--name", "bare", "--workspace", "place", "--", PYTHON, "-c", program)
     shutil.rmtree(place)
     done = shell.run("resume", "bare", "--restore", "--yes")
@@ -190,3 +190,62 @@ def test_a_fork_runs_in_its_own_directory(stopped: Shell, tmp_path: Path) -> Non
     done = shell.run("resume", "out", "--yes")
     assert (done.returncode, done.stdout.strip()) == (0, "['one.txt', 'two.txt']"), done.stderr
     assert eventually(lambda: shell.json("show", "out")["status"] == "completed")
+
+
+PLAIN = "import pathlib, sys\npathlib.Path('place/a.txt').write_text('after')\nsys.exit(int(sys.argv[1]))\n"
+
+
+@pytest.fixture
+def place(shell: Shell) -> Path:
+    """A directory with one file, and a script that knows nothing of relight."""
+    (shell.directory / "plain.py").write_text(PLAIN)
+    made = shell.directory / "place"
+    made.mkdir()
+    (made / "a.txt").write_text("before")
+    return made
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_the_files_of_a_plain_program_are_captured_before_it_starts_and_when_it_ended(
+    shell: Shell, place: Path, code: int
+) -> None:
+    done = shell.run("run", "--name", "job", "--workspace", "place", "--", PYTHON, "plain.py", str(code))
+    assert done.returncode == code
+    assert "1 changed" in done.stderr
+    rows = shell.json("checkpoints", "job")
+    assert [(one["kind"], bool(one["snapshot"])) for one in rows] == [
+        ("attempt", False),
+        ("status", True),
+        ("status", True),
+    ]
+    assert shell.run("rewind", "job@2", "--files").returncode == 0
+    assert (place / "a.txt").read_text() == "before"
+    assert shell.run("undo", "job").returncode == 0
+    assert (place / "a.txt").read_text() == "after"
+
+
+@pytest.mark.crash
+def test_what_a_killed_plain_program_left_is_captured_before_its_next_start(shell: Shell, place: Path) -> None:
+    again = "exec >/dev/null 2>&1; test -e once && exit 0; touch once; "
+    script = again + "echo left > place/a.txt; kill -9 $PPID; sleep 60"
+    shell.run("run", "--name", "job", "--workspace", "place", "--", "sh", "-c", script)
+    assert (place / "a.txt").read_text() == "left\n"
+    assert shell.run("resume", "job", "--yes").returncode == 0
+    rows = shell.json("checkpoints", "job")
+    assert [bool(one["snapshot"]) for one in rows] == [False, True, False, True, False]
+    assert [one["path"] for one in shell.json("diff", "job@2", "job@4")] == ["a.txt"]
+
+
+def test_a_workspace_that_is_gone_when_a_plain_program_ends_costs_a_note_and_not_its_verdict(
+    shell: Shell, place: Path
+) -> None:
+    done = shell.run("run", "--name", "job", "--workspace", "place", "--", "rm", "-r", "place")
+    assert done.returncode == 0
+    assert "could not be captured" in done.stderr
+    assert shell.json("show", "job")["status"] == "completed"
+
+
+def test_a_command_that_only_looks_like_a_library_program_is_captured_at_its_end(shell: Shell, place: Path) -> None:
+    (shell.directory / "plain.py").write_text("import relight\n" + PLAIN)
+    shell.run("run", "--name", "job", "--workspace", "place", "--", PYTHON, "plain.py", "0")
+    assert [bool(one["snapshot"]) for one in shell.json("checkpoints", "job")][-1]

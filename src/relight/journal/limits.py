@@ -61,10 +61,13 @@ def _measured_us(draft: Draft) -> int:
 
 
 def _seen_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
-    passed = max(0, at_us - head.updated_us)
     if draft.claim is None or (draft.attempt is not None and draft.attempt.number == head.attempt):
-        return passed
-    lease = head.lease
+        return max(0, at_us - head.updated_us)
+    return _seen_of_the_dead(head, at_us=at_us, now=now)
+
+
+def _seen_of_the_dead(head: Head, *, at_us: int, now: Instant) -> int:
+    passed, lease = max(0, at_us - head.updated_us), head.lease
     if lease is None or lease.deadline.timeline != now.timeline:
         return 0
     unseen = now.us - (lease.deadline.us - round(lease.seconds * 1e6))
@@ -75,6 +78,11 @@ def worked_seconds(head: Head, *, now_us: int) -> float:
     """How long it has worked so far."""
     running = max(0, now_us - head.updated_us) if head.status in LIVE else 0
     return (head.worked_us + running) / 1e6
+
+
+def known_us(head: Head, *, now_us: int, now: Instant) -> int:
+    """How long it has worked as far as a next attempt knows: one that died, up to its last sign of life."""
+    return head.worked_us + (_seen_of_the_dead(head, at_us=now_us, now=now) if head.status in LIVE else 0)
 
 
 def spent(policy: RunPolicy, head: Head) -> Reached | None:
@@ -93,16 +101,25 @@ def overtime(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
     """The time limit, if it is used up."""
     if policy.seconds is None:
         return None
-    worked = worked_seconds(head, now_us=now_us)
-    if worked < policy.seconds:
+    return _over(policy.seconds, worked_seconds(head, now_us=now_us))
+
+
+def _over(allowed: float, worked: float) -> Reached | None:
+    if worked < allowed:
         return None
-    why = f"time limit reached: worked {worked:.0f} s of {policy.seconds:g} s"
-    return Reached(limit="time_limit", used=round(worked, 3), allowed=policy.seconds, why=why)
+    why = f"time limit reached: worked {worked:.0f} s of {allowed:g} s"
+    return Reached(limit="time_limit", used=round(worked, 3), allowed=allowed, why=why)
 
 
 def reached(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
     """Any limit that is used up; money before tokens before time."""
     return spent(policy, head) or overtime(policy, head, now_us=now_us)
+
+
+def reached_before(policy: RunPolicy, head: Head, *, now_us: int, now: Instant) -> Reached | None:
+    """Any limit that is used up where nobody works on it now: what passed since it died was no work."""
+    over = _over(policy.seconds, known_us(head, now_us=now_us, now=now) / 1e6) if policy.seconds is not None else None
+    return spent(policy, head) or over
 
 
 def uncounted(policy: RunPolicy, what: str) -> Reached:
@@ -115,6 +132,18 @@ def uncounted(policy: RunPolicy, what: str) -> Reached:
 def is_limit(failure: Failure | None) -> bool:
     """Whether it was halted at one of its own limits."""
     return failure is not None and failure.kind == KIND
+
+
+def raised(name: str, limit: str, *, has_command: bool) -> str:
+    """How one allows a session more: a command, or what its program says where relight does not start it."""
+    return f"relight resume {name} --{limit.replace('_', '-')} N" if has_command else f"rl.session({name!r}, {limit}=N)"
+
+
+def more_for(failure: Failure | None, name: str, *, has_command: bool) -> str | None:
+    """How one allows more to a session that was halted at a limit; None where more of it is no cure."""
+    if failure is None or not is_limit(failure) or failure.fields.get("used") is None:
+        return None
+    return raised(name, str(failure.fields.get("limit", "budget")), has_command=has_command)
 
 
 def money(amount: float) -> str:

@@ -14,6 +14,7 @@ import msgspec
 
 from relight.journal.effects.answers import PROGRAMS, answered_by
 from relight.journal.effects.approvals import as_asked, asks_approval, cure_of
+from relight.journal.limits import more_for
 from relight.values.checkpoint import at
 from relight.values.info import Attention, AttentionKind, Doing, SessionInfo
 from relight.values.lease import Instant
@@ -167,7 +168,8 @@ def _needs_attention(info: SessionInfo, head: Head, evidence: Evidence) -> tuple
         text = headline(info.reason) or "stopped"
         return "terminated", f"{text}; {info.in_doubt} in doubt" if info.in_doubt else text, resume
     if info.status == "halted":
-        return "halted", headline(info.reason) or "halted", f"relight show {name}"
+        more = more_for(info.failure, name, has_command=info.command is not None)
+        return "halted", headline(info.reason) or "halted", more or f"relight show {name}"
     silent = (evidence.now_us - head.updated_us) / 1e6
     if info.status == "working" and silent > quiet_after_seconds(evidence.gaps_us):
         return "quiet", f"no step for {silent / 60:.0f} min", f"relight tail {name} -f"

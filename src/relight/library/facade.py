@@ -14,6 +14,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
 from relight.errors import Finished, UsageError
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
@@ -25,6 +27,7 @@ from relight.sessions import limits as limiting
 from relight.sessions import opening
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
+from relight.values.outcome import Resumed, resumed
 from relight.values.pending import Pending, Wanted
 from relight.values.policy import NO_ALLOWANCE, Allowance, Policy, Retention, RunPolicy
 from relight.values.ref import check_label
@@ -465,12 +468,24 @@ class Relight(Queueing):
         *,
         prompt: str | None = None,
         restore: bool = False,
+        from_last_good: bool = False,
+        without_secrets: bool = False,
         workspace: str | dict[str, str] | None = None,
         in_place: bool = False,
-    ) -> SessionInfo:
-        """Continue a session that `relight run` began, in front, to its end; the session as it is then."""
-        made = self.supervise(ref, prompt=prompt, restore=restore, workspace=workspace, in_place=in_place)
-        return made.run().session
+        name: str | None = None,
+    ) -> Resumed:
+        """Continue a session that `relight run` began, in front, to its end. What came of the start: attempt, rung,
+        command, workspace, whether the prompt was sent, calls in doubt; and in `ended` the session as it is then."""
+        found = resolve(self._context.store, ref)
+        if not restore and found.head is not None:
+            opening.refuse_archived(found)
+            repositories.check_opening(self._context, found, before=found.identity)
+        how = Wanted(prompt=prompt, restore=restore, workspace=workspace, in_place=in_place, name=name)
+        how = msgspec.structs.replace(how, from_last_good=from_last_good, without_secrets=without_secrets)
+        supervision = self.supervise(ref, **msgspec.structs.asdict(how))
+        ended = supervision.run()
+        assert supervision.outcome is not None, "set once its program runs"
+        return resumed(supervision.outcome, ended.session, ended.exit.shell_code)
 
     def stop(self, ref: str) -> stopping.Stopped:
         """End the process that runs a session on this machine: asked first, killed if it does not listen."""

@@ -21,13 +21,11 @@ from relight.journal.retention import is_due, retention_days
 from relight.ports.store import Query
 from relight.sessions.context import Context
 from relight.values.policy import DAY, Policy, Retention, StoredPolicy
-from relight.values.tombstone import Tombstone, digest_of
+from relight.values.tombstone import MAX_TOMBSTONES, Tombstone, digest_of
 
 SETTING: Final = "RELIGHT_RETENTION"
 _POLICY: Final = "retention"
 _SWEPT: Final = "retention"
-MAX_TOMBSTONES: Final = 1000
-"""removals that are remembered; the oldest are forgotten, and the addresses of what they removed are simply unknown"""
 _LOOK_SECONDS: Final = 3600.0
 MAX_LOOKED: Final = 2000
 _PRUNE_ONE_IN: Final = 16
@@ -158,8 +156,7 @@ def tombstones_for(
         steps=steps,
         size_bytes=size,
     )
-    # A time and a digest: two removals never have the same name, and names in order are times in order.
-    name = f"{now_us:020d}-{made.digests[0].hex()[:8]}"
+    name = made.name(now_us)
     context.store.put_record("tombstone", name, pack_record(made))
     try:
         yield
@@ -187,4 +184,5 @@ def tombstone_of(context: Context, session: str) -> Tombstone | None:
     for one in reversed(tombstones(context).values()):
         if digest in one.digests:
             return one
-    return None
+    expired = getattr(context.store, "expired", None)  # of a store whose keys end by themselves
+    return expired(session) if expired is not None else None

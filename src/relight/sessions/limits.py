@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from relight.errors import LimitReached, NotResumable, UsageError
-from relight.journal.limits import Reached, reached, uncounted
+from relight.journal.limits import Reached, raised, reached, reached_before, uncounted
 from relight.ports.agent import Surroundings
 from relight.values.info import Reason
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
@@ -169,8 +169,9 @@ def _unpriced(context: Context, identity: Identity, head: Head | None, before: I
 
 
 def used_up(context: Context, found: Found, policy: RunPolicy) -> Reached | None:
-    """The limit that would halt the session before it did anything."""
-    return reached(policy, found.whole_head(), now_us=context.clock.now_us())
+    """The limit for which it would be halted before it did anything."""
+    now_us, now = context.clock.now_us(), context.store.instant()
+    return reached_before(policy, found.whole_head(), now_us=now_us, now=now)
 
 
 def against(context: Context, found: Found, limits: Allowance = NO_ALLOWANCE) -> list[Reason]:
@@ -215,10 +216,7 @@ def _tells(context: Context, found: Found) -> bool:
 
 
 def _raised(identity: Identity, limit: str) -> str:
-    name = identity.name or identity.id[:8]
-    if identity.command is None:
-        return f"rl.session({name!r}, {limit}=N)"
-    return f"relight resume {name} --{limit.replace('_', '-')} N"
+    return raised(identity.name or identity.id[:8], limit, has_command=identity.command is not None)
 
 
 def _no_budget(model: str) -> str:

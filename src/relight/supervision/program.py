@@ -25,7 +25,9 @@ from relight.errors import (
     NotFound,
     QueueFull,
     RelightError,
+    RestoreUnfinished,
     StoreUnavailable,
+    WorkspaceUnusable,
 )
 from relight.files.status import survey
 from relight.history import events
@@ -59,6 +61,7 @@ from relight.sessions.opening import (
 from relight.sessions.recorder import Recorder
 from relight.supervision import waiting
 from relight.supervision.first_start import FirstStart
+from relight.supervision.program_files import RunFiles
 from relight.supervision.watcher import Handover, NullWatcher, Watcher
 from relight.values.info import FilesState, SessionInfo
 from relight.values.outcome import Outcome
@@ -148,7 +151,7 @@ class Supervision:
         self._last_head: Head | None = None
         """as last read by `_poll_journal`"""
         self._polled_us, self._token = 0, object()
-        self._sweeps = SweepLook(context)
+        self._sweeps, self._files = SweepLook(context), RunFiles(self._context, session)
         self._restarts, self._lost_us = 0, 0
 
     @property
@@ -269,8 +272,10 @@ class Supervision:
         orphans = runtime.orphans(self._session)
         runtime.end(orphans, seconds=_ORPHAN_SECONDS)
         try:
+            self._files.before_start(recorder)
             child = self._child = self._spawn(recorder)
-        except AgentFailed as error:
+        except (AgentFailed, RestoreUnfinished, WorkspaceUnusable) as error:
+            self._files.has_ended(plain=False)
             if not self.first_start.roll_back(recorder):
                 self._write(StatusChange(status="failed", reason=error.message, failure=Failure(kind="start")))
             raise
@@ -283,6 +288,7 @@ class Supervision:
             child.close()
         self._poll_journal(force=True)
         plain = self._head().epoch == recorder.head.epoch
+        self._files.has_ended(plain=plain)
         if not plain:
             self._context.heartbeat.remove(recorder)
             self._end_group(child)
@@ -513,7 +519,7 @@ class Supervision:
         self._context.heartbeat.remove(recorder)
         try:
             if recorder.owns:
-                recorder.commit("status", changes, release=True)
+                self._files.commit(recorder, changes, release=True)
                 self._poll_journal(force=True)
                 return
         except LeaseLost as lost:
@@ -557,6 +563,7 @@ class Supervision:
         return True
 
     def _ended(self, exit: Exit) -> Ended:
+        self._files.close()
         found = resolve(self._context.store, self._session)
         return Ended(
             session=info_of(self._context, found, tree=True),

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 
 from relight.values.call import Call
+from relight.values.info import SessionInfo
 from relight.values.status import Status
 
 Done = Literal["told_unknown", "told_interrupted", "still_runs", "left_to_the_program"]
@@ -60,6 +61,26 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """processes of a dead attempt that were ended first"""
     wake_at: datetime | None = None
     """in line until then"""
+
+
+class Ending(msgspec.Struct, frozen=True, kw_only=True):
+    """How a program ended."""
+
+    session: SessionInfo
+    """as it is then"""
+    exit_code: int
+    """of the program, as a shell would report it"""
+
+
+class Resumed(Outcome, frozen=True, kw_only=True):
+    """A start whose program has ended: what came of the start, and the end."""
+
+    ended: Ending
+
+
+def resumed(outcome: Outcome, session: SessionInfo, exit_code: int) -> Resumed:
+    """The outcome of a start, with its end."""
+    return Resumed(**msgspec.structs.asdict(outcome), ended=Ending(session=session, exit_code=exit_code))
 
 
 def doubts_of(calls: Sequence[Call], *, rung: str | None, lives: bool = False) -> list[Doubt]:

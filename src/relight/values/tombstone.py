@@ -12,6 +12,8 @@ from typing import Final
 
 import msgspec
 
+MAX_TOMBSTONES: Final = 1000
+"""removals that are remembered; the oldest are forgotten, and the addresses of what they removed are simply unknown"""
 _DIGEST_BYTES: Final = 16
 
 
@@ -22,13 +24,18 @@ class Tombstone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     digests: list[bytes]
     """of the ids"""
     by: str = ""
-    """which process removed them under the policy: serve, a worker, a supervisor; empty: a person asked for it"""
+    """who removed them under the policy: serve, a worker, a supervisor, the expiry of a store; empty: a person asked"""
     finished_days: float | None = None
     """what the policy was; None: there was none, a person asked for it"""
     sessions: list[str] = []
     """ids, where a policy removed them"""
     steps: int = 0
     size_bytes: int = 0
+
+    def name(self, now_us: int) -> str:
+        """Under which it is kept from now on: two removals never have the same, and names in order are times in order.
+        It may tell of an earlier time, but whoever reads on from a name misses none."""
+        return f"{now_us:020d}-{self.digests[0].hex()[:8]}"
 
     @property
     def by_policy(self) -> bool:

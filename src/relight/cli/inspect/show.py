@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
@@ -23,6 +24,7 @@ from relight.cli.render.table import Fact, facts
 from relight.history.documents import call_document, session_document
 from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
+from relight.journal.limits import is_limit
 from relight.text.format import (
     age,
     count,
@@ -117,7 +119,7 @@ def gather(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView:
 
 
 def _recent(rl: Relight, info: SessionInfo) -> list[Row]:
-    narrator, rows = Narrator(info.provider), []
+    narrator, rows = Narrator(info.provider, partial(rl.load, info.id)), []
     for event in rl.tail(info.id, after=max(0, info.seq - _RECENT_EVENTS)):
         rows += narrator.tell(event)
     return rows + narrator.open_rows(info.seq, doubtful=info.in_doubt > 0)
@@ -198,7 +200,8 @@ def _facts(found: SessionView, now: datetime) -> list[Fact]:
         Fact("process", ", ".join(info.evidence)),
     ]
     entries = [one for one in entries if one.text]
-    for line in (info.failure.text if info.failure is not None else "").splitlines()[-_BLOCK_LINES:]:
+    failure = info.failure if not is_limit(info.failure) else None  # that is what "why" says
+    for line in (failure.text if failure is not None else "").splitlines()[-_BLOCK_LINES:]:
         entries.append(Fact("stderr" if entries[-1].name not in ("stderr", "") else "", one_line(line)))
     entries.append(can_resume_fact(plan))
     return entries

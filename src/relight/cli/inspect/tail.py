@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import click
@@ -20,7 +21,7 @@ from relight.values.status import headline
 
 if TYPE_CHECKING:
     from relight.history.events import Event
-    from relight.library.facade import Relight
+    from relight.library.facade import Loaded, Relight
 
 DEFAULT_ROWS: Final = 20
 _EVENTS_A_ROW: Final = 3
@@ -38,7 +39,7 @@ def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, 
     """Show the steps of a session, oldest first."""
     with cli.opened() as rl:
         info = rl.get(ref)
-        printer = _TailPrinter(cli.console, info, as_json=as_json)
+        printer = _TailPrinter(cli.console, info, partial(rl.load, info.id), as_json=as_json)
         seen = printer.begin(rl, rows=rows, after=after)
         if not follow:
             return 0
@@ -50,9 +51,9 @@ def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, 
 class _TailPrinter:
     """Prints rows or events; remembers what later rows need."""
 
-    def __init__(self, console: Console, info: SessionInfo, *, as_json: bool) -> None:
+    def __init__(self, console: Console, info: SessionInfo, load: Callable[[], Loaded], *, as_json: bool) -> None:
         self._console, self._info, self._as_json = console, info, as_json
-        self._narrator = Narrator(info.provider)
+        self._narrator = Narrator(info.provider, load)
         self._width = len(str(info.seq)) + 1
 
     def begin(self, rl: Relight, *, rows: int, after: int | None) -> int:

@@ -7,7 +7,7 @@ from relight.cli.render.file_facts import changed_fact
 from relight.cli.render.style import Span
 from relight.cli.render.table import Fact, facts
 from relight.journal.effects.approvals import as_asked, cure_of
-from relight.journal.limits import is_limit
+from relight.journal.limits import is_limit, more_for
 from relight.supervision.program import Ended
 from relight.text.format import GLYPHS, count, duration, money, tokens
 from relight.text.safe import one_line
@@ -53,10 +53,8 @@ def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
 
 def _more(info: SessionInfo) -> str:
     """What one does about a halt: allow more, or style."""
-    if info.failure is None or not is_limit(info.failure):
-        return f"relight show {info.title}"
-    flag = str(info.failure.fields.get("limit", "budget")).replace("_", "-")
-    return f"allow more: relight resume {info.title} --{flag} N"
+    more = more_for(info.failure, info.title, has_command=info.command is not None)
+    return f"allow more: {more}" if more is not None else f"relight show {info.title}"
 
 
 def _cure(console: Console, info: SessionInfo) -> None:

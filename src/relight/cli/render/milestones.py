@@ -6,7 +6,7 @@ a terminal, a progress line comes every five minutes, and never the same line tw
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -23,6 +23,7 @@ from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
     from relight.history.events import Event
+    from relight.library.reading import Loaded
 
 Level = Literal["quiet", "normal", "verbose"]
 PROGRESS_SECONDS: Final = 300
@@ -33,10 +34,19 @@ _STAMP: Final = 12
 class Milestones:
     """Keeps `engine.watching.Watcher`; prints to stderr."""
 
-    def __init__(self, cli: CliContext, info: SessionInfo, *, level: Level, resumed: bool) -> None:
+    def __init__(
+        self,
+        cli: CliContext,
+        info: SessionInfo,
+        *,
+        level: Level,
+        resumed: bool,
+        load: Callable[[], Loaded] | None = None,
+    ) -> None:
+        """`load`: the session, asked for what was begun before this."""
         self._cli, self._level = cli, level
         self._agent = info.agent or "the program"
-        self._narrator = Narrator(info.provider)
+        self._narrator = Narrator(info.provider, load)
         self._resumed = resumed
         self._silent = False
         self._attempt, self._head = info.attempt, info.head

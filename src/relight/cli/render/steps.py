@@ -1,15 +1,16 @@
 """Steps as lines: the journal told so that a person can follow it. Intent and result of a call are one row.
 
 `Narrator` turns events into rows and remembers what later rows need (which tool a result belongs to, when it began).
+It may begin in the middle: the tool that a result belongs to is then looked up in the session, once.
 It reads conversations through the neutral view, so every provider looks the same here.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from relight.cli.render.cells import cells, cut, pad
 from relight.cli.render.console import printable
@@ -17,10 +18,14 @@ from relight.cli.render.style import Line, Role, Span, Style
 from relight.history.events import Event
 from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
+from relight.text.call_names import CallNames
 from relight.text.format import clock, duration, money
 from relight.text.safe import one_line
 from relight.values.status import headline
 from relight.values.view import Call, Message, Reason, Result, Text
+
+if TYPE_CHECKING:
+    from relight.library.reading import Loaded
 
 _OUTCOME_MARKS: Final = {"ok": "✓", "error": "✗", "unknown": "!", "void": "…"}
 _ROLES: Final[dict[str, Role]] = {
@@ -62,10 +67,11 @@ class Row(NamedTuple):
 class Narrator:
     """Tells one session, event by event, in order."""
 
-    def __init__(self, provider: str | None = None) -> None:
+    def __init__(self, provider: str | None = None, load: Callable[[], Loaded] | None = None) -> None:
+        """`load`: the session, asked where a call was begun before the first event that is told."""
         self._provider = provider
         self._begun: dict[tuple[int, str], tuple[str, datetime]] = {}
-        self._names: dict[str, str] = {}
+        self._names = CallNames(_call_line, load)
         self._failing: set[str] = set()
         self._told: set[str] = set()
         """results that were told when a hook of the agent told of them"""
@@ -111,7 +117,7 @@ class Narrator:
     def _message(self, event: Event, view: Message) -> Row | None:
         for block in view.blocks:
             if isinstance(block, Call):
-                self._names[block.id] = _call_line(block.name, block.arguments)
+                self._names.learn(block.id, block.name, block.arguments)
         said = " ".join(block.text for block in view.blocks if isinstance(block, Text))
         text = f'"{one_line(said)[:_KEPT_CHARACTERS]}"' if said.strip() else ""
         if view.role == "assistant":
@@ -134,7 +140,7 @@ class Narrator:
             return None  # a hook told of it before
         for one in results:
             self._begun.pop((0, one.call), None)
-        names = ", ".join(self._names.get(one.call, one.call) for one in results)
+        names = ", ".join(self._names.of(one.call) for one in results)
         statuses = {one.status for one in results}
         mark = "✗" if "error" in statuses else "!" if "unknown" in statuses else "✓"
         return Row(event.seq, event.at, "tool", names, mark, notable=mark != "✓")
@@ -142,7 +148,7 @@ class Narrator:
     def _intents(self, event: Event, folded: bool) -> list[Row]:
         rows = []
         for intent in event.intents:
-            name = self._names.get(intent["id"]) or _call_line(intent["name"], intent.get("arguments"))
+            name = self._names.known(intent["id"]) or _call_line(intent["name"], intent.get("arguments"))
             name = name if intent["effect"] != "once" else f"{name} (once)"
             self._begun[intent.get("asked_seq", 0), intent["id"]] = (name, event.at)
             rows.append(Row(event.seq, event.at, "tool", name, "…"))
@@ -154,7 +160,7 @@ class Narrator:
             if outcome["asked_seq"] == 0:
                 self._told.add(outcome["id"])
             place = (outcome["asked_seq"], outcome["id"])
-            name, begun = self._begun.pop(place, (self._names.get(outcome["id"], outcome["id"]), None))
+            name, begun = self._begun.pop(place, None) or (self._names.of(outcome["id"]), None)
             mark = _OUTCOME_MARKS[outcome["status"]]
             seconds = (event.at - begun).total_seconds() if begun is not None and not outcome["synthetic"] else None
             detail = () if mark == "✓" else _detail(outcome["content"])

@@ -144,7 +144,9 @@ def resume(
         if detach:
             return start_detached(cli, rl, ref, wanted, retries=retries, now=now, as_json=as_json)
         supervision = rl.supervise(ref, retries=retries, now=now, **msgspec.structs.asdict(wanted))
-        supervision.watcher = Milestones(cli, supervision.info(), level=level or "normal", resumed=level != "quiet")
+        info, is_printed = supervision.info(), level != "quiet"
+        earlier = partial(rl.load, info.id)
+        supervision.watcher = Milestones(cli, info, level=level or "normal", resumed=is_printed, load=earlier)
         if level != "quiet":
             supervision.on_begun = partial(_print_start, cli)
         return run_in_foreground(cli, supervision, as_json=as_json)

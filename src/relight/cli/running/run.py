@@ -45,7 +45,8 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     "workspaces",
     multiple=True,
     metavar="[NAME=]DIR",
-    help="Capture the files of this directory with every step; several with names.",
+    help="Capture the files of this directory with every step, or, of a program that does not use relight, at its start"
+    " and end; several with names.",
 )
 @click.option(
     "--runtime",

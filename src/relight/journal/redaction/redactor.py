@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from relight.journal.redaction.secrets import assigned, entropy, hidden, pem, tools, typed
+from relight.journal.redaction.secrets import assigned, commands, entropy, hidden, pem, prose, tools, typed
 from relight.journal.redaction.secrets.exact import MIN_CHARS, ExactValues, secret_names
 from relight.journal.redaction.secrets.spans import OPENING, lowered, mark, replaced
 
@@ -114,10 +114,10 @@ class Redactor:
         if rules:
             after = replaced(after, typed.spans(after, rules))
             lower = lowered(after)
-        tooled = replaced(after, tools.spans(after, lower))
-        if tooled is not after:
-            after, lower = tooled, lowered(tooled)
-        after = replaced(after, assigned.spans(after, lower))
+        for find in (commands.spans, tools.spans, prose.spans, assigned.spans):
+            found = replaced(after, find(after, lower))
+            if found is not after:
+                after, lower = found, lowered(found)
         if any(len(word) >= entropy.MIN_CHARS for word in words):
             after = replaced(after, entropy.spans(after))
             after = replaced(after, hidden.encoded(after))

@@ -26,6 +26,7 @@ from relight.server.http.schemas import (
 )
 from relight.server.live.streams import event_document
 from relight.server.service import Served
+from relight.sessions.limits import allowance
 from relight.values.pending import Wanted
 
 router = APIRouter()
@@ -40,12 +41,23 @@ def wanted_of(
     in_place: bool = False,
     workspace: Annotated[str | None, Query(max_length=4000, description="Requires the scope operate.")] = None,
     name: Annotated[str | None, Query(max_length=100)] = None,
+    budget: Annotated[float | None, Query(gt=0)] = None,
+    budget_tokens: Annotated[int | None, Query(gt=0)] = None,
+    time_limit: Annotated[float | None, Query(gt=0)] = None,
 ) -> Wanted:
     """The options of the resume to be planned."""
     # A plan says whether the directory exists: the scope read must not be enough to probe paths of the machine.
     if workspace is not None:
         needs("operate")(request)
-    return Wanted(restore=restore, without_secrets=without_secrets, in_place=in_place, workspace=workspace, name=name)
+    limits = allowance(budget=budget, budget_tokens=budget_tokens, time_limit=time_limit)
+    return Wanted(
+        restore=restore,
+        without_secrets=without_secrets,
+        in_place=in_place,
+        workspace=workspace,
+        name=name,
+        limits=limits,
+    )
 
 
 Planned = Annotated[Wanted, Depends(wanted_of)]

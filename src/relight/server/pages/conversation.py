@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -15,8 +15,10 @@ import msgspec
 
 from relight.history.events import Event
 from relight.journal.formats.registry import detect
+from relight.library.facade import Loaded
 from relight.server.pages.inert import preview
 from relight.text import format as words
+from relight.text.call_names import CallNames
 from relight.text.safe import shortened
 from relight.values.view import Call, Image, Reason, Result, Text
 
@@ -59,9 +61,15 @@ class Said(msgspec.Struct, kw_only=True):
     """not in the model's view now"""
 
 
-def conversation(events: Iterable[Event], provider: str | None, view: frozenset[int] | None) -> list[Said]:
-    """The messages of these events, in order."""
+def conversation(
+    events: Iterable[Event],
+    provider: str | None,
+    view: frozenset[int] | None,
+    load: Callable[[], Loaded] | None = None,
+) -> list[Said]:
+    """The messages of these events, in order. `load`: the session, asked for the name of a call before them."""
     said: list[Said] = []
+    names = CallNames(lambda name, arguments: name, load)
     for event in events:
         left = view is not None and event.seq not in view
         if event.kind == "rewind":
@@ -70,12 +78,12 @@ def conversation(events: Iterable[Event], provider: str | None, view: frozenset[
         if event.kind == "reset":
             text = f"compacted: from here the model sees these {len(event.messages)} messages instead of all before"
             said.append(Said(seq=event.seq, at=event.at, speaker="", cut=text))
-        said += _messages(event, provider, left)
-        said += _outcomes(event, left)
+        said += _messages(event, provider, left, names)
+        said += _outcomes(event, left, names)
     return said
 
 
-def _messages(event: Event, provider: str | None, left: bool) -> list[Said]:
+def _messages(event: Event, provider: str | None, left: bool, names: CallNames) -> list[Said]:
     if not event.messages:
         return []
     found: list[Said] = []
@@ -83,7 +91,9 @@ def _messages(event: Event, provider: str | None, left: bool) -> list[Said]:
     for message in detect(event.messages, provider).read(event.messages):
         one = Said(seq=event.seq, at=event.at, speaker=message.role, left=left)
         for block in message.blocks:
-            part = part_of(block)
+            if isinstance(block, Call):
+                names.learn(block.id, block.name, block.arguments)
+            part = part_of(block, called=names.of)
             part.index, index = index, index + 1
             one.parts = [*one.parts, part]
         if one.parts:
@@ -91,17 +101,17 @@ def _messages(event: Event, provider: str | None, left: bool) -> list[Said]:
     return found
 
 
-def _outcomes(event: Event, left: bool) -> list[Said]:
+def _outcomes(event: Event, left: bool, names: CallNames) -> list[Said]:
     """Results that the journal holds beside the messages."""
     ended = [one for one in event.outcomes if one["status"] != "void"]
     results = [Result(call=str(one["id"]), status=one["status"], text=as_text(one["content"])) for one in ended]
-    parts = [part_of(one) for one in results]
+    parts = [part_of(one, called=names.of) for one in results]
     for place, part in enumerate(parts):
         part.index = 1000 + place
     return [Said(seq=event.seq, at=event.at, speaker="tool", parts=parts, left=left)] if parts else []
 
 
-def part_of(block: Any, *, whole: bool = False) -> Part:
+def part_of(block: Any, *, whole: bool = False, called: Callable[[str], str] | None = None) -> Part:
     """A block as it is shown."""
     if isinstance(block, Text):
         return _long("text", block.text, whole=whole)
@@ -116,7 +126,7 @@ def part_of(block: Any, *, whole: bool = False) -> Part:
     if isinstance(block, Result):
         part = _long("result", block.text, whole=whole)
         part.mark, part.role = {"ok": ("✓", "ok"), "error": ("✗", "bad")}.get(block.status, ("!", "warn"))
-        part.title, part.synthetic = f"result of {block.call}", block.synthetic
+        part.title, part.synthetic = f"result of {called(block.call)}" if called else "result", block.synthetic
         return part
     assert isinstance(block, Image)
     number = int(len(block.data) / _BASE64)

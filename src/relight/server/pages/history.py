@@ -18,6 +18,8 @@ import msgspec
 from relight.history.events import Event
 from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
+from relight.library.facade import Loaded
+from relight.text.call_names import CallNames
 from relight.text.format import count
 from relight.text.safe import one_line, shortened
 from relight.values.view import Call, Image, Message, Result, Text
@@ -75,10 +77,10 @@ class Row(msgspec.Struct, kw_only=True):
 class Teller:
     """Tells one session, event by event, in order."""
 
-    def __init__(self, provider: str | None = None) -> None:
+    def __init__(self, provider: str | None = None, load: Callable[[], Loaded] | None = None) -> None:
+        """`load`: the session, asked where a call was begun before the first event that is told."""
         self._provider = provider
-        self._asked: dict[str, tuple[str, int]] = {}
-        """call id to its line and the step that asked"""
+        self._asked = CallNames(call_line, load)
         self._open: dict[tuple[int, str], Row] = {}
         self._told: set[str] = set()
         self._rows: list[Row] = []
@@ -146,7 +148,7 @@ class Teller:
                 text = f"“{shortened(said, _TEXT)}”" if said else f"asks for {', '.join(one.name for one in calls)}"
                 self._rows.append(Row(seq=event.seq, at=event.at, word="model", text=text, seconds=seconds))
             for one in calls:
-                self._asked[one.id] = (call_line(one.name, one.arguments), event.seq)
+                self._asked.learn(one.id, one.name, one.arguments)
             return
         for result in results:
             self._result(event, result)
@@ -165,7 +167,7 @@ class Teller:
         mark, role = _MARKS.get(result.status, ("✓", "ok"))
         row = self._open.pop((0, result.call), None)
         if row is None:
-            line = self._asked.get(result.call, (result.call, 0))[0]
+            line = self._asked.of(result.call)
             row = Row(seq=event.seq, at=event.at, word="tool", text=line, call=result.call)
             self._rows.append(row)
         else:
@@ -175,7 +177,7 @@ class Teller:
 
     def _intents(self, event: Event) -> None:
         for intent in event.intents:
-            line = self._asked.get(intent["id"], ("", 0))[0] or call_line(intent["name"], intent.get("arguments"))
+            line = self._asked.known(intent["id"]) or call_line(intent["name"], intent.get("arguments"))
             row = Row(
                 seq=event.seq,
                 at=event.at,
@@ -195,7 +197,7 @@ class Teller:
                 self._told.add(outcome["id"])
             row = self._open.pop((outcome["asked_seq"], outcome["id"]), None)
             if row is None:
-                line = self._asked.get(outcome["id"], (str(outcome["id"]), 0))[0]
+                line = self._asked.of(outcome["id"])
                 row = Row(seq=event.seq, at=event.at, word="tool", text=line, call=outcome["id"])
                 self._rows.append(row)
             elif not outcome["synthetic"]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -275,7 +276,8 @@ def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, 
             events.append(event)
     except Corrupt as error:
         damage = error.message
-    return {"window": window, "said": conversation.conversation(events, info.provider, view), "damage_here": damage}
+    said = conversation.conversation(events, info.provider, view, partial(site.rl.load, info.id))
+    return {"window": window, "said": said, "damage_here": damage}
 
 
 def _calls(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -94,7 +95,7 @@ def told(rl: Relight, info: SessionInfo, window: Window, *, density: Density, ki
             events.append(event)
     except Corrupt as error:
         damage = error
-    rows = Teller(info.provider).tell(events, density=density)
+    rows = Teller(info.provider, partial(rl.load, info.id)).tell(events, density=density)
     rows = [row for row in rows if row.seq > window.after]
     path, labels = view_of(rl, info)
     marked(rows, view=path, doubtful=info.in_doubt > 0, labels=labels)
@@ -142,7 +143,9 @@ def opens_at(rl: Relight, info: SessionInfo) -> int | None:
     begins = max((row.seq for row in checkpoint_rows(rl, info) if row.kind == "attempt"), default=0)
     after = max(begins - 1, info.seq - STEPS)
     try:
-        rows = Teller(info.provider).tell(events_of(rl, info.id, after, info.seq), density="steps")
+        rows = Teller(info.provider, partial(rl.load, info.id)).tell(
+            events_of(rl, info.id, after, info.seq), density="steps"
+        )
     except Corrupt:
         return None
     failing = [row.seq for row in rows if row.problem]

@@ -4,7 +4,8 @@
     going on        the claim, and a fork of it, takes that away again, in their own transactions
     afterwards      what only leads to it (indexes, its name, which pools its snapshots are in) has no time of its own:
                     without it nobody could take the session out of the indexes. It goes with the next session that
-                    begins or ends, a few at a time. Until then whoever looks finds nothing there, and counts less.
+                    begins or ends, a few at a time, and a tombstone is written in the same transaction. Until then
+                    whoever looks finds nothing there, and counts less; the time that it had tells that it expired.
 
 A session that a fork reads from does not expire; it gets its time when the last fork is gone.
 """
@@ -14,18 +15,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from relight.journal.queues.small_records import unpack_record
+from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.stores.redis import rows
 from relight.stores.redis.keys import Keys, SessionKeys, bytes_text, text_bytes
 from relight.stores.redis.server import Server, Words
 from relight.values.policy import DAY, StoredPolicy
 from relight.values.session import Head
 from relight.values.status import FINISHED, Status
+from relight.values.tombstone import MAX_TOMBSTONES, Tombstone, digest_of
 
 DEFAULT_DAYS: Final = 7.0
 AT_ONCE: Final = 16
 """expired sessions of which a write takes the rest away"""
 _POLICY: Final = "retention"
+_BY: Final = "expiry by the server"
 _TRIES: Final = 3
 _BATCH: Final = 500
 _FOREVER_MS: Final = 1 << 53
@@ -99,6 +102,27 @@ class Expiry:
         gone = not self._server.ask("EXISTS", self._keys.session(session).identity)
         return gone and self.deadline_ms(session) is not None
 
+    def tombstone(self, session: str) -> Tombstone | None:
+        """Of one that has expired while indexes still know of it; of the others a tombstone is kept, or nothing."""
+        at_ms = self.deadline_ms(session)
+        if at_ms is None or self._server.ask("EXISTS", self._keys.session(session).identity):
+            return None
+        days = self.days()
+        return Tombstone(
+            at_us=at_ms * 1000,
+            digests=[digest_of(session)],
+            by=_BY,
+            finished_days=DEFAULT_DAYS if days is None else days,
+            sessions=[session],
+        )
+
+    def _forget_oldest(self) -> None:
+        """As many tombstones as a sweep would leave."""
+        key = self._keys.kept("tombstone")
+        if self._server.ask("HLEN", key) > MAX_TOMBSTONES + AT_ONCE:
+            names = sorted(self._server.ask("HKEYS", key))
+            self._server.transact([], [("HDEL", key, *names[: len(names) - MAX_TOMBSTONES])])
+
     def tidy(self, sessions: Sequence[str] | None = None) -> None:
         """Take what is left of expired sessions out of the indexes: these, or some of those that are over."""
         if sessions is None:
@@ -112,6 +136,8 @@ class Expiry:
                 checks, commands = self._rest_words(session)
                 if not self._server.transact(checks, commands).failed:
                     break
+        if sessions:
+            self._forget_oldest()
 
     def _rest_words(self, session: str) -> tuple[list[Words], list[Words]]:
         keys, id_ = self._keys.session(session), text_bytes(session)
@@ -128,8 +154,12 @@ class Expiry:
         commands += [("ZREM", index, id_) for index in self._keys.expiring.values()]
         commands += [("UNLINK", *(getattr(keys, field) for field in keys.__struct_fields__))]
         more_checks, more = self._parent_words(indexes, member or b"")
+        made = self.tombstone(session)
+        kept: list[Words] = []
+        if made is not None:
+            kept.append(("HSET", self._keys.kept("tombstone"), made.name(self._server.time_us()), pack_record(made)))
         # What needs room stands first: a full server refuses it before anything was written.
-        return [("gone", keys.identity), *more_checks], [("INCR", self._keys.changes), *more, *commands]
+        return [("gone", keys.identity), *more_checks], [("INCR", self._keys.changes), *kept, *more, *commands]
 
     def _parent_words(self, indexes: Sequence[bytes], member: bytes) -> tuple[list[Words], list[Words]]:
         """Where it was the last fork of a finished session, that one gets its time now."""

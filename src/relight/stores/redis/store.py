@@ -39,6 +39,7 @@ from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.status import Status
 from relight.values.step import Committed, Draft, Step
+from relight.values.tombstone import Tombstone
 
 _open: Final[weakref.WeakSet[RedisStore]] = weakref.WeakSet()
 
@@ -280,6 +281,10 @@ class RedisStore:
     def expire_after(self, days: float | None) -> None:
         """Finished sessions end so long from now, also those that are there; None: no session does."""
         self._journal.expiry.apply(days)
+
+    def expired(self, session: str) -> Tombstone | None:
+        """Of a session whose keys have ended by themselves, until its tombstone is kept with the others."""
+        return self._journal.expiry.tombstone(session)
 
     def instant(self) -> Instant:
         return self._moments.instant()

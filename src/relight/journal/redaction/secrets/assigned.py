@@ -31,7 +31,11 @@ _KEYS: Final = re.compile(
 )
 _NAME_END: Final = re.compile(
     r"""[A-Za-z0-9_.-]{0,40}(?P<quote>\\{0,4}["'])?\]?"""
-    r"""(?:\s{0,3}(?P<sign>=>|:=|===?|[=:])\s{0,3}|(?P<space>[ \t]{1,3})|(?P<tag>[^<>\n]{0,60}>))"""
+    r"""(?:(?::\s{0,2}(?:str|bytes|string|String|SecretStr|Final(?:\[\w{1,12}\])?|str \| None)(?=\s{0,3}=))?"""
+    r"""\s{0,3}(?P<sign>=>|:=|===?|[=:])\s{0,3}"""
+    r"""(?:(?:os\.(?:environ\.get|getenv)\(|process\.env\.\w{1,64}\s?(?:\|\||\?\?)\s?)(?:[\"'][^\"'\n]{1,80}[\"'],\s{0,3})?"""
+    r"""|bytes(?:\.fromhex)?\(|SecretStr\(|b64decode\()?(?:[bBrRuU]{1,2}(?=\\{0,4}[\"']))?"""
+    r"""|(?P<space>[ \t]{1,3})|(?P<tag>[^<>\n]{0,60}>))"""
     r"""(?:(?P<open>\\{0,4}["'`])(?P<quoted>[^"'`\\\n]{4,4096})(?P<close>["'`\\])|(?P<bare>[^\s"'`\\,;<>()\[\]{}|]{4,384}))"""
 )
 _KEY: Final = re.compile(
@@ -74,6 +78,8 @@ def _judged(text: str, place: int, need: str, found: re.Match[str]) -> Span | No
     name = _name_before(text, place) + text[place : found.start("sign") if found["sign"] else place + len(need)]
     if text[max(0, place - 200) : place].rpartition('"')[2].count("::"):
         return None  # the name of a type
+    if need == "_pat" and (text[place + 4 : place + 5].isalpha() or not _is_random(value) or value.startswith("[")):
+        return None  # a path, a pattern
     if need == "auth" and re.match(r"(?i)or(?!iz)", text[place + 4 : place + 8]):
         return None  # the author
     if need in _STRICT and text.startswith(("http", "arn:"), found.start("quoted" if found["quoted"] else "bare")):

@@ -26,6 +26,8 @@ CANDIDATE: Final = re.compile(rf"[=:\"'`][ ]?[\"'`]?([A-Za-z0-9+/_=-]{{{MIN_CHAR
 BARE: Final = re.compile(
     rf"(?<![^\s\"'`(\[,=:>])([A-Za-z0-9+/_-]{{{MIN_CHARS},{MAX_BARE}}}={{0,2}})(?![^\s\"'`)\],.;:<])", re.ASCII
 )
+_STORAGE: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])([A-Za-z0-9+/]{86}==)(?![A-Za-z0-9+/=])", re.ASCII)
+"""64 bytes in base64 by themselves: the key of a storage account; a digest of that size has its name before it"""
 _PUBLIC: Final = re.compile(
     r"(?:sha(?:1|224|256|384|512)-|toolu_|srvtoolu_|mcptoolu_|call_|msg_|req_|resp_|chatcmpl-|rs_|fc_|ctc_|item_|run_|thread_"
     r"|asst_|step_|file-|session_|cse_|evt_|pi_|seti_|cus_|ch_|in_|prod_|price_|AAAA[BCE]|MI[IG]|iVBOR|/9j/|R0lGOD|UklGR|H4sI)"
@@ -47,6 +49,8 @@ def spans(text: str) -> Iterator[Span]:
             continue
         if not _PUBLIC_NAME.search(text, max(0, found.start() - 32), found.start(1)):
             yield found.start(1), found.end(1), "high-entropy"
+    if "==" in text:
+        yield from _storage_keys(text)
     for found in BARE.finditer(text):
         token = found[1]
         if not looks_random(token, _BARE_CHANGES) or _PUBLIC.match(token) or token.count("/") > 3:
@@ -55,6 +59,14 @@ def spans(text: str) -> Iterator[Span]:
             text, found.start()
         ):
             yield found.start(1), found.end(1), "high-entropy"
+
+
+def _storage_keys(text: str) -> Iterator[Span]:
+    for found in _STORAGE.finditer(text):
+        if not looks_random(found[1]) or _PUBLIC.match(found[1]) or _is_public_line(text, found.start()):
+            continue
+        if not _PUBLIC_NAME.search(text, max(0, found.start() - 32), found.start(1)):
+            yield found.start(1), found.end(1), "storage-key"
 
 
 def _is_public_line(text: str, place: int) -> bool:

@@ -54,7 +54,7 @@ SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
      rf"|xkeysib-{HEX}{{64}}-{WORD}{{16}}|{HEX}{{32}}-us\d{{1,2}}(?!{WORD})|re_{WORD}{{8}}_{WORD}{{20,32}}"),
     ("slack-token", "xox xapp-", r"xox[a-z](?:\.xox[a-z])?-[A-Za-z0-9-]{16,256}|xapp-[A-Za-z0-9-]{20,256}"),
     ("telegram-token", ":AA", rf"\d{{8,10}}:AA{SAFE}{{32,35}}(?!{SAFE})"),
-    ("discord-token", "MT Mj Mz ND NT Nj Nz OD OT", rf"[MNO]{WORD}[A-Za-z0-9_-]{{21,26}}\.{SAFE}{{6}}\.{SAFE}{{27,40}}(?![A-Za-z0-9_.-])"),
+    ("discord-token", "M N O", rf"[MNO][A-Za-z0-9_-]{{22,27}}\.{SAFE}{{6}}\.{SAFE}{{27,40}}(?!\.?[A-Za-z0-9_-])"),
     ("twilio-key", "SK", rf"SK{HEX}{{32}}(?!{WORD})"),
     ("facebook-token", "EAA", rf"EAA{WORD}{{80,300}}"),
     ("work-token", "ATATT3x ATBB lin_api_ lin_oauth_ ntn_ secret_ figd_ pat sntry",

@@ -1,5 +1,5 @@
-"""Secrets in the arguments and files of tools, where no name stands before them: `mysql -p…`, `curl -u a:b`, `.netrc`,
-`.pgpass`, `/etc/shadow`, the data of a Kubernetes secret, the state of Terraform.
+"""Secrets in the files and statements of tools, where no name stands before them: `.netrc`, `.pgpass`, SQL, the data of
+a Kubernetes secret, the state of Terraform. Those in command lines are in commands.py.
 
 Each rule names a text that must stand there, and group 1 is the secret.
 """
@@ -15,27 +15,15 @@ from typing import Final
 from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
-_WORDS: Final = r"(?:[^\n|;&]{0,200}?[ \t\"',\[])"
 _VALUE: Final = r"[\"']?([^\s\"'`$<>|;&,\[\]]{4,256})"
 RULES: Final[tuple[tuple[str, str], ...]] = (
-    ("mysql", rf"\b(?:mysql|mysqldump|mysqladmin|mariadb)\b{_WORDS}-p[\"']?([^\s\"'$<>|;&-][^\s\"'$<>|;&,]{{3,128}})"),
-    ("curl", rf"\bcurl\b{_WORDS}(?:-u|--user|-U|--proxy-user)[ =\"',]{{1,4}}[^\s:\"'$]{{1,64}}:([^\s\"'$<>|;&,]{{4,256}})"),
-    ("http", rf"\bhttps?\b{_WORDS}(?:-a|--auth)[ =\"',]{{1,4}}[^\s:\"'$]{{1,64}}:([^\s\"'$<>|;&,]{{4,256}})"),
-    ("sshpass", rf"\bsshpass\b{_WORDS}?-p[ \"',]{{0,4}}([^\s\"'$<>|;&,]{{4,128}})"),
-    ("redis-cli", rf"\bredis-cli\b{_WORDS}(?:-a|--pass)[ =\"',]{{1,4}}([^\s\"'$<>|;&,]{{4,256}})"),
-    ("mongo", rf"\bmongo(?:sh|dump|restore|export|import)?\b{_WORDS}-p[ =\"',]{{1,4}}([^\s\"'$<>|;&,-][^\s\"'$<>|;&,]{{3,128}})"),
-    ("docker", rf"\b(?:docker|podman|helm registry|skopeo|az|oc|kubectl|heroku)\b[^\n|;&]{{0,40}}\blogin\b{_WORDS}(?:-p|--password)[ =\"',]{{1,4}}([^\s\"'$<>|;&,-][^\s\"'$<>|;&,]{{3,256}})"),
     ("htpasswd", r"\bhtpasswd\b(?:[ ]-[A-Za-z0-9]*b[A-Za-z0-9]*)(?:[ ]-\S+)*[ ]\S+[ ]\S+[ ]" + _VALUE),
     ("openssl", r"\b(?:pass|passin|passout)[ :]{1,2}pass:([^\s\"'$<>|;&,]{4,256})|-pass(?:in|out)?[ ]pass:([^\s\"'$<>|;&,]{4,256})"),
-    ("ldap", rf"\bldap(?:search|add|modify|delete|passwd|whoami)\b{_WORDS}-w[ \"',]{{1,4}}([^\s\"'$<>|;&,]{{4,256}})"),
-    ("smbclient", rf"\b(?:smbclient|rpcclient|net|mount\.cifs)\b{_WORDS}-U[ \"',]{{1,4}}[^\s%\"']{{1,64}}%([^\s\"'$<>|;&,]{{4,128}})"),
-    ("sqlcmd", rf"\b(?:sqlcmd|bcp|mosquitto_pub|mosquitto_sub|impala-shell)\b{_WORDS}-P[ \"',]{{0,4}}([^\s\"'$<>|;&,]{{4,128}})"),
-    ("vault", r"\bvault[ ]login[ ](?:-[^\s]+[ ])*([A-Za-z0-9._-]{16,256})"),
     ("alias set", r"\bmc[ ]alias[ ]set[ ]\S+[ ]\S+[ ]\S+[ ]([^\s\"'$]{8,128})"),
     ("login ", r"(?:^|\n)[ \t>|+-]{0,4}(?:machine[ \t]+\S+|default)[ \t\n]+(?:login[ \t]+\S+[ \t\n]+)?password[ \t]+([^\s#][^\s]{3,256})"),
     (":5432:", r"(?:^|\n)[ \t>|+]{0,4}[\w.*-]{1,128}:5432:[^:\s]{1,64}:[^:\s]{1,64}:([^\s]{4,256})"),
     (":*:", r"(?:^|\n)[ \t>|+]{0,4}[\w.*-]{1,128}:(?:\*|\d{2,5}):[^:\s]{1,64}:[^:\s]{1,64}:([^\s]{4,256})"),
-    ("identified by", r"(?i:identified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?by)(?i:\s{1,3}password)?\s{1,3}[\"']([^\"'\n]{4,256})[\"']"),
+    ("identified by", r"(?i:\b(?:user|to|role)\b[^\n;]{1,160}?\sidentified\s{1,3}(?:with\s{1,3}\S{1,40}\s{1,3})?by)(?i:\s{1,3}password)?\s{1,3}[\"']([^\"'\n]{4,256})[\"']"),
     ("password '", r"(?i:(?:user|role)\b[^\n;]{1,120}?\bpassword\s{1,3})[\"']([^\"'\n]{4,256})[\"']"),
     ("random_password", r"\"type\":\s*\"random_password\".{0,600}?\"result\":\s*\"([^\"\n]{4,256})\""),
     ("\"result\"", r"\"result\":\s*\"([^\"\n]{4,256})\"(?=.{0,200}?\"(?:special|min_special|override_special)\")"),
@@ -43,6 +31,7 @@ RULES: Final[tuple[tuple[str, str], ...]] = (
     ("\"sensitive\"", r"\"value\":\s*\"([^\"\n]{4,4096})\"(?=[^{}]{0,160}?\"sensitive\":\s*true)"),
     ("requirepass", r"(?:^|\n)[ \t>|+]{0,4}(?:requirepass|masterauth)[ \t]+[\"']?([^\s\"']{4,256})"),
     ("from-literal", r"--from-literal[= ][\"']?[\w.-]{1,64}=([^\s\"'$]{4,256})"),
+    ("secret_key", r"(?i:secret_key)[\"']?\]?\s{0,3}[:=]\s{0,3}[bB][\"'](?=[^\n]{0,200}\\x)((?:[^\\\"'\n]|\\{1,2}[^\n]){8,256})[\"']"),
     ("phrase", r"(?i:(?:mnemonic|seed|recovery|backup|secret)[ _-]?(?:phrase|words)?)[\"']?\s{0,2}[:=]?\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
     ("mnemonic", r"(?i:mnemonic)[\"']?[^\n]{0,20}?[:=]\s{0,3}[\"']?((?:[a-z]{3,8}[ ]){11,23}[a-z]{3,8})(?![a-z])"),
 )  # fmt: skip

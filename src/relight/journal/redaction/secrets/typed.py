@@ -7,6 +7,7 @@ it slow; it is compiled when it is first needed, because most never are.
 
 from __future__ import annotations
 
+import binascii
 import re
 from collections.abc import Iterator
 from functools import cache
@@ -79,6 +80,8 @@ def spans(text: str, rules: tuple[Rule, ...]) -> Iterator[Span]:
                 continue
             if rule.name == "url-token" and not _is_mixed(value):
                 continue
+            if rule.name == "discord-token" and not _is_of_a_bot(value):
+                continue
             if rule.name == "url-signature" and len(set(value)) < 6:
                 continue
             yield found.start(1), found.end(1), rule.name
@@ -90,6 +93,19 @@ _LOOSE: Final = frozenset({"authorization", "url-password", "url-signature", "ur
 def _is_mixed(value: str) -> bool:
     digits = sum(one.isdigit() for one in value)
     return digits >= 3 and digits < len(value) and len(set(value)) >= 10
+
+
+def _is_of_a_bot(value: str) -> bool:
+    """Names joined by dots look the same; a token's last part has letters of both cases and digits."""
+    user, _, last = value.split(".")
+    if not (any(map(str.isupper, last)) and any(map(str.islower, last))):
+        return False
+    try:
+        if binascii.a2b_base64(user + "=" * (-len(user) % 4)).isdigit():
+            return True
+    except ValueError:
+        pass
+    return sum(map(str.isdigit, last)) >= 2 and sum(map(str.isupper, last)) >= 3
 
 
 def is_placeholder(value: str) -> bool:
