@@ -126,4 +126,4 @@ def test_the_word_after_a_resume_is_what_happened(site: Site) -> None:
            }""",
         document,
     )
-    assert "does not run yet" in said and "in line until" in said and "usage limit" in said
+    assert "does not run yet" in said and "is queued until" in said and "usage limit" in said

@@ -12,7 +12,7 @@ import pytest
 import relight
 from relight.cli.maintenance.doctor.server import check_engine
 from relight.errors import Corrupt, Refused, UsageError
-from relight.fleet.engines.embedded import LOOK_SECONDS, EmbeddedEngine
+from relight.fleet.engines.embedded import POLL_SECONDS, EmbeddedEngine
 from relight.fleet.worker import WorkerOptions
 from relight.journal.queues.takeover import BY_A_PERSON, MAX_STARTS
 from relight.ports import faults
@@ -340,13 +340,13 @@ def test_a_worker_rests_between_its_rounds_whatever_its_store_and_its_hands_hold
         return (world.time.instant().us - begun_us) / 1e6
 
     world.time.advance(5)
-    assert rested(50) >= 50 * LOOK_SECONDS
+    assert rested(50) >= 50 * POLL_SECONDS
     session = standing(world, worker.rl)
     assert rested(5) < 1.0
     assert worker.loop.running == (session,)
     attendant = worker.attendants.of(session)
     attendant.take_over()
-    assert rested(50, lambda: attendant.say("on and on")) >= 50 * LOOK_SECONDS
+    assert rested(50, lambda: attendant.say("on and on")) >= 50 * POLL_SECONDS
     attendant.complete()
     second = standing(world, worker.rl)
     assert rested(5) < 1.0

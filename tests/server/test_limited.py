@@ -25,7 +25,7 @@ def test_the_plan_names_the_limit_that_another_session_met(desk: Desk) -> None:
     failure = Failure(kind="usage_limit", fields={"provider": "anthropic"})
     agent(desk, "cc-met", 1, status="queued", wake_us=now_us + HOUR_US, failure=failure, updated_us=1)
     reason = next(one for one in desk.rl.can_resume(slow).reasons if one.code == "usage_limit")
-    assert not reason.blocks and "in line until" in reason.text and reason.cure == "relight resume cc-slow --now"
+    assert not reason.blocks and "is queued until" in reason.text and reason.cure == "relight resume cc-slow --now"
     asked = desk.client().get(f"/sessions/{slow}/do/resume").text
     assert "is queued until" in asked and 'name="now"' in asked
     told = desk.client().get(f"/api/sessions/{slow}/can-resume", params={"disk": False}).json()

@@ -1,1 +1,1 @@
-"""Queues and workers; below them, the engines that wake a worker."""
+"""Queues, workers, and the wakeup engines that tell a worker about queued sessions."""

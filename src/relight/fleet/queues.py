@@ -1,7 +1,7 @@
-"""Into the line and out of it: submit a session, put one back, what queues allow, who works.
+"""Queues: submit, enqueue and dequeue sessions, set what queues allow, list queues and workers.
 
-Being in line is part of the session's own row, so that there is no moment in which one of the two is there without the
-other. A worker is woken by whatever engine there is; the row is what counts.
+The queue position is part of the session's own row, so the two cannot disagree. A wakeup engine only notifies workers;
+what counts is the row.
 """
 
 from __future__ import annotations
@@ -31,33 +31,33 @@ from relight.values.status import LIVE, StatusChange
 from relight.values.step import Changes
 
 MAX_COUNTED: Final = 10_000
-"""queued sessions that a list of queues counts"""
+"""most sessions that a list of queues counts"""
 MAX_RETRIES: Final = 1000
 _SILENT_FACTOR: Final = 4.0
-"""a worker that was silent for so many of its own intervals is taken for dead"""
+"""a worker without a heartbeat for so many of its sweep intervals counts as dead"""
 _HEADLESS: Final = {"claude": ("claude", "-p"), "claude-code": ("claude", "-p"), "codex": ("codex", "exec")}
 
 
 class QueueInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue as it is shown."""
+    """A queue's limits and present load."""
 
     name: str
     concurrency: int | None
     rate: Rate | None
     retries: int | None
     queued: int
-    """those who stand in line, due or not"""
+    """queued sessions, due or not"""
     running: int
     oldest: datetime | None
-    """since when the first of them stands there"""
+    """since when the oldest of them is queued"""
 
 
 class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
-    """A worker as it is shown."""
+    """A worker's record, and whether it is alive."""
 
     worker: Worker
     silent_seconds: float
-    """since it last said that it lives"""
+    """since its last heartbeat"""
     alive: bool
 
 
@@ -78,11 +78,11 @@ def submit(
     env: Mapping[str, str | None] | None = None,
     secrets: Sequence[str] | None = None,
 ) -> Identity:
-    """A session that stands in line. With a prompt it is put there by the step that holds it."""
+    """Create a queued session. With a prompt, it is queued by the step that contains the prompt."""
     if command is None:
         command, prompt = headless(agent, prompt), None
     if not command:
-        raise UsageError("a command has at least one word")
+        raise UsageError("the command is empty")
     identity = launch(
         context,
         list(command),
@@ -106,21 +106,21 @@ def submit(
 
 
 def headless(agent: str | None, prompt: str | None) -> list[str]:
-    """The command of an agent that was only named: what one would type to run it without a screen."""
+    """The command line that runs a named agent with a prompt and without a screen."""
     if agent not in _HEADLESS or prompt is None or not prompt.strip() or prompt.startswith("-"):
         known = ", ".join(sorted(_HEADLESS))
         hints = ["give a command", f"or one of the agents {known}, with a prompt (that does not begin with a dash)"]
-        raise UsageError("what should run?", hints=hints)
+        raise UsageError("no command given", hints=hints)
     return [*_HEADLESS[agent], prompt]
 
 
-def place_for(context: Context, queue: str, *, priority: int, wants: Iterable[str]) -> QueuePosition:
-    """A place that begins now."""
+def position_for(context: Context, queue: str, *, priority: int, wants: Iterable[str]) -> QueuePosition:
+    """A queue position from now on."""
     return checked_position(queue, priority=priority, wants=wants, since_us=context.queue_time_us())
 
 
 def not_before_us(context: Context, moment: datetime | float | None) -> int | None:
-    """A moment, or so many seconds from now, as a time to wake; None where it is past."""
+    """The wake time for a moment or a number of seconds from now; None if it is past."""
     if moment is None:
         return None
     now_us = context.queue_time_us()
@@ -130,7 +130,7 @@ def not_before_us(context: Context, moment: datetime | float | None) -> int | No
     elif type(moment) in (int, float) and 0 <= moment < 1e9:
         at_us = now_us + round(moment * 1e6)
     else:
-        raise UsageError(f"not_before is a datetime or a number of seconds, not {moment!a}")
+        raise UsageError(f"not_before must be a datetime or a number of seconds, not {moment!a}")
     return at_us if at_us > now_us else None
 
 
@@ -143,13 +143,13 @@ def enqueue(
     wake_us: int | None,
     limits: Allowance = NO_ALLOWANCE,
 ) -> None:
-    """Put a session in line that has stopped, or waits in none; refused while somebody owns it."""
+    """Queue a session that is not running; refused while it has a living owner."""
     refuse_archived(found)
     identity, head = found.identity, found.whole_head()
     title = identity.name or identity.id[:8]
     refuse_unstartable(identity)
     if head.status == "completed" and prompt is None:
-        hints = [f"go on with a new prompt: relight resume {title} PROMPT --queue {place.queue}"]
+        hints = [f"continue with a new prompt: relight resume {title} PROMPT --queue {place.queue}"]
         raise NotResumable(title, "it is completed", hints=hints)
     if head.status == "waiting" and prompt is None:
         raise NotResumable(title, "it waits for an answer", hints=[f"relight send {title} TEXT"])
@@ -158,7 +158,9 @@ def enqueue(
         add_prompt(context, recorder, prompt, place=place, wake_us=wake_us)
     else:
         wake_us = wake_us or (head.wake_us if head.status == "queued" else None)
-        if head.status in LIVE:  # its owner is gone, or this is refused: one transition at a time
+        # A live status cannot become queued directly. The mark takes the lease over from a dead owner, which ends the
+        # attempt, or is refused because the owner is alive.
+        if head.status in LIVE:
             write_once(context, recorder, "mark", Changes())
         change = StatusChange(status="queued", reason="put in line", wake_us=wake_us)
         write_once(context, recorder, "status", Changes(status=change), place=place)
@@ -167,17 +169,17 @@ def enqueue(
 
 
 def refuse_unstartable(identity: Identity) -> None:
-    """Before anything is touched, a fork included: a worker cannot start what relight did not."""
+    """NotResumable if the session has no command that a worker could start."""
     if identity.command is None:
-        hints = ["it goes on where it stopped when your program opens it again"]
+        hints = ["it continues when your program opens it again"]
         raise NotResumable(identity.name or identity.id[:8], "relight did not start it, so no worker can", hints=hints)
 
 
-def leave_line(context: Context, found: Found, why: str) -> None:
-    """A queued session is not started any more: terminated. Conflict where a worker was faster."""
+def leave_queue(context: Context, found: Found, why: str) -> None:
+    """Terminate a queued session. Conflict if a worker has claimed it."""
     recorder = recorder_for(context, resolve(context.store, found.identity.id))
     if recorder.head.status != "queued":
-        raise Conflict(f"{found.identity.name or found.identity.id}: it is not in line any more")
+        raise Conflict(f"{found.identity.name or found.identity.id}: it is not queued any more")
     write_once(context, recorder, "status", Changes(status=StatusChange(status="terminated", reason=why)))
 
 
@@ -185,10 +187,10 @@ def leave_line(context: Context, found: Found, why: str) -> None:
 
 
 def set_queue(context: Context, name: str, *, concurrency: int | None, rate: str | None, retries: int | None) -> Queue:
-    """What a queue allows from now on; what is None stays as it was."""
+    """Set a queue's limits; None leaves one as it was."""
     before = find_queue(context, checked_queue(name)) or Queue(name=name)
     if retries is not None and (type(retries) is not int or not 0 <= retries <= MAX_RETRIES):
-        raise UsageError(f"retries is a number up to {MAX_RETRIES}, not {retries!a}")
+        raise UsageError(f"retries must be a number from 0 to {MAX_RETRIES}, not {retries!a}")
     changed: dict[str, Any] = {}
     if concurrency is not None:
         changed["concurrency"] = checked_concurrency(concurrency)
@@ -202,19 +204,19 @@ def set_queue(context: Context, name: str, *, concurrency: int | None, rate: str
 
 
 def forget_queue(context: Context, name: str) -> None:
-    """It allows everything again. Who stands in it stays there."""
+    """Remove a queue's limits. Its queued sessions stay queued."""
     for kind in ("queue", "slots"):
         context.store.put_record(kind, checked_queue(name), None)
 
 
 def find_queue(context: Context, name: str) -> Queue | None:
-    """What was set; None where nothing was."""
+    """A queue's limits; None if none were set."""
     record = context.store.list_records("queue").get(name)
     return unpack_record(record, Queue) if record is not None else None
 
 
 def queues(context: Context) -> list[QueueInfo]:
-    """Those that were set, and those somebody stands or works in."""
+    """All queues that have limits, or queued or running sessions."""
     store = context.store
     known = {
         name: unpack_record(record, Queue) or Queue(name=name) for name, record in store.list_records("queue").items()
@@ -233,11 +235,12 @@ def queues(context: Context) -> list[QueueInfo]:
             queued.setdefault(place.queue, []).append(place.since_us)
         else:
             running[place.queue] = running.get(place.queue, 0) + 1
-    names = sorted({*known, *queued, *running, *(line.queue for line in store.list_queue_keys())})
-    return [_shown(known.get(name) or Queue(name=name), queued.get(name, []), running.get(name, 0)) for name in names]
+    # Beyond MAX_COUNTED sessions some queues may not have been seen above: their keys are read from the queue rows.
+    names = sorted({*known, *queued, *running, *(key.queue for key in store.list_queue_keys())})
+    return [_info_of(known.get(name) or Queue(name=name), queued.get(name, []), running.get(name, 0)) for name in names]
 
 
-def _shown(queue: Queue, queued: list[int], running: int) -> QueueInfo:
+def _info_of(queue: Queue, queued: list[int], running: int) -> QueueInfo:
     return QueueInfo(
         name=queue.name,
         concurrency=queue.concurrency,
@@ -253,7 +256,7 @@ def _shown(queue: Queue, queued: list[int], running: int) -> QueueInfo:
 
 
 def workers(context: Context) -> list[WorkerInfo]:
-    """All that have not said goodbye, by name; the dead ones among them too, until somebody clears them away."""
+    """All registered workers, by name, including dead ones until a sweep removes their records."""
     now = context.store.instant()
     found = []
     for record in context.store.list_records("worker").values():

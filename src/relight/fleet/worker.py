@@ -1,10 +1,10 @@
-"""A worker: takes sessions from lines, hands each to a process of its own, and puts back what others lost.
+"""Worker: claims queued sessions, passes each to an attendant process, and requeues sessions whose owner was lost.
 
-    look at the lines  ->  claim, with a slot of the queue  ->  hand over  ->  watch  ->  again
+    read the queues  ->  claim, with a slot of the queue  ->  hand over to an attendant  ->  watch  ->  again
 
-One loop without threads, so that nothing an agent does can hold up what keeps sessions alive: each attempt is attended
-by its own process, which takes the lease over and renews it. Dying anywhere costs nothing but time: a session that was
-claimed and not handed over, or handed over and lost, is put back in line by the sweep of any worker, this one included.
+One loop without threads, so that no agent can delay heartbeats: each attempt is supervised by its own process, which
+takes the lease over and renews it. A death anywhere costs only time: a session that was claimed and not handed over, or
+handed over and lost, is requeued by the sweep of any worker, this one included.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ from relight.values.step import AttemptStart, Changes, Claim, Draft, StepKind
 
 SWEEP_SECONDS: Final = 5.0
 SWEEP_SHARE: Final = 0.7
-"""of the interval that is promised: the rest is for the claim that follows"""
+"""share of the documented sweep interval; the rest is for the claim that follows"""
 SLEPT_SHARE: Final = 0.6
-"""of a lease: whoever was not at work for so long may see leases that ran out while their owners slept too"""
+"""share of a lease: after a pause this long, other owners may have been suspended too"""
 _AWAKE_SECONDS: Final = 0.5
 _NOTICED_SECONDS: Final = 1.0
-"""that whoever attends to a program has to say that it died, before others do"""
+"""time for an attendant to report its program's death before a sweep requeues the session"""
 WAIT_SECONDS: Final = 0.1
 _OPERATOR_SECONDS: Final = 1.0
 _EARLY_SECONDS: Final = 0.05
-"""what a server's answer takes: so much a line may be ahead of us, who read the same clock"""
+"""round trip to the server: a queue's clock may be this far ahead of the time we read"""
 _AGAIN_SECONDS: Final = 2.0
 """before a session whose attendant could not be started is tried again"""
 _AWAY_SECONDS: Final = 0.5
 _FORGET_SECONDS: Final = 3600.0
-"""a worker that was silent for so long is not listed any more"""
+"""after so long without a heartbeat a worker's record is removed"""
 
 Log = Callable[[str, dict[str, Any]], None]
-"""what happened, with its fields; one line each for whoever watches"""
+"""an event and its fields; printed as one line each"""
 
 
 class Claimed(msgspec.Struct, frozen=True, kw_only=True):
-    """A session that is this worker's until its attendant takes it over."""
+    """A session that this worker owns until its attendant takes the lease over."""
 
     session: str
     owner: str
@@ -66,7 +66,7 @@ class Claimed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Requeued(msgspec.Struct, frozen=True, kw_only=True):
-    """A session whose owner was lost, and what became of it."""
+    """A session whose owner was lost, and its new status."""
 
     session: str
     change: StatusChange
@@ -74,14 +74,14 @@ class Requeued(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -> Claimed | None:
-    """Take a queued session for an attendant: lease, attempt and slot in one commit. None where somebody was faster.
+    """Claim a queued session: lease, attempt and slot in one commit. None if another worker was faster.
 
-    QueueFull where its queue lets no further one work now: it stays in line.
+    QueueFull if its queue has no free slot: it stays queued.
     """
     if not is_queued(head) or head.place is None:
         return None
     if head.wake_us is not None and head.wake_us > context.queue_time_us() + _EARLY_SECONDS * 1e6:
-        return None  # an old hint: its time has not come
+        return None  # a stale hint: its wake time has moved since
     owner = context.host.owner(context.entropy.session_id())
     attempt = AttemptStart(
         number=head.attempt + 1,
@@ -111,11 +111,11 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
 def recover(
     context: Context, *, attended: Collection[str], noticed: Mapping[str, int]
 ) -> tuple[list[Requeued], dict[str, int]]:
-    """Put every session back in line whose owner is lost. Any number of workers may do so at once: one of them wins.
+    """Requeue every session whose owner was lost; those, and the sessions to recheck. Several workers may do this at
+    once: one of them wins.
 
-    Those that are `attended` have somebody who says how they ended; they are left to him while their lease lasts. So
-    is one whose process was seen to be dead for the first time, as another worker's attendant may be about to start it
-    again, and he counts its deaths: sessions `noticed` at a look, with their seq, are put back by the next.
+    Sessions in `attended` are left to their attendant while their lease lasts. `noticed` are sessions, with their seq,
+    whose process was found dead by the previous call.
     """
     found: list[Requeued] = []
     dying: dict[str, int] = {}
@@ -123,12 +123,14 @@ def recover(
         head = record.head
         if head is None or (head.session in attended and _lasts(context, head)):
             continue
+        # Its supervisor, on behalf of another worker, may be about to restart the program, and counts its deaths. So
+        # a session is requeued only if the next sweep still finds it dead at the same seq.
         if _has_died_early(context, head) and noticed.get(head.session) != head.seq:
             dying[head.session] = head.seq
             continue
-        put = recover_one(context, record.identity, head)
-        if put is not None:
-            found.append(put)
+        requeued = recover_one(context, record.identity, head)
+        if requeued is not None:
+            found.append(requeued)
     return found, dying
 
 
@@ -137,14 +139,14 @@ def _lasts(context: Context, head: Head) -> bool:
 
 
 def _has_died_early(context: Context, head: Head) -> bool:
-    """Before its lease ran out, of a session that stands in line again once it is put back."""
+    """Whether the owner's process is dead although its lease lasts, in a session that can be requeued."""
     if head.place is None or head.lease is None or not context.host.is_gone(head.lease.owner):
         return False
     return _lasts(context, head)
 
 
 def recover_one(context: Context, identity: Identity, head: Head) -> Requeued | None:
-    """The same for one; None where it is owned, stands in no line, is damaged, or somebody else was faster."""
+    """Requeue one session whose owner was lost; None if it is owned, not queueable, damaged, or already requeued."""
     gone = context.host.is_gone(head.lease.owner) if head.lease is not None else None
     why = loss_reason(head, owner_gone=gone, now=context.store.instant())
     if why is None:
@@ -167,16 +169,16 @@ def recover_one(context: Context, identity: Identity, head: Head) -> Requeued | 
 
 
 def requeue(context: Context, session: str, owner: str, why: str) -> Requeued | None:
-    """A session this worker claimed and nobody took over goes back in line; where its attendant died later, too.
+    """Requeue a session whose attendant has ended, whether or not it took the lease over; None if it needs no requeue.
 
-    A damaged one is left as it is: whoever lists it is told, and nobody else has to wait for it."""
+    A damaged session is left as it is: lists show the damage, and other sessions must not wait for it."""
     try:
-        return _hand_back(context, session, owner, why)
+        return _requeue(context, session, owner, why)
     except (LeaseLost, NotFound, Corrupt):
         return None
 
 
-def _hand_back(context: Context, session: str, owner: str, why: str) -> Requeued | None:
+def _requeue(context: Context, session: str, owner: str, why: str) -> Requeued | None:
     record = context.store.find(session)
     if record is None or record.head is None:
         return None
@@ -208,7 +210,7 @@ def _change_after(context: Context, identity: Identity, head: Head, why: str) ->
 
 
 def retries_of(context: Context, identity: Identity, head: Head) -> int | None:
-    """How many deaths it may survive: what it says itself, else what its queue says."""
+    """How many deaths without progress are retried: by the session's own policy, else by its queue's."""
     if identity.policy.retries is not None or head.place is None:
         return identity.policy.retries
     queue = find_queue(context, head.place.queue)
@@ -218,7 +220,7 @@ def retries_of(context: Context, identity: Identity, head: Head) -> int | None:
 def _commit(
     context: Context, head: Head, changes: Changes, kind: StepKind, claim: Claim, *, release: bool = False
 ) -> None:
-    """One step that nobody's state is needed for: no message is read to write it."""
+    """Commit a step directly, without folding the session's journal first: a worker needs no messages."""
     changes = context.redacted_changes(changes)
     draft = Draft(
         kind=kind,
@@ -233,18 +235,18 @@ def _commit(
 
 
 class Running(msgspec.Struct):
-    """A session in the hands of an attendant."""
+    """A session that an attendant supervises."""
 
     ticket: Ticket
     attendant: Attendant
     claimed: Claimed | None
     renewed_us: int
     taken_over: bool
-    """does its attendant, or its program, hold the lease by now?"""
+    """whether the attendant or its program holds the lease"""
 
 
 class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker was told to be."""
+    """The options of a worker."""
 
     name: str
     queues: tuple[str, ...]
@@ -253,11 +255,11 @@ class WorkerOptions(msgspec.Struct, frozen=True, kw_only=True):
     lease_seconds: float = 30.0
     sweep_seconds: float = SWEEP_SECONDS
     retention: bool = True
-    """remove what retention says is over, once a day"""
+    """apply the retention policy once a day"""
 
 
 class WorkLoop:
-    """One worker. `step` is one round; `run` goes on until it has drained. Not thread-safe."""
+    """One worker. `step` is one round; `run` loops until it has drained. Not thread-safe."""
 
     def __init__(
         self, context: Context, engine: WorkEngine, attendants: Attendants, options: WorkerOptions, log: Log
@@ -268,42 +270,42 @@ class WorkLoop:
         self._options = options
         self._log = log
         self._running: dict[str, Running] = {}
-        self._tidying: Attendant | None = None
+        self._retention: Attendant | None = None
         self._full_until: dict[str, int] = {}
-        """queue to when it is worth asking again"""
-        self._asked = 0
-        """how often it was asked to stop"""
-        self._told = 0
+        """queue without a free slot, to the instant of the next try"""
+        self._stop_requests = 0
+        """number of calls of `stop`"""
+        self._stops_forwarded = 0
         self._finished = 0
         self._started_us = context.clock.now_us()
         self._sweep_us = 0
         self._noticed: dict[str, int] = {}
-        """sessions whose process was seen to be dead at the last sweep, and their seq"""
+        """sessions whose process was dead at the last sweep, and their seq"""
         self._stepped_us = context.clock.instant().us
         self._away = False
-        self._looked = False
-        """has it seen that there is nothing for it, and did nothing change since?"""
+        self._is_idle = False
+        """whether the last read found no session to take, and nothing changed since"""
         self._took = False
 
     @property
     def running(self) -> tuple[str, ...]:
-        """Ids of the sessions in its hands."""
+        """Ids of the sessions that its attendants supervise."""
         return tuple(self._running)
 
     def stop(self) -> None:
-        """From a signal handler: take nothing more, put what runs back in line; a second time: at once."""
-        self._asked += 1
+        """Claim nothing more and requeue what runs; called again, kill it. May be called from a signal handler."""
+        self._stop_requests += 1
 
     def run(self, *, until_empty: bool = False) -> None:
-        """Until it was asked to stop, or there is nothing left to do, and nothing runs any more."""
-        while self._running or not (self._asked or (until_empty and self._is_empty())):
+        """Loop until stopped, or with `until_empty` until its queues are empty, and until no session runs."""
+        while self._running or not (self._stop_requests or (until_empty and self._is_empty())):
             self.step()
         self._deregister()
         self._attendants.close()
         self._engine.close()
 
     def _is_empty(self) -> bool:
-        """Does nobody stand in its lines, due or not, and is nobody of its queues at work elsewhere?"""
+        """Whether no session of its queues is queued, due or not, or running anywhere."""
         context, options = self._context, self._options
         try:
             if matching_queues(context.store.list_queue_keys(), options.queues, options.labels):
@@ -316,19 +318,19 @@ class WorkLoop:
             return False  # the store is away
 
     def step(self) -> None:
-        """One round. A store that is away for a while costs nothing but time."""
-        self._pass_on()
+        """One round. While the store is unavailable it only waits."""
+        self._forward_stops()
         try:
             self._reap()
             self._sweep()
-            if not self._asked and len(self._running) < self._options.concurrency:
+            if not self._stop_requests and len(self._running) < self._options.concurrency:
                 self._fill()
-            self._looked = not self._engine.wait(WAIT_SECONDS) and not self._took
+            self._is_idle = not self._engine.wait(WAIT_SECONDS) and not self._took
             self._away = False
         except RelightError as error:
             if not self._away:
                 self._log("store away", {"error": str(error)})
-            self._away, self._looked = True, False
+            self._away, self._is_idle = True, False
             self._context.clock.sleep(_AWAY_SECONDS)
 
     # -- taking -----------------------------------------------------------------------------------------------------
@@ -337,7 +339,7 @@ class WorkLoop:
         context, options = self._context, self._options
         now_us = context.clock.instant().us
         self._full_until = {queue: until_us for queue, until_us in self._full_until.items() if until_us > now_us}
-        if self._looked:
+        if self._is_idle:
             return
         lines = matching_queues(context.store.list_queue_keys(), options.queues, options.labels)
         lines = [line for line in lines if line.queue not in self._full_until]
@@ -366,15 +368,16 @@ class WorkLoop:
             if claimed is None:
                 self._engine.close_ticket(ticket)
                 return
-            told = {"attempt": claimed.attempt, "from_seq": claimed.resumed_from, "reason": claimed.reason or "first"}
-            self._log("resume" if claimed.attempt > 1 else "start", {"session": ticket.session, **told})
+            fields = {"attempt": claimed.attempt, "from_seq": claimed.resumed_from, "reason": claimed.reason or "first"}
+            self._log("resume" if claimed.attempt > 1 else "start", {"session": ticket.session, **fields})
         elif not is_queued(head):
             self._engine.close_ticket(ticket)
             return
         self._start(ticket, identity, head, claimed)
 
     def _start(self, ticket: Ticket, identity: Identity, head: Head, claimed: Claimed | None) -> None:
-        """Without a claim where its workspace is not here: its attendant brings the files first, and then claims."""
+        """Start an attendant. `claimed` is None if the workspace is not on this machine: the attendant restores the
+        files first and claims afterwards, so that a long restore holds no slot."""
         owner = claimed.owner if claimed is not None else None
         try:
             retries = retries_of(self._context, identity, head)
@@ -397,25 +400,26 @@ class WorkLoop:
                 self._renew(one)
                 continue
             try:
-                self._let_go(session, one, code)
+                self._finish(session, one, code)
             except RelightError as error:
-                if not (self._asked and self._away):
-                    raise  # it is tried again
-                self._log("left", {"session": session, "error": str(error)})  # to the sweep of whoever finds the store
+                if not (self._stop_requests and self._away):
+                    raise  # tried again in the next round
+                # We are stopping and the store is unavailable: leave it to the sweep of another worker.
+                self._log("left", {"session": session, "error": str(error)})
             del self._running[session]
             self._finished += 1
-            self._looked = False
-        if self._tidying is not None and self._tidying.poll() is not None:
-            self._tidying = None
+            self._is_idle = False
+        if self._retention is not None and self._retention.poll() is not None:
+            self._retention = None
 
-    def _let_go(self, session: str, one: Running, code: int) -> None:
+    def _finish(self, session: str, one: Running, code: int) -> None:
         owner = one.claimed.owner if one.claimed is not None else ""
-        put = requeue(self._context, session, owner, f"its attendant ended (exit code {code})")
+        requeued = requeue(self._context, session, owner, f"its attendant ended (exit code {code})")
         self._engine.close_ticket(one.ticket)
-        self._tell_end(session, put)
+        self._log_end(session, requeued)
 
     def _renew(self, one: Running) -> None:
-        """A process takes its time to start: until it has taken the lease over, this worker renews it."""
+        """Renew the lease until the attendant, which takes time to start, has taken it over."""
         now_us, claimed = self._context.clock.instant().us, one.claimed
         if one.taken_over or claimed is None or now_us - one.renewed_us < self._options.lease_seconds / 3 * 1e6:
             return
@@ -425,7 +429,7 @@ class WorkLoop:
         except (LeaseLost, NotFound, Corrupt):
             one.taken_over = True
 
-    def _tell_end(self, session: str, put: Requeued | None) -> None:
+    def _log_end(self, session: str, requeued: Requeued | None) -> None:
         try:
             record = self._context.store.find(session)
         except Corrupt as error:
@@ -435,38 +439,40 @@ class WorkLoop:
         fields = {"session": session, "status": head.status if head is not None else "gone"}
         if head is not None:
             fields |= {"seq": str(head.seq), "reason": headline(head.reason)}
-        self._log("lost" if put is not None else "ended", fields)
+        self._log("lost" if requeued is not None else "ended", fields)
 
-    def _pass_on(self) -> None:
-        """Once for each time it was asked, to everybody."""
-        while self._told < self._asked:
-            self._told += 1
+    def _forward_stops(self) -> None:
+        """Drain all attendants once per call of `stop`; here, because `stop` may run in a signal handler."""
+        while self._stops_forwarded < self._stop_requests:
+            self._stops_forwarded += 1
             self._log("draining", {"running": len(self._running)})
             for one in self._running.values():
                 one.attendant.drain()
-            self._sweep_us = 0  # say so at once
+            self._sweep_us = 0  # so that the worker's record shows it as draining at once
 
     # -- sweeping ---------------------------------------------------------------------------------------------------
 
     def _sweep(self) -> None:
-        """Say that this worker lives, and put back what is lost, its own and that of others."""
+        """Write this worker's heartbeat, and requeue lost sessions, its own and those of others."""
         now_us = self._context.clock.instant().us
         slept = now_us - self._stepped_us > self._options.lease_seconds * SLEPT_SHARE * 1e6
         self._stepped_us = now_us
         if now_us < self._sweep_us:
             return
         self._sweep_us = now_us + round(self._options.sweep_seconds * SWEEP_SHARE * 1e6)
-        self._say_hello()
-        self._looked = False
-        if slept:  # a closed lid, a stop: owners that slept as well renew their leases in a moment
+        self._register()
+        self._is_idle = False
+        if slept:
+            # This machine was suspended, and other owners on it as well: their leases look expired, but they will be
+            # renewed in a moment. Taking them over now would kill living sessions.
             self._sweep_us = now_us + round(_AWAKE_SECONDS * 1e6)
             return
         found, self._noticed = recover(self._context, attended=self._running, noticed=self._noticed)
         if self._noticed:
             self._sweep_us = min(self._sweep_us, now_us + round(_NOTICED_SECONDS * 1e6))
-        for put in found:
-            told = {"status": put.change.status, "from_seq": put.resumed_from, "reason": headline(put.change.reason)}
-            self._log("taken over", {"session": put.session, **told})
+        for one in found:
+            fields = {"status": one.change.status, "from_seq": one.resumed_from, "reason": headline(one.change.reason)}
+            self._log("taken over", {"session": one.session, **fields})
         closed = self._engine.sweep(self._is_at_work)
         if closed:
             self._log("tickets closed", {"count": closed})
@@ -479,7 +485,7 @@ class WorkLoop:
             return False
         return not head.lease.expired(self._context.store.instant())
 
-    def _say_hello(self) -> None:
+    def _register(self) -> None:
         context, options = self._context, self._options
         owner = context.host.owner("")
         worker = Worker(
@@ -491,7 +497,7 @@ class WorkLoop:
             labels=options.labels,
             concurrency=options.concurrency,
             running=tuple(self._running),
-            draining=bool(self._asked),
+            draining=bool(self._stop_requests),
             started_us=self._started_us,
             seen=context.store.instant(),
             sweep_seconds=options.sweep_seconds,
@@ -503,11 +509,11 @@ class WorkLoop:
         try:
             self._context.store.put_record("worker", self._options.name, None)
         except RelightError as error:
-            self._log("store away", {"error": str(error)})  # the others forget it after a while
+            self._log("store away", {"error": str(error)})  # other workers remove the record later
 
     def _tidy(self) -> None:
-        """Clear away records of workers long dead; where the store has a policy, begin the sweep of the day. Of many
-        workers whose processes begin one, one claims it."""
+        """Remove records of dead workers, and start the daily retention sweep if it is due. Several workers may start
+        one; the sweeps agree in the store which of them runs."""
         context = self._context
         now = context.store.instant()
         for name, record in context.store.list_records("worker").items():
@@ -515,12 +521,12 @@ class WorkLoop:
             fresh = worker is not None and worker.seen.timeline == now.timeline
             if worker is None or not fresh or now.us - worker.seen.us > _FORGET_SECONDS * 1e6:
                 context.store.put_record("worker", name, None)
-        if not self._options.retention or self._tidying is not None:
+        if not self._options.retention or self._retention is not None:
             return
         if is_sweep_due(context):
             try:
-                self._tidying = self._attendants.tidy()
-            except OSError as error:  # no more processes: it is tried again tomorrow, sessions go before
+                self._retention = self._attendants.tidy()
+            except OSError as error:  # no process available: sessions matter more, retention is tried again later
                 self._log("not started", {"what": "retention", "error": str(error)})
                 return
             self._log("retention", {})

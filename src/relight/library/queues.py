@@ -75,7 +75,7 @@ class Queueing(Reading):
             policy=policy,
             env=env,
             secrets=secrets,
-            place=queueing.place_for(context, queue, priority=priority, wants=wants),
+            place=queueing.position_for(context, queue, priority=priority, wants=wants),
             not_before_us=queueing.not_before_us(context, not_before),
         )
         return self.get(made.id)
@@ -93,7 +93,7 @@ class Queueing(Reading):
     ) -> SessionInfo:
         """Put a session that has stopped in line for a worker; below the head, a fork. Refused while it is owned."""
         context, found = self._context, resolve(self._context.store, ref)
-        place = queueing.place_for(context, queue, priority=priority, wants=wants)
+        place = queueing.position_for(context, queue, priority=priority, wants=wants)
         queueing.refuse_unstartable(found.identity)
         limiting.refuse(context, found, limits)
         if found.seq is not None and found.seq != found.whole_head().head:

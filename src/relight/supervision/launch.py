@@ -177,11 +177,11 @@ def check_startable(
         hints = [f"import it again with the key it was signed with, or take a copy: relight fork {name}"]
         raise NotResumable(name, "it was imported and its signature is not known: it starts nothing", hints=hints)
     if found.identity.command is None or found.identity.directory is None:
-        hints = ["it goes on where it stopped when your program opens it again"]
+        hints = ["it continues when your program opens it again"]
         raise NotResumable(name, "relight did not start it, so run your program again", hints=hints)
     below_head = found.seq is not None and found.seq != found.whole_head().head
     if found.whole_head().status == "completed" and prompt is None and not below_head:
-        raise NotResumable(name, "it is completed", hints=[f"go on with a new prompt: relight resume {name} PROMPT"])
+        raise NotResumable(name, "it is completed", hints=[f"continue with a new prompt: relight resume {name} PROMPT"])
     refuse_unshared(context)
     limiting.refuse(context, found, limits)
     if not below_head:  # a fork gets files of its own

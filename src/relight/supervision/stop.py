@@ -84,7 +84,7 @@ def _end_orphans(context: Context, found: Found) -> Stopped:
     name, session = found.identity.name or found.identity.id, found.identity.id
     left = context.runtime(found.identity).orphans(session)
     if not left and found.whole_head().status == "queued" and found.identity.command is not None:
-        queues.leave_line(context, found, BY_A_PERSON)
+        queues.leave_queue(context, found, BY_A_PERSON)
         return Stopped(session=session, pid=0, supervised=False, killed=False)
     if not left:
         raise Conflict(f"{name}: nothing runs it", hints=[f"see how it ended: relight show {name}"])

@@ -1,1 +1,1 @@
-"""Engines that wake workers, one module or package each."""
+"""Wakeup engines, one module or package each."""

@@ -1,7 +1,6 @@
-"""Procrastinate as the engine: its rows lie in the same database as the sessions, in a schema of their own.
+"""Procrastinate as the wakeup engine: jobs in the store's own PostgreSQL database, in a separate schema.
 
-A trigger on the lines of queued sessions writes a row in the transaction that puts a session in line, whoever does so:
-library, command line, server or supervisor. The row carries only the session's id. A row is for one attempt and is
-never tried again: a session that is put back in line gets a new one. What dead workers left open is closed by ours,
-which sweep from their own loop.
+A trigger on the queue rows inserts a job in the same transaction that queues a session, through whichever entry point
+that happens. A job carries only the session's id, is for one attempt, and is never retried: a requeued session gets a
+new job. Jobs left open by dead workers are closed by the sweep of ours.
 """

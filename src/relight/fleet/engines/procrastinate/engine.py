@@ -1,7 +1,7 @@
-"""One worker's side of Procrastinate: takes its rows, closes them, and looks at the lines themselves now and then.
+"""Wakeup by Procrastinate jobs: fetches and closes jobs, and reads the queue rows themselves from time to time.
 
-Its rows only say where to look. One that is lost is found in the lines; one that is delivered twice, or to a worker
-that then sleeps for an hour, leads to a claim that is refused.
+Jobs are only hints. The session of a lost job is found in the queue rows; a job that is delivered twice, or to a worker
+that is suspended for an hour, leads to a claim that is refused.
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from relight.ports.wakeup import Ticket
 from relight.values.queues import QueueKey
 
 LONGEST_SECONDS: Final = 1.0
-"""without a look: a time to wake may have come, or a notification been lost"""
+"""longest time between fetches: a wake time may have come, or a notification may be lost"""
 LOST_SECONDS: Final = 2.0
-"""between looks at the lines themselves, for sessions that have no row"""
+"""between reads of the queue rows, for sessions without a job"""
 LEFT_SECONDS: Final = 10.0
-"""a row that was taken so long ago, and whose session is not at work, was left by a dead worker"""
+"""a job fetched so long ago whose session is not at work was left by a dead worker"""
 MAX_CLOSED: Final = 500
-"""in one sweep"""
+"""jobs closed per sweep"""
 _DEAD_SECONDS: Final = 86_400.0
 _TRIES: Final = 2
 
 
 class ProcrastinateEngine:
-    """Rows in the database of the store. Not thread-safe: it is the loop's own."""
+    """Wakeup by jobs in the store's database. Not thread-safe: used by one worker's loop."""
 
     name = "procrastinate"
 
@@ -43,21 +43,21 @@ class ProcrastinateEngine:
         self._clock = clock
         self._connection: Connection | None = None
         self._worker: int | None = None
-        self._looked_us = self._lost_us = 0
+        self._polled_us = self._lost_us = 0
         self._postponed: dict[str, int] = {}
-        """session to when it is looked for again"""
+        """session to the instant at which it is offered again"""
 
     def prepare(self) -> None:
-        with self._speaking() as connection:
+        with self._connected() as connection:
             install(connection)
 
     # -- taking -----------------------------------------------------------------------------------------------------
 
     def take(self, lines: Sequence[QueueKey], limit: int) -> list[Ticket]:
-        self._looked_us = self._clock.instant().us
+        self._polled_us = self._clock.instant().us
         by_name = {queue_name(line): line for line in lines}
         tickets: list[Ticket] = []
-        with self._speaking() as connection:
+        with self._connected() as connection:
             while len(tickets) < limit:
                 row = self._fetch(connection, list(by_name))
                 if row is None:
@@ -72,7 +72,8 @@ class ProcrastinateEngine:
             try:
                 found = self._run(connection, "fetch_job", queues=names, worker_id=worker)
             except psycopg.errors.ForeignKeyViolation:
-                self._worker = None  # it slept so long that the others forgot it
+                # We were suspended so long that other workers pruned our registration: register again.
+                self._worker = None
                 continue
             if found is None or found["id"] is None:
                 return None
@@ -80,7 +81,7 @@ class ProcrastinateEngine:
         return None
 
     def _without_row(self, lines: Sequence[QueueKey], limit: int, known: set[str]) -> list[Ticket]:
-        """Sessions that stand first, and that nobody was told of: looked for now and then."""
+        """Tickets for the first sessions of the queues that have no job; read only every LOST_SECONDS."""
         now_us = self._clock.instant().us
         if limit < 1 or now_us - self._lost_us < LOST_SECONDS * 1e6:
             return []
@@ -92,45 +93,45 @@ class ProcrastinateEngine:
         return [Ticket(session=row.session, line=row.line) for row in rows if row.session not in known][:limit]
 
     def wait(self, seconds: float) -> bool:
-        with self._speaking() as connection:
+        with self._connected() as connection:
             for _ in connection.notifies(timeout=seconds, stop_after=1):
                 return True
         now_us = self._clock.instant().us
-        if now_us - self._looked_us < LONGEST_SECONDS * 1e6:
+        if now_us - self._polled_us < LONGEST_SECONDS * 1e6:
             return False
-        self._looked_us = now_us
+        self._polled_us = now_us
         return True
 
     # -- closing ----------------------------------------------------------------------------------------------------
 
     def close_ticket(self, ticket: Ticket) -> None:
         if ticket.row is not None:
-            with self._speaking() as connection:
+            with self._connected() as connection:
                 self._close(connection, ticket.row)
 
     def _close(self, connection: Connection, row: int) -> bool:
         try:
             self._run(connection, "finish_job", job_id=row, status="succeeded", delete_job=True)
         except psycopg.errors.RaiseException:
-            return False  # somebody else has closed it
+            return False  # another worker has closed it
         return True
 
     def postpone(self, ticket: Ticket, seconds: float) -> None:
         self._postponed[ticket.session] = self._clock.instant().us + round(seconds * 1e6)
-        with self._speaking() as connection, connection.transaction():
+        with self._connected() as connection, connection.transaction():
             if ticket.row is not None:
                 self._close(connection, ticket.row)
             connection.execute(SQL["offer_again"], (seconds, ticket.session.encode("utf-8", "surrogatepass")))
 
     def sweep(self, is_at_work: Callable[[str], bool]) -> int:
-        with self._speaking() as connection:
+        with self._connected() as connection:
             worker = self._registered(connection)
             self._run(connection, "update_heartbeat", worker_id=worker)
             self._run(connection, "prune_stalled_workers", seconds_since_heartbeat=_DEAD_SECONDS)
             left = connection.execute(SQL["taken_by_others"], (worker, LEFT_SECONDS, MAX_CLOSED)).fetchall()
             return sum(self._close(connection, row) for row, session in left if not is_at_work(session))
 
-    # -- speaking ---------------------------------------------------------------------------------------------------
+    # -- the connection ---------------------------------------------------------------------------------------------
 
     def _registered(self, connection: Connection) -> int:
         if self._worker is None:
@@ -140,7 +141,7 @@ class ProcrastinateEngine:
         return self._worker
 
     def _run(self, connection: Connection, query: str, **given: Any) -> dict[str, Any] | None:
-        """One of Procrastinate's own statements, where its tables are."""
+        """Execute one of Procrastinate's own statements, with the search path set to its schema."""
         with connection.transaction():
             connection.execute(SQL["here"])
             cursor = connection.cursor(row_factory=psycopg.rows.dict_row)
@@ -148,8 +149,8 @@ class ProcrastinateEngine:
             return cursor.fetchone()
 
     @contextmanager
-    def _speaking(self) -> Iterator[Connection]:
-        """The connection, made anew where it was lost; what goes wrong on it is a store that is away."""
+    def _connected(self) -> Iterator[Connection]:
+        """The connection, reopened if it was lost. Errors become StoreUnavailable."""
         try:
             if self._connection is None or self._connection.closed:
                 self._connection = connect(self._store.url)
@@ -163,7 +164,7 @@ class ProcrastinateEngine:
 
     def close(self) -> None:
         if self._connection is not None and not self._connection.closed and self._worker is not None:
-            with suppress(psycopg.Error):  # else its row is pruned by the others
+            with suppress(psycopg.Error):  # otherwise other workers prune the registration
                 self._run(self._connection, "unregister_worker", worker_id=self._worker)
         if self._connection is not None:
             self._connection.close()
@@ -171,6 +172,6 @@ class ProcrastinateEngine:
 
 
 def queue_name(line: QueueKey) -> str:
-    """As the function of the same name in the database makes it."""
+    """The Procrastinate queue of a queue key; must match the SQL function of the same name."""
     key = format_queue_key(line).encode("utf-8", "surrogatepass")
     return key.decode() if len(key) <= 40 else "h:" + md5(key, usedforsecurity=False).hexdigest()

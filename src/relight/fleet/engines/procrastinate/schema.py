@@ -1,6 +1,6 @@
-"""What Procrastinate needs in the database, made once, by whoever comes first, and brought up to date with it.
+"""Installs and migrates Procrastinate's schema in the store's database.
 
-All of it in one transaction under a lock: any number of workers may start at once, and there is no half of it.
+In one transaction under a lock: any number of workers may start at once, and it is never half installed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relight.ports.schema import SchemaStatus
 Connection = psycopg.Connection[tuple[Any, ...]]
 
 OURS: Final = 1
-"""raised with every change of install.sql"""
+"""version of install.sql; incremented with every change"""
 _PATIENCE: Final[dict[str, Any]] = {
     "connect_timeout": 10,
     "keepalives_idle": 10,
@@ -27,7 +27,7 @@ _PATIENCE: Final[dict[str, Any]] = {
     "keepalives_count": 3,
     "tcp_user_timeout": 30_000,
 }
-"""as the store's own; the address may say otherwise"""
+"""as for the store's connections; parameters of the address take precedence"""
 _NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _MIGRATION: Final = re.compile(r"(\d+)\.(\d+)\.(\d+)_")
 
@@ -46,7 +46,7 @@ INSTALLED: Final = version("procrastinate")
 
 
 def install(connection: Connection) -> bool:
-    """Make or renew what is missing; was anything?"""
+    """Install or migrate the schema; whether anything was done."""
     if _found(connection) == (INSTALLED, OURS):
         return False
     with connection.transaction():
@@ -67,21 +67,21 @@ def install(connection: Connection) -> bool:
 
 
 def connect(url: str) -> Connection:
-    """A connection that does not wait for ever for a server that has vanished without a word."""
+    """A connection with timeouts, so that a server that vanishes silently is noticed."""
     return psycopg.connect(autocommit=True, **{**_PATIENCE, **psycopg.conninfo.conninfo_to_dict(url)})
 
 
 def away(error: psycopg.Error) -> StoreUnavailable:
-    """What went wrong on a connection of ours, in our words."""
+    """StoreUnavailable for an error of this engine's connection."""
     text = str(error).strip().partition("\n")[0]
-    hints = ["see what is wrong with the server: relight doctor"]
+    hints = ["check the server: relight doctor"]
     if isinstance(error, psycopg.errors.InsufficientPrivilege):
-        hints = ["let somebody who may make tables run: relight migrate", "or do without rows: RELIGHT_ENGINE=embedded"]
-    return StoreUnavailable(f"the engine's rows cannot be reached: {text}", hints=hints)
+        hints = ["as a user who may create tables, run: relight migrate", "or use no jobs: RELIGHT_ENGINE=embedded"]
+    return StoreUnavailable(f"the wakeup engine's jobs cannot be reached: {text}", hints=hints)
 
 
 def schema_status(url: str) -> SchemaStatus:
-    """Where it stands in the database at an address. Nothing is made or changed."""
+    """The schema's version in the database at an address. Changes nothing."""
     try:
         with connect(url) as connection:
             found = _found(connection)
@@ -103,11 +103,11 @@ def _found(connection: Connection) -> tuple[str, int] | None:
 
 def _between(older: str, newer: str) -> list[str]:
     """Procrastinate's own migrations after one version, up to another, in order."""
-    least, most = _numbers(older), _numbers(newer)
+    lowest, highest = _numbers(older), _numbers(newer)
     scripts = []
     for path in sorted((files("procrastinate.sql") / "migrations").iterdir(), key=lambda one: one.name):
         known = _MIGRATION.match(path.name)
-        if known and least < tuple(map(int, known.groups())) <= most:
+        if known and lowest < tuple(map(int, known.groups())) <= highest:
             scripts.append(path.read_text(encoding="utf-8"))
     return scripts
 
