@@ -69,7 +69,7 @@ def test_looking_says_what_is_old_and_changes_nothing(kind: str, servers: Server
         told = standing(url, "--dry-run")
         assert (told["found"], told["wanted"], told["done"]) == (wanted - 1, wanted, False)
         doctor = typed(url, "doctor")
-        assert f"version {wanted - 1}, and this relight wants {wanted}" in doctor.out
+        assert f"version {wanted - 1}, this relight needs {wanted}" in doctor.out
         assert "relight migrate" in doctor.out
         assert version(kind, servers, url) == wanted - 1
     told = standing(url)
@@ -156,7 +156,7 @@ def test_the_doctor_names_a_queue_that_nobody_serves(kind: str, servers: Servers
     engine = findings(url)["engine"]
     assert not engine["fine"]
     assert "relight worker" in engine["cure"]
-    assert kind == "postgres" or "nobody serves nightly" in engine["text"]
+    assert kind == "postgres" or "no worker serves nightly" in engine["text"]
 
 
 # -- durability ------------------------------------------------------------------------------------------------

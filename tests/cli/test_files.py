@@ -386,7 +386,7 @@ def test_a_note_that_is_no_operation_is_told_without_failing() -> None:
     for forged in ("undo", 7, ["undo"]):
         note = {"operation_end": forged}
         event = Event(session="s", seq=1, kind="rewind", at=at, attempt=1, label=None, note=note, status=status)
-        assert "failed: boom" in [row.text for row in Narrator().tell(event)]
+        assert "failed: boom" in [row.text for row in Narrator().rows(event)]
 
 
 # -- forks ----------------------------------------------------------------------------------------------------
@@ -431,8 +431,8 @@ def test_removing_counts_files_beside_the_journal_and_leaves_no_byte(shell: Shel
         s.append({"role": "assistant", "content": "kept"})
     planned = shell.json("rm", "fix", "--dry-run")
     assert planned["file_bytes"] > 2000
-    assert re.search(r" of journal, [\d.]+ kB of files would go", shell.run("rm", "fix", "--dry-run").stderr)
-    assert re.search(r"of journal, [\d.]+ kB of files, for good\?", shell.screen("rm", "fix", keys=b"\n").text)
+    assert re.search(r" of journal, [\d.]+ kB of files would be removed", shell.run("rm", "fix", "--dry-run").stderr)
+    assert re.search(r"of journal, [\d.]+ kB of files, permanently\?", shell.screen("rm", "fix", keys=b"\n").text)
     assert shell.json("rm", "fix", "--yes")["file_bytes"] > 2000
     left = [one for one in shell.store.parent.rglob("*") if one.is_file()]
     assert not [one for one in left if b"canary" in one.read_bytes() or canary[:64].encode() in one.read_bytes()]
@@ -449,7 +449,9 @@ def test_a_sweep_forecasts_files_beside_the_journal(shell: Shell, rl: relight.Re
         os.utime(segment, (time.time() - 7200, time.time() - 7200))
     planned = shell.json("sweep", "--dry-run", "--days", "0")
     assert (planned["names"], planned["file_bytes"] > 50_000) == (["over"], True)
-    assert re.search(r"of journal, 5\d kB of files would go", shell.run("sweep", "--dry-run", "--days", "0").stderr)
+    assert re.search(
+        r"of journal, 5\d kB of files would be removed", shell.run("sweep", "--dry-run", "--days", "0").stderr
+    )
 
 
 def test_doctor_shows_sizes_limits_and_live_workspaces(shell: Shell, rl: relight.Relight, tmp_path: Path) -> None:

@@ -114,7 +114,7 @@ def sessions() -> list[SessionInfo]:
 def listing() -> Listing:
     shown = sessions()
     needing = [info for info in shown if info.attention is not None]
-    return Listing(shown=shown, matching=200, more=False, archived=14, total=214, filtered=False, needing=needing)
+    return Listing(sessions=shown, matching=200, more=False, archived=14, total=214, filtered=False, needing=needing)
 
 
 def mail() -> Call:
@@ -331,8 +331,10 @@ def test_without_utf8_our_own_words_are_ascii(name: str) -> None:
 def test_a_row_keeps_its_place_whatever_its_status() -> None:
     order = [info.name for info in sessions()]
     for status in ("working", "waiting", "failed", "completed", "terminated"):
-        shown = [msgspec.structs.replace(info, status=status) for info in sessions()]
-        lines = list_lines(listing()._replace(shown=shown), now=NOW, style=Style(width=120, terminal=True), here=HERE)
+        infos = [msgspec.structs.replace(info, status=status) for info in sessions()]
+        lines = list_lines(
+            listing()._replace(sessions=infos), now=NOW, style=Style(width=120, terminal=True), here=HERE
+        )
         text = "\n".join(rendered(line, Style(width=120)) for line in lines[3:])
         places = [text.index(name) for name in order if name]
         assert places == sorted(places)

@@ -49,7 +49,7 @@ def test_programs_and_commands_use_the_same_store(home: Path) -> None:
     elsewhere = run(command("list", "--json"), home, RELIGHT_STORE=f"{home}/other.db")
     assert json.loads(elsewhere.stdout) == []
     assert (
-        "the environment says otherwise for RELIGHT_STORE"
+        "overridden by the environment: RELIGHT_STORE"
         in run(command("doctor"), home, RELIGHT_STORE=f"{home}/other.db").stdout
     )
 

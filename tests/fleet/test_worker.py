@@ -416,7 +416,7 @@ def test_who_waits_for_a_label_that_no_worker_has_is_told(world: World) -> None:
     worker.step()
     (found,) = check_engine(rl, [])
     assert not found.fine
-    assert found.text.endswith("nobody serves q with gpu")
+    assert found.text.endswith("no worker serves q with gpu")
     assert found.cure == "relight worker --queue q --labels gpu"
     SimulatedWorker(world, "able", labels=("eu", "gpu")).step()
     (found,) = check_engine(rl, [])

@@ -61,7 +61,7 @@ def test_what_a_session_does_now_is_said_in_the_same_words_at_both_doors(scene: 
 
 
 def _alone(info: SessionInfo) -> Listing:
-    return Listing(shown=[info], matching=1, more=False, archived=0, total=1, filtered=False, needing=[])
+    return Listing(sessions=[info], matching=1, more=False, archived=0, total=1, filtered=False, needing=[])
 
 
 def test_a_place_is_short_and_the_home_is_a_tilde(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -72,7 +72,7 @@ def test_a_server_sweeps_once_a_day(tmp_path: Path) -> None:
 def test_the_operations_page_says_the_policy_and_offers_to_change_it(some: Desk) -> None:
     client = some.client()
     page = client.get("/operations").text
-    assert "no policy: nothing is removed by itself" in page and "/operations/do/retention" in page
+    assert "no policy: nothing is removed automatically" in page and "/operations/do/retention" in page
     asked = client.get("/operations/do/retention").text
     assert "/api/retention" in asked and "relight sweep --set 7d" in asked
     some.rl.set_retention(14.0, by="ada")

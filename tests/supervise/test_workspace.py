@@ -130,7 +130,7 @@ def test_a_missing_workspace_is_made_anew_before_the_program_starts(stopped: She
     shutil.rmtree(place)
     done = stopped.run("resume", "work", "--restore", "--yes", PLACE="place")
     assert (done.returncode, done.stdout.strip()) == (0, "['one.txt', 'two.txt']"), done.stderr
-    assert "workspace put back" in done.stderr
+    assert "workspace restored" in done.stderr
     assert stopped.json("show", "work")["status"] == "completed"
     assert stopped.run("verify").returncode == 0
 

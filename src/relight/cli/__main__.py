@@ -1,4 +1,4 @@
-"""`python -m relight.cli`: the same command where the script is not on the path, and for our own children."""
+"""`python -m relight.cli`: the command without its script on the path; child processes are started this way."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""`relight`: the entry point. A shell that completes a reference is answered without loading the verbs."""
+"""Entry point of the `relight` command."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from importlib import import_module
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command; the exit code."""
+    """Run the command and return its exit code."""
     _import_msgspec_fast()
+    # Completion is answered before click and the verbs are imported: they take longer than the answer.
     if "_RELIGHT_COMPLETE" in os.environ:
         from relight.cli.app.complete import answered
 
@@ -28,10 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _import_msgspec_fast() -> None:
-    """Load msgspec without typing_extensions, which it would take where it is installed and does not need.
-
-    A sixth of the time until the first line; this process is ours, and whoever wants the module later still gets it.
-    """
+    """Import msgspec without typing_extensions, which it imports where it is installed but does not need."""
+    # typing_extensions is a sixth of the start-up time. A None in sys.modules makes `import` fail as if it were not
+    # installed; the entry is removed again, so that a later import by other code works.
     if "msgspec" in sys.modules or "typing_extensions" in sys.modules:
         return
     sys.modules["typing_extensions"] = None  # type: ignore[assignment]

@@ -1,1 +1,1 @@
-"""Text as people read it: numbers and statuses in words, and text that a terminal or a browser cannot obey."""
+"""Text for people: formatted values, and foreign text without control characters."""

@@ -1,5 +1,5 @@
-"""Words and numbers as people read them, the same on the command line and on a page: statuses with their glyphs, ages,
-durations, money, sizes, places, and what a session does now.
+"""Values as people read them, the same on the command line and on pages: statuses, ages, durations, money, sizes,
+paths, and the parts of a resume plan.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relight.values.status import LIVE, Status, headline
 
 _MAX_CALLS: Final = 8
 Role = Literal["ok", "bad", "warn", "waiting", "ref", "dim"]
-"""what a colour stands for"""
+"""the meaning of a colour"""
 
 GLYPHS: Final[dict[Status, tuple[str, Role]]] = {
     "queued": ("…", "dim"),
@@ -33,7 +33,7 @@ GLYPHS: Final[dict[Status, tuple[str, Role]]] = {
     "terminated": ("†", "warn"),
     "archived": ("-", "dim"),
 }
-"""a status to its glyph and its role"""
+"""status to glyph and role"""
 ATTENTION: Final[dict[AttentionKind, tuple[str, Role]]] = {
     "waiting": ("?", "waiting"),
     "in_doubt": ("!", "warn"),
@@ -53,12 +53,12 @@ _TITLE: Final = 60
 
 
 def seconds_between(earlier: datetime | None, later: datetime) -> float | None:
-    """None stays None; a clock that went back is no negative age."""
+    """Seconds from `earlier` to `later`, at least 0 (the clock may have been set back); None for None."""
     return None if earlier is None else max(0.0, (later - earlier).total_seconds())
 
 
 def age(seconds: float | None) -> str:
-    """Short, for a column: 0.3s, 38s, 4m, 3h, 2d."""
+    """Short form for a column: 0.3s, 38s, 4m, 3h, 2d."""
     if seconds is None:
         return "-"
     if seconds < 1:
@@ -70,7 +70,7 @@ def age(seconds: float | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In a sentence: 9 s, 4 min, 2 h 51 min, 3 days."""
+    """Long form for a sentence: 9 s, 4 min, 2 h 51 min, 3 days."""
     if seconds < 10:
         return f"{seconds:.1f} s"
     if seconds < 100:
@@ -84,12 +84,12 @@ def duration(seconds: float) -> str:
 
 
 def money(cost: float | None) -> str:
-    """`-` where nobody said what it cost: unknown is not free."""
+    """US dollars; `-` if the cost is unknown, which is not the same as $0.00."""
     return "-" if cost is None else f"${cost:,.2f}"
 
 
 def size(size_bytes: int) -> str:
-    """1.2 GB, 38 MB, 4 kB, 812 B."""
+    """A number of bytes: 1.2 GB, 38 MB, 4 kB, 812 B."""
     amount = float(size_bytes)
     for unit in ("B", "kB", "MB", "GB"):
         if amount < 1000 or unit == "GB":
@@ -99,19 +99,19 @@ def size(size_bytes: int) -> str:
 
 
 def count(number: int, one: str, many: str | None = None) -> str:
-    """`1 step`, `2 steps`."""
+    """A number with its noun: `1 step`, `2 steps`."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def tokens(number: int) -> str:
-    """1.3 M, 184 k, 812."""
+    """A number of tokens: 1.3 M, 184 k, 812."""
     if number >= 1_000_000:
         return f"{number / 1e6:.1f} M"
     return f"{number / 1000:.0f} k" if number >= 1000 else str(number)
 
 
 def display_path(directory: str | None) -> str:
-    """A directory with the home shortened to ~."""
+    """A path with the home directory shortened to ~."""
     if not directory:
         return ""
     home = str(Path.home()) if Path.home() != Path("/") else ""
@@ -119,31 +119,31 @@ def display_path(directory: str | None) -> str:
 
 
 def short_path(directory: str | None) -> str:
-    """Its last two parts, which tell most directories apart."""
+    """The last two parts of a path, which distinguish most directories."""
     whole = display_path(directory)
     parts = [part for part in whole.split("/") if part]
     return whole if len(parts) <= 2 else "…/" + "/".join(parts[-2:])
 
 
 def working_directory(info: SessionInfo) -> str | None:
-    """The directory a session works in, as far as it is known."""
+    """The directory a session works in; None if unknown."""
     return info.directory or next(iter(info.workspace.values()), None)
 
 
 def title(info: SessionInfo) -> str:
-    """Its name; else the beginning of what it was asked; else of its id."""
+    """The session's name, else the beginning of its task, else of its id."""
     if info.name:
         return info.name
     return shortened(one_line(info.task), _TITLE) if info.task else info.id[:8]
 
 
 def ref(info: SessionInfo) -> str:
-    """What a person types for it."""
+    """The reference to type: name, else a prefix of the id."""
     return info.name or info.id[:12]
 
 
 def short_id(session: str, others: list[str] | None = None) -> str:
-    """The shortest prefix that none of the others begins with; at least 6 characters."""
+    """The shortest prefix that is unique among `others`, at least 6 characters."""
     for length in range(6, len(session)):
         if not any(one != session and one.startswith(session[:length]) for one in others or ()):
             return session[:length]
@@ -151,18 +151,18 @@ def short_id(session: str, others: list[str] | None = None) -> str:
 
 
 def clock(moment: datetime) -> str:
-    """Local time of day."""
+    """Local time of day, with seconds."""
     return f"{moment.astimezone():%H:%M:%S}"
 
 
 def moment(at: datetime, now: datetime) -> str:
-    """Local time, with the date where it was another day."""
+    """Local time, with the date if it is another day than `now`."""
     local = at.astimezone()
     return f"{local:%H:%M}" if local.date() == now.astimezone().date() else f"{local:%Y-%m-%d %H:%M}"
 
 
 def now_text(info: SessionInfo, now: datetime) -> str:
-    """What it is doing, or asks, or died of, or said last."""
+    """What a session is doing, asks, failed with, or replied last."""
     said = f'"{one_line(info.said)}"' if info.said else one_line(info.task or "")
     if info.status == "waiting":
         return one_line(info.attention.text if info.attention is not None else info.reason or "")
@@ -176,24 +176,25 @@ def now_text(info: SessionInfo, now: datetime) -> str:
     if info.status == "completed":
         return said
     doubt = f"{info.in_doubt} in doubt; " if info.in_doubt else ""
-    first = (info.reason or "").strip().partition("\n")[0]  # whole: who has no room for it cuts it, a pipe has
+    # Not cut to a width here: the caller knows its own, and a pipe has none.
+    first = (info.reason or "").strip().partition("\n")[0]
     return doubt + one_line(first or said)
 
 
 def conversation(plan: ResumePlan) -> str:
-    """How a resume gives its program the conversation back."""
+    """How a resume restores the conversation."""
     text, agent = count(plan.message_count, "message"), plan.agent
     if agent is not None and agent.living is not None:
-        text += f"; {agent.agent} still lives (pid {agent.living}) and is taken up as it is"
+        text += f"; {agent.agent} is still running (pid {agent.living}) and is attached to"
     elif agent is not None and agent.rung == "native":
         text += f", {agent.agent}'s own resume (native)" + (", written from the journal" if agent.written else "")
     elif agent is not None:
-        text += f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it begins anew")
-    return text + ("; below the head, so a new session is forked and this one stays" if plan.forks else "")
+        text += f", {agent.rung}: " + ("a brief from the journal" if agent.rung == "bootstrap" else "it starts over")
+    return text + ("; below the head: a fork is created and this session is not changed" if plan.forks else "")
 
 
 def first_reply(plan: ResumePlan, now: datetime) -> str:
-    """What the first reply after a resume would read; empty where nobody can say."""
+    """Estimated size and cost of the first reply after a resume; empty if unknown."""
     reply = plan.first_reply
     if reply is None:
         return ""
@@ -207,23 +208,24 @@ def first_reply(plan: ResumePlan, now: datetime) -> str:
 
 
 def environment(plan: ResumePlan) -> str:
-    """Which of the variables that its first start had are set here; what is not set is a reason of its own."""
+    """Variables of the first start that are set here; missing ones are listed as reasons."""
     found = [name for name, is_set in plan.environment.items() if is_set]
     return f"{', '.join(found)} {'is' if len(found) == 1 else 'are'} set" if found else ""
 
 
 def policy_text(policy: Policy) -> str:
-    """The retention policy of a store, as one sentence."""
+    """A store's retention policy as one sentence."""
     if not policy.is_set:
-        return "no policy: nothing is removed by itself"
+        return "no policy: nothing is removed automatically"
     if policy.finished_days is None:
-        return f"off (set by {policy.set_by}): nothing is removed by itself"
+        return f"off (set by {policy.set_by}): nothing is removed automatically"
     days = days_text(policy.finished_days)
-    return f"finished sessions go {days} after their end, once a day (set by {policy.set_by}); unfinished ones never"
+    by = f"once a day (set by {policy.set_by})"
+    return f"finished sessions are removed {days} after their end, {by}; unfinished ones never"
 
 
 def send_refusal(info: SessionInfo) -> str:
-    """Why nothing can be said to a session, and who has to answer; empty where it can."""
+    """Why `send` would be refused for a session; empty if it would not."""
     found = no_words_for(
         info.agent, info.status, info.question, has_command=info.command is not None, open_calls=info.in_doubt
     )
@@ -231,25 +233,25 @@ def send_refusal(info: SessionInfo) -> str:
 
 
 def planned_calls(calls: Sequence[PlannedCall]) -> list[str]:
-    """Open calls that are not simply run, and what will be done about each, one a line."""
-    told = [one for one in calls if one.action not in ("run", "tell_unknown") or one.text.startswith("runs again")]
-    more = [f"and {len(told) - _MAX_CALLS} more"] if len(told) > _MAX_CALLS else []
-    return [f"{one_line(one.name)} ({one_line(one.id)}) {one_line(one.text)}" for one in told[:_MAX_CALLS]] + more
+    """Open calls that are not simply run, and what is done about each, one per line."""
+    special = [one for one in calls if one.action not in ("run", "tell_unknown") or one.text.startswith("runs again")]
+    more = [f"and {len(special) - _MAX_CALLS} more"] if len(special) > _MAX_CALLS else []
+    return [f"{one_line(one.name)} ({one_line(one.id)}) {one_line(one.text)}" for one in special[:_MAX_CALLS]] + more
 
 
 def started_with(plan: ResumePlan) -> str:
-    """The command of a plan and where it runs; nothing where relight does not know it."""
+    """Command and directory of a plan; empty if relight does not know the command."""
     if plan.command is None:
         return ""
     return shlex.join(plan.command) + (f"  in {display_path(plan.directory)}" if plan.directory else "")
 
 
 def ended_first(plan: ResumePlan) -> str:
-    """The processes that a start ends first; nothing where there are none."""
+    """Orphans that a start ends first; empty if there are none."""
     if not plan.orphans:
         return ""
     pids = ", ".join(map(str, plan.orphans))
-    return f"{count(len(plan.orphans), 'process', 'processes')} of a dead attempt to be ended (pid {pids})"
+    return f"{count(len(plan.orphans), 'process', 'processes')} of a dead attempt will be ended (pid {pids})"
 
 
 def fork_files(planned: FilesPlan, workspace: Mapping[str, str], *, now: bool) -> str:

@@ -1,8 +1,8 @@
-"""Text made inert, for a terminal and for a page: what an agent, a user or a file said can be read, and can do nothing.
+"""Foreign text made inert for terminals and pages: text of agents, users and files is readable and has no other effect.
 
-It may hold anything: escape sequences that retitle or overwrite a terminal, C1 codes that some obey, marks that turn
-the direction of a line, invisible characters. Whatever is not printable is shown as its escape. `inert` is idempotent,
-so layout may use it before it measures, and the sink uses it again.
+It may contain escape sequences that overwrite or retitle a terminal, C1 codes that some terminals interpret, marks that
+change the direction of text, invisible characters. Characters that are not printable become escapes. `inert` is
+idempotent: layout applies it before measuring, and output applies it again.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from collections.abc import Set
 from typing import Final
 
 JOINERS: Final = frozenset("\u200c\u200d")
-"""wanted by Persian, Indic scripts and emoji; they move nothing"""
+"""needed by Persian, Indic scripts and emoji; they do not move the cursor"""
 _MARKS_IN_A_ROW: Final = 4
 
 
-def inert(text: str, kept: Set[str] = JOINERS) -> str:
-    """The same text in which every character only shows itself; those that are `kept` stay though they do not print."""
+def inert(text: str, allowed: Set[str] = JOINERS) -> str:
+    """The text with every character that is not printable escaped, except those in `allowed`."""
     if text.isascii() and text.isprintable():
         return text
-    shown, marks = [], 0
+    characters, marks = [], 0
     for character in text:
         marks = marks + 1 if unicodedata.combining(character) else 0
-        if marks <= _MARKS_IN_A_ROW:  # a tower of marks would paint over the lines above
-            shown.append(_shown(character, kept))
-    return "".join(shown)
+        if marks <= _MARKS_IN_A_ROW:  # a stack of combining marks would overwrite the lines above
+            characters.append(_escaped(character, allowed))
+    return "".join(characters)
 
 
-def _shown(character: str, kept: Set[str]) -> str:
-    if character.isprintable() or character in kept:
+def _escaped(character: str, allowed: Set[str]) -> str:
+    if character.isprintable() or character in allowed:
         return character
     if unicodedata.category(character) == "Zs":
         return " "
@@ -38,13 +38,13 @@ def _shown(character: str, kept: Set[str]) -> str:
 
 
 def one_line(text: str) -> str:
-    """All of it on one line: runs of white space become one space, the rest is made inert."""
+    """The text on one line: runs of white space become one space, the rest is made inert."""
     return inert(" ".join(text.split()))
 
 
-def shortened(text: str, most: int) -> str:
-    """At most so many characters; what is cut ends in an ellipsis."""
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+def shortened(text: str, length: int) -> str:
+    """Cut to `length` characters, with an ellipsis."""
+    return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 _USER: Final = re.compile(r"(?<=://)[^/?#]*@")
@@ -52,8 +52,8 @@ _SECRET: Final = re.compile(r"([?&;][^=&;#]*(?:pass|secret|token|key|auth)[^=&;#
 
 
 def safe_address(url: str) -> str:
-    """An address of a store as it may be shown, logged or told: without a password, in front of the host or in the
-    query. What stands where a password may stand goes whole."""
+    """A store's address for logs and messages: a password before the host or in the query is replaced by `***`."""
+    # Everything before the last @ of the authority: a password may itself contain @ or :.
     found = _USER.search(url)
     if found is not None:
         user, has_password, _ = found[0].rstrip("@").partition(":")

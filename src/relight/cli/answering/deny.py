@@ -1,4 +1,4 @@
-"""`relight deny`: forbid a tool call that waits for a person."""
+"""`relight deny`: deny a tool call that waits for approval."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from relight.cli.render.outcome import next_command, print_checkpoint
 
 @verb(
     "deny",
-    ("deny fix-login", "the call it waits with"),
-    ('deny fix-login --why "not on a Friday"', "the model is told why"),
+    ("deny fix-login", "the call that waits"),
+    ('deny fix-login --why "not on a Friday"', "with a reason for the model"),
     ("deny 7f3a91 --json", "in a script"),
 )
 @ref_argument()
-@click.option("--why", metavar="TEXT", help="Told to the model.")
+@click.option("--why", metavar="TEXT", help="Reason, passed to the model.")
 @json_flag
 @pass_context
 def deny(cli: CliContext, ref: str, why: str | None, as_json: bool) -> int:
-    """Deny the tool call that session REF waits with. The decision is kept and used once."""
+    """Deny the tool call that session REF waits for. The decision is recorded and used once."""
     with cli.opened() as rl:
         made = rl.decide(ref, allow=False, reason=why)
         info = rl.get(ref)
-    return print_checkpoint(cli, made, info.title, "denied", ("go on", next_command(info)), as_json=as_json)
+    return print_checkpoint(cli, made, info.title, "denied", ("continue", next_command(info)), as_json=as_json)

@@ -1,4 +1,4 @@
-"""`relight send`: answer a session that waits, or give a stopped one its next prompt."""
+"""`relight send`: answer a waiting session, or give a stopped one its next prompt."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relight.values.info import SessionInfo
 
 @verb(
     "send",
-    ("send fix-login yes", "answers what it asks"),
+    ("send fix-login yes", "answers its question"),
     ('send fix-login "also update the docs"', "typed to a live agent in tmux, else its next prompt"),
 )
 @ref_argument()
@@ -29,12 +29,12 @@ def send(cli: CliContext, ref: str, text: str, as_json: bool) -> int:
     if made is None:
         return _delivered(cli, info, as_json=as_json)
     done = "answered" if before.question else "prompt added"
-    told = f"{done}; it is {info.status}"
-    return print_checkpoint(cli, made, info.title, told, ("go on", next_command(info)), as_json=as_json)
+    done = f"{done}; it is {info.status}"
+    return print_checkpoint(cli, made, info.title, done, ("continue", next_command(info)), as_json=as_json)
 
 
 def _delivered(cli: CliContext, info: SessionInfo, *, as_json: bool) -> int:
-    """It was typed into the agent's own terminal; its transcript tells the rest."""
+    """Report that the text was typed into the agent's terminal; the transcript records it later."""
     if as_json:
         cli.console.document({"session": info.id, "delivered": True})
     elif cli.console.out.terminal:

@@ -1,4 +1,4 @@
-"""`relight settle`: decide a tool call of which nobody knows whether it took effect."""
+"""`relight settle`: decide a tool call in doubt."""
 
 from __future__ import annotations
 
@@ -22,29 +22,30 @@ if TYPE_CHECKING:
     "settle",
     ('settle fix-login call_7 --result "mail was sent"', "it did take effect"),
     ("settle fix-login call_7 --retry", "it did not: let it run again"),
-    ("settle fix-login call_7", "shows the call, decides nothing"),
+    ("settle fix-login call_7", "shows the call, changes nothing"),
 )
 @ref_argument()
 @click.argument("call")
-@click.option("--result", metavar="TEXT", help="What the tool is taken to have returned.")
-@click.option("--retry", is_flag=True, help="It may run again, under the next generation of its key (KEY/2).")
+@click.option("--result", metavar="TEXT", help="Record this as the tool's result.")
+@click.option("--retry", is_flag=True, help="Let it run again, under the next generation of its key (KEY/2).")
 @json_flag
 @pass_context
 def settle(cli: CliContext, ref: str, call: str, result: str | None, retry: bool, as_json: bool) -> int:
-    """Decide CALL of session REF, which started and is not known to have ended. Without an option: show the call."""
+    """Decide CALL of session REF, whose outcome is unknown. Without an option: show the call."""
     if retry and result is not None:
-        raise UsageError("say either --result TEXT or --retry", hints=[f"see the calls: relight can-resume {ref}"])
+        raise UsageError("pass either --result TEXT or --retry", hints=[f"list the calls: relight can-resume {ref}"])
     with cli.opened() as rl:
         if not retry and result is None:
             return _show(cli, rl, ref, call, as_json=as_json)
         made = rl.settle(ref, call, result=result, retry=retry)
         name = rl.get(ref).title
     done = f"{call} may run again" if retry else f"{call} has its result"
-    return print_checkpoint(cli, made, name, done, ("go on", f"relight resume {name}"), as_json=as_json)
+    return print_checkpoint(cli, made, name, done, ("continue", f"relight resume {name}"), as_json=as_json)
 
 
 def _show(cli: CliContext, rl: Relight, ref: str, wanted: str, *, as_json: bool) -> int:
-    """What is known of the call, and how it is decided. Changes nothing."""
+    """Print the call and the two ways to settle it; changes nothing."""
+    # By id among the calls in doubt only: a provider may have used the same id for a call that ended.
     calls = rl.load(ref).calls
     call = next((one for one in calls if one.id == wanted and one.in_doubt), None)
     if call is None:
@@ -56,7 +57,7 @@ def _show(cli: CliContext, rl: Relight, ref: str, wanted: str, *, as_json: bool)
         return 0
     arguments = json.dumps(call.arguments, ensure_ascii=False, default=str)
     started = f"{call.started_at.astimezone():%Y-%m-%d %H:%M:%S}" if call.started_at is not None else "?"
-    lines = [f"{call.name}  {arguments}", f"began at @{call.intent_seq}, {started}; not known to have ended"]
+    lines = [f"{call.name}  {arguments}", f"started at @{call.intent_seq}, {started}; outcome unknown"]
     cli.console.write([[line] for line in lines]) if cli.console.out.terminal else cli.console.row(tuple(lines))
     name = rl.get(ref).title
     cli.console.next(

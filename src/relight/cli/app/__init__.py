@@ -1,1 +1,1 @@
-"""The command line as a program: finding the verb, its context, confirmation, completion."""
+"""The command line as a program: verb lookup, context, confirmation, completion."""

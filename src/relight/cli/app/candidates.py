@@ -1,4 +1,4 @@
-"""What a reference that leads nowhere, or to several, could have meant: the sessions, as one would list them."""
+"""Sessions that an unknown or ambiguous reference could have meant, as evidence of the error."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _COLUMNS: Final = [
 
 
 def with_candidates(error: RelightError, cli: CliContext) -> RelightError:
-    """The same error with sessions as its evidence. Never another error: a store that fails now adds nothing."""
+    """Add matching sessions to the error. A store that fails now adds nothing: the first error is the one to report."""
     if not isinstance(error, Ambiguous) and not (isinstance(error, NotFound) and error.what == "session"):
         return error
     try:
         with cli.opened() as rl:
-            found = _meant(rl, error)
+            found = _candidates(rl, error)
     except RelightError:
         return error
     if found:
@@ -43,7 +43,7 @@ def with_candidates(error: RelightError, cli: CliContext) -> RelightError:
     return error
 
 
-def _meant(rl: Relight, error: Ambiguous | NotFound) -> list[SessionInfo]:
+def _candidates(rl: Relight, error: Ambiguous | NotFound) -> list[SessionInfo]:
     if isinstance(error, Ambiguous):
         return [info for one in error.candidates[: 2 * _MAX] if (info := rl.find(one)) is not None]
     word = error.ref.partition("@")[0]
@@ -52,6 +52,7 @@ def _meant(rl: Relight, error: Ambiguous | NotFound) -> list[SessionInfo]:
     holding = list(rl.sessions(search=word, limit=_MAX)) if word else []
     if holding:
         return holding
+    # A misspelt name is compared with recent sessions only: the store cannot search by similarity.
     from difflib import get_close_matches
 
     by_name = {info.name: info for info in rl.sessions(limit=_MAX_SCANNED) if info.name}

@@ -1,5 +1,7 @@
-"""What could come next, for a shell: sessions by name, or the labels of one. Without click, which takes longer to load
-than the answer takes to find; it answers whatever is less usual than a verb and the beginning of a reference.
+"""Shell completion of references: session names and ids, or the labels of one session.
+
+Click takes longer to import than the answer takes to find, so the usual question (a verb and the beginning of a
+reference) is answered here; click answers all others.
 """
 
 from __future__ import annotations
@@ -22,11 +24,11 @@ _NOT_PLAIN: Final = frozenset("\"'\\:")
 _FORMS: Final = {"bash": "plain,{}\n", "zsh": "plain\n{}\n{}\n", "fish": "plain,{}\t{}\n"}
 
 Found = tuple[str, str]
-"""what to type, and what it is"""
+"""text to insert, and its description"""
 
 
 def answered(environment: Mapping[str, str]) -> bool:
-    """Print the answer in the form that click's scripts read; False where the question is not a plain one."""
+    """Print completions in the format of click's scripts; False if the question is left to click."""
     shell, _, action = environment.get("_RELIGHT_COMPLETE", "").partition("_")
     typed = _typed(shell, environment.get("COMP_WORDS", ""), environment.get("COMP_CWORD", ""))
     if action != "complete" or shell not in _FORMS or typed is None:
@@ -36,18 +38,18 @@ def answered(environment: Mapping[str, str]) -> bool:
     return True
 
 
-def _typed(shell: str, line: str, place: str) -> str | None:
-    """The beginning of a reference right after a verb that takes one; None for any other question."""
+def _typed(shell: str, line: str, position: str) -> str | None:
+    """The beginning of a reference right after a verb that takes one; None for any other command line."""
     words = line.split()
-    typed = place if shell == "fish" else "".join(words[2:3])  # fish names the word itself, the others its place
-    if (shell != "fish" and place != "2") or words[2:] != ([typed] if typed else []):
+    typed = position if shell == "fish" else "".join(words[2:3])  # fish passes the word itself, the others its index
+    if (shell != "fish" and position != "2") or words[2:] != ([typed] if typed else []):
         return None
     is_plain = words[1:] and words[1] in TAKES_REF and not typed.startswith("-") and not _NOT_PLAIN & set(line)
     return typed if is_plain else None
 
 
 def completions(store: str | None, incomplete: str) -> list[Found]:
-    """Sessions, or the labels of one. Never an error: a shell that completes is no place to read one."""
+    """Sessions, or after an `@` the labels of one. No error is raised: a completing shell cannot show it."""
     from relight import wiring
     from relight.errors import RelightError
 
@@ -59,6 +61,7 @@ def completions(store: str | None, incomplete: str) -> list[Found]:
 
 
 def _sessions(rl: Relight, incomplete: str) -> list[Found]:
+    # Names first; an id is offered for a nameless session, or once the beginning of one is typed.
     found = [info for info in rl.sessions(limit=_MAX) if info.status != "archived"]
     named = [(info.name, info.status) for info in found if info.name and info.name.startswith(incomplete)]
     by_id = [

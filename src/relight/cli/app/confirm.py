@@ -1,4 +1,4 @@
-"""Asking before something that cannot be taken back: on a terminal only, the default is No, and a flag says yes."""
+"""Confirmation before an operation that cannot be undone."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from relight.errors import UsageError
 
 
 def confirm(cli: CliContext, question: str, *, evidence: Sequence[str] = (), yes: bool) -> bool:
-    """May it be done? Without a terminal and without --yes the call is refused."""
+    """Ask on the terminal, default No. Without a terminal `yes` is required, else UsageError."""
     if yes:
         return True
     console = cli.console
     if not console.can_ask:
-        raise UsageError(f"not without being asked: {question}", evidence=evidence, hints=["say it beforehand: --yes"])
+        raise UsageError(f"confirmation required: {question}", evidence=evidence, hints=["pass --yes"])
     for line in evidence:
         console.say(line, indent=2)
     if console.ask(f"{question} [y/N]").lower() in ("y", "yes"):

@@ -1,4 +1,4 @@
-"""What every verb is handed: the flags that hold everywhere, the console, and the way to the store."""
+"""The context of one command: common options, console, store."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class CliContext:
-    """One invocation of the command."""
+    """One invocation: every verb gets it as its first argument."""
 
     def __init__(self) -> None:
         self.store: str | None = None
@@ -27,17 +27,15 @@ class CliContext:
 
     @cached_property
     def console(self) -> Console:
-        """Made when the flags are known."""
         return Console(color=self.color, plain=self.plain)
 
     def opened(self, *, create: bool = False) -> AbstractContextManager[Relight]:
-        """The store. One that does not exist is empty, and stays away unless it is to be made."""
+        """Open the store. One that does not exist is read as empty; it is created only with `create`."""
         from relight import wiring
 
         return wiring.open(self.store, create=create, ready=False)
 
     def now(self) -> datetime:
-        """For ages."""
         return datetime.now(UTC)
 
 
@@ -46,19 +44,18 @@ pass_context = click.make_pass_decorator(CliContext)
 
 def _remember(context: click.Context, parameter: click.Parameter, value: Any) -> Any:
     cli = context.find_object(CliContext)
+    # An option that is absent after the verb must not overwrite the value given before it.
     if cli is not None and value not in (None, False, ()) and parameter.name is not None:
         setattr(cli, parameter.name, value)
     return value
 
 
 def common_options(*, hidden: bool) -> list[click.Option]:
-    """The flags that hold before the verb and after it."""
+    """Options that are accepted before and after the verb."""
     common: dict[str, Any] = {"expose_value": False, "callback": _remember, "hidden": hidden, "is_eager": True}
     return [
-        click.Option(["--store"], metavar="URL", help="Where sessions are kept (else RELIGHT_STORE).", **common),
-        click.Option(
-            ["--color"], type=click.Choice(["auto", "always", "never"]), help="Colours on a terminal.", **common
-        ),
-        click.Option(["--plain"], is_flag=True, help="No redrawing, no columns: for screen readers.", **common),
-        click.Option(["--debug"], is_flag=True, help="Show where an error came from.", **common),
+        click.Option(["--store"], metavar="URL", help="Store to use (default: RELIGHT_STORE).", **common),
+        click.Option(["--color"], type=click.Choice(["auto", "always", "never"]), help="Use of colours.", **common),
+        click.Option(["--plain"], is_flag=True, help="No redrawing and no columns, for screen readers.", **common),
+        click.Option(["--debug"], is_flag=True, help="Show the traceback of an error.", **common),
     ]

@@ -1,4 +1,4 @@
-"""`--detach`: started in the background, and told."""
+"""`--detach`: start in the background and print what came of it."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def start_detached(
     now: bool = False,
     as_json: bool = False,
 ) -> int:
-    """Leave when its program runs, or it stands in line."""
+    """Return once the program runs or the session is queued."""
     info, pid, child, outcome = start_in_background(rl, session, wanted, retries=retries, now=now)
-    child.returncode = child.returncode or 0  # it lives on without us
+    child.returncode = child.returncode or 0  # else Popen warns at exit about a child that was not waited for
     console = cli.console
     if as_json:
         console.document({**outcome_document(outcome), "supervisor": pid})
@@ -40,7 +40,7 @@ def start_detached(
     else:
         console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), f"  runs in the background, pid {pid}"]])
     if outcome.put_back is not None:
-        console.say(Span("✓", "ok"), f" workspace put back as at @{outcome.put_back}")
+        console.say(Span("✓", "ok"), f" workspace restored as of @{outcome.put_back}")
     joined = [("join its terminal", shlex.join(info.attach))] if info.attach else []
     console.next(*joined, ("watch", f"relight tail {info.title} -f"), ("stop", f"relight stop {info.title}"))
     return 0

@@ -1,4 +1,4 @@
-"""One supervised run in front of a person: signals in, milestones out, the program's own exit code at the end."""
+"""A supervised run in the foreground: forwards signals, prints milestones, returns the program's exit code."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from relight.supervision.program import Supervision
 
 _STDOUT: Final = 1
 _STDERR: Final = 2
-_ASKS_TO_STOP: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def run_in_foreground(cli: CliContext, supervision: Supervision, *, as_json: bool = False) -> int:
-    """Run to the end. The exit code is the program's, as a shell would report it; 6 where a limit halted it.
+    """Run to the end. The exit code is the program's, as a shell reports it, or 6 if a limit halted it.
 
-    `as_json`: what came of the start and how it ended is one document on stdout; what the program prints is on stderr.
+    `as_json`: start and end are one JSON document on stdout; the program's own output goes to stderr.
     """
     began = cli.now()
     with _forwarding(cli, supervision), _stdout_reserved() if as_json else nullcontext():
@@ -41,24 +41,25 @@ def run_in_foreground(cli: CliContext, supervision: Supervision, *, as_json: boo
 
 @contextmanager
 def _stdout_reserved() -> Iterator[None]:
-    """Whatever is started meanwhile prints to stderr: stdout is for the document."""
-    kept = os.dup(_STDOUT)
+    """Point descriptor 1 at stderr for child processes, so that stdout holds the JSON document only."""
+    saved = os.dup(_STDOUT)
     os.dup2(_STDERR, _STDOUT)
     try:
         yield
     finally:
-        os.dup2(kept, _STDOUT)
-        os.close(kept)
+        os.dup2(saved, _STDOUT)
+        os.close(saved)
 
 
 @contextmanager
 def _forwarding(cli: CliContext, supervision: Supervision) -> Iterator[None]:
-    """Ctrl-C and its like go to the program: asked first, killed second."""
+    """Forward SIGINT, SIGTERM and SIGHUP to the program; the second signal kills it."""
 
-    def ask(number: int, frame: FrameType | None) -> None:
+    def forward(number: int, frame: FrameType | None) -> None:
         supervision.interrupt(number)
 
-    before = {number: signal.signal(number, ask) for number in _ASKS_TO_STOP}
+    # The former handlers are restored: the command may run inside a program (app/group.py `run`).
+    before = {number: signal.signal(number, forward) for number in _STOP_SIGNALS}
     try:
         yield
     finally:

@@ -1,6 +1,6 @@
-"""The verbs as one command: finds the one that is meant, runs it, turns what goes wrong into a message and a code.
+"""The command group: looks up the verb, runs it, turns exceptions into messages and exit codes.
 
-Verbs are imported when they are called, so that the answer comes at once: the table below knows their names only.
+Verbs are imported when they are called; the table below holds their names only, so that start-up stays fast.
 """
 
 from __future__ import annotations
@@ -55,21 +55,19 @@ VERBS: Final[dict[str, str]] = {
     "demo": "maintenance.demo",
     "help": "app.help:explain",
 }
-"""verb to module; the function in it is called as the module where no other name is given"""
+"""verb to `module` or `module:function`; without a function it is named as the module"""
 
 _QUIET_CTRL_C: Final = 130
 _QUIET_PIPE: Final = 141
 
 
 class Verbs(click.Group):
-    """The verbs, each imported when it is asked for."""
+    """The group of verbs; each module is imported on first use."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """In the order a newcomer needs them."""
         return list(VERBS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The verb, or None."""
         if cmd_name not in VERBS:
             return None
         module, _, function = VERBS[cmd_name].partition(":")
@@ -82,7 +80,7 @@ class Verbs(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """As click, but an unknown verb names the nearest ones."""
+        """As in click, but an unknown verb suggests the closest ones."""
         try:
             return super().resolve_command(ctx, args)
         except click.UsageError as error:
@@ -91,31 +89,22 @@ class Verbs(click.Group):
             raise error
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """The verbs with a line each; the flags that hold everywhere."""
-        formatter.write_text("Agents that survive: every step is saved, and whatever kills one, it goes on.")
+        """List the verbs with one line each, then the common options."""
+        formatter.write_text("Crash-proof AI agents: every step is saved; a killed agent continues where it stopped.")
         formatter.write_paragraph()
         rows = [(name, command.get_short_help_str(60)) for name, command in self._all(ctx)]
         with formatter.section("Verbs"):
             formatter.write_dl(rows)
         self.format_options(ctx, formatter)
         formatter.write_paragraph()
-        formatter.write_text("More about one: relight help VERB")
+        formatter.write_text("Help on a verb: relight help VERB")
 
     def _all(self, ctx: click.Context) -> list[tuple[str, click.Command]]:
-        found = []
-        for name in self.list_commands(ctx):
-            try:
-                command = self.get_command(ctx, name)
-            except ModuleNotFoundError as missing:
-                if missing.name != f"relight.cli.{VERBS[name].partition(':')[0]}":
-                    raise
-                continue
-            if command is not None:
-                found.append((name, command))
-        return found
+        commands = [(name, self.get_command(ctx, name)) for name in VERBS]
+        return [(name, command) for name, command in commands if command is not None]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Only the options: click would list the verbs once more."""
+        """Only the options: click would list the verbs a second time."""
         click.Command.format_options(self, ctx, formatter)
 
 
@@ -138,7 +127,7 @@ def _unknown(word: str, ctx: click.Context) -> click.UsageError:
 @click.version_option(package_name="relight", message="relight %(version)s")
 @click.pass_context
 def relight(context: click.Context) -> int:
-    """Agents that survive."""
+    """Crash-proof AI agents."""
     if context.invoked_subcommand is not None:
         return 0
     from relight.cli.app.home import home
@@ -147,16 +136,16 @@ def relight(context: click.Context) -> int:
 
 
 def run(words: Sequence[str], cli: CliContext | None = None) -> int:
-    """Run the command; the exit code. `cli`: another way to the store, for who runs it inside a program."""
+    """Run the command and return its exit code. `cli`: a context of the caller, for use inside a program."""
     cli = cli or CliContext()
-    sys.set_int_max_str_digits(0)  # a message may hold a number that long, and is shown as it is
+    sys.set_int_max_str_digits(0)  # a message may hold an integer of any length, and is printed unchanged
     try:
         configuration.apply(os.environ)
         if "_RELIGHT_COMPLETE" in os.environ:
             from relight.cli.maintenance.completion import complete
 
             return complete(relight, cli)
-        # Not `relight.main`: it would end a Ctrl-C with a line of its own.
+        # Not `relight.main`: click would print "Aborted!" at Ctrl-C and exit by itself.
         with relight.make_context("relight", list(words), obj=cli) as context:
             result = relight.invoke(context)
         sys.stdout.flush()
@@ -164,15 +153,16 @@ def run(words: Sequence[str], cli: CliContext | None = None) -> int:
     except click.exceptions.Exit as done:
         return done.exit_code
     except BrokenPipeError:
-        # Whoever read us has what it wanted. Python would complain once more while it flushes at the end.
+        # The reader closed the pipe (`| head`): not an error. Without the redirect Python would report it again when it
+        # flushes stdout at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _QUIET_PIPE
     except (KeyboardInterrupt, click.Abort):
         return _QUIET_CTRL_C
     except Exception as error:
         from relight.cli.app.candidates import with_candidates
-        from relight.cli.render.errors import tell
+        from relight.cli.render.errors import print_error
         from relight.errors import RelightError
 
-        told = with_candidates(error, cli) if isinstance(error, RelightError) else error
-        return tell(told, cli.console, debug=cli.debug)
+        explained = with_candidates(error, cli) if isinstance(error, RelightError) else error
+        return print_error(explained, cli.console, debug=cli.debug)

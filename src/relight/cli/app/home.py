@@ -1,4 +1,4 @@
-"""A bare `relight`: what needs you, and five commands. Not forty lines of help."""
+"""`relight` without a verb: sessions that need a person, and five commands."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from relight.text.safe import one_line
 from relight.values.info import SessionInfo
 
 _COMMANDS: Final = [
-    Fact("relight run -- python agent.py", "start a program that survives"),
-    Fact("relight list", "all sessions, and how they are"),
-    Fact("relight show NAME", "one session: doing, cost, how it ended"),
-    Fact("relight resume NAME", "go on where it stopped"),
+    Fact("relight run -- python agent.py", "start a crash-proof program"),
+    Fact("relight list", "all sessions and their status"),
+    Fact("relight show NAME", "one session: activity, cost, result"),
+    Fact("relight resume NAME", "continue where it stopped"),
     Fact("relight help", "everything else"),
 ]
 _CURES: Final = 3
 
 
 def home(cli: CliContext) -> int:
-    """Print the strip with the cure of each, then the commands."""
+    """Print sessions that need a person, each with its remedy, then the commands."""
     console, style, now = cli.console, cli.console.out, cli.now()
     with cli.opened() as rl:
         found, counts = rl.needing(most=STRIP), rl.counts()

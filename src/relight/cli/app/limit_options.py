@@ -1,4 +1,4 @@
-"""The options of `run` and `resume` that limit what a session may use, and the exit code that says it was halted."""
+"""Options of `run` and `resume` that limit what a session may use, and the exit code of a halted run."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ def limit_options(command: Callable[..., int]) -> Callable[..., int]:
         limits = allowance(budget=budget, budget_tokens=budget_tokens, time_limit=time_limit)
         return command(*args, limits=limits, **options)
 
-    said = {
-        "--time-limit": (_OVER_0, "SECONDS", "Halt it when it has worked so long, in all attempts."),
-        "--budget-tokens": (click.IntRange(min=1), "N", "Halt it when it has used so many tokens."),
-        "--budget": (_OVER_0, "COST", "Halt it when it has cost so much, in US dollars."),
+    options_by_flag = {
+        "--time-limit": (_OVER_0, "SECONDS", "Halt after this much working time, over all attempts."),
+        "--budget-tokens": (click.IntRange(min=1), "N", "Halt after this many tokens."),
+        "--budget": (_OVER_0, "COST", "Halt at this cost, in US dollars."),
     }
-    for flag, (kind, metavar, text) in said.items():
+    for flag, (kind, metavar, text) in options_by_flag.items():
         click.option(flag, type=kind, metavar=metavar, help=text)(limited)
     return limited
 
 
 def for_one(limits: Allowance, *, everything: bool) -> None:
-    """UsageError where limits are given for all sessions at once."""
+    """UsageError if limits are combined with --all."""
     if everything and limits != NO_ALLOWANCE:
-        raise UsageError("a limit is for one session; name it")
+        raise UsageError("a limit applies to one session: name it")
 
 
 def exit_code(info: SessionInfo, program: int) -> int:
-    """Of the program, unless a limit halted it."""
+    """The program's exit code, or EXIT_CODE if a limit halted it."""
     return EXIT_CODE if info.status == "halted" and is_limit(info.failure) else program

@@ -1,4 +1,4 @@
-"""References on the command line: passed on as typed, completed by the shell, names first."""
+"""Click type of session and checkpoint references, with shell completion."""
 
 from __future__ import annotations
 
@@ -13,12 +13,11 @@ if TYPE_CHECKING:
 
 
 class RefType(click.ParamType[str]):
-    """Text for the parser, sessions for the shell; after an `@` the labels of that session."""
+    """Parsed as plain text; completed with sessions, after an `@` with the labels of that session."""
 
     name = "ref"
 
     def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-        """What could stand here."""
         from click.shell_completion import CompletionItem
 
         from relight.cli.app.complete import completions

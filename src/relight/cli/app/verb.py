@@ -1,4 +1,4 @@
-"""A verb of the command line: a click command whose help begins with examples, and that knows the common flags."""
+"""A verb: a click command with examples in its help and the common options."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from relight.cli.app.context import common_options
 from relight.cli.app.refs import RefType
 
 _F = TypeVar("_F", bound=Callable[..., Any])
-_COMMON: Final = "Everywhere: --store URL, --color auto|always|never, --plain, --debug, --help"
+_COMMON: Final = "Common options: --store URL, --color auto|always|never, --plain, --debug, --help"
 
 Example = tuple[str, str]
-"""what is typed, and what it is for"""
+"""arguments, and what they do"""
 
 
 class Verb(click.Command):
-    """`examples` come first in its help; at least two."""
+    """A click command whose help begins with `examples`."""
 
     def __init__(self, *args: Any, examples: Sequence[Example] = (), **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -26,7 +26,6 @@ class Verb(click.Command):
         self.params += common_options(hidden=True)
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Examples, usage, what it does, options."""
         with formatter.section("Examples"):
             formatter.write_dl([(f"relight {typed}", meaning) for typed, meaning in self.examples], col_max=44)
         formatter.write_paragraph()
@@ -38,7 +37,7 @@ class Verb(click.Command):
 
 
 def verb(name: str, *examples: Example, **settings: Any) -> Callable[[Callable[..., Any]], Verb]:
-    """Make a function the verb `name`."""
+    """Decorator that turns a function into the verb `name`."""
     return click.command(name, cls=Verb, examples=examples, **settings)
 
 
@@ -46,5 +45,5 @@ json_flag: Final = click.option("--json", "as_json", is_flag=True, help="One JSO
 
 
 def ref_argument(name: str = "ref", **settings: Any) -> Callable[[_F], _F]:
-    """A reference to a session or a checkpoint, completed by the shell."""
+    """An argument that is a reference, completed by the shell."""
     return click.argument(name, type=RefType(), **settings)

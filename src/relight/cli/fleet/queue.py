@@ -1,4 +1,4 @@
-"""`relight queue`: what queues allow, and who stands in them."""
+"""`relight queue`: list queues and set their limits."""
 
 from __future__ import annotations
 
@@ -15,15 +15,22 @@ from relight.text.format import age
 
 @verb(
     "queue",
-    ("queue list", "who stands where, and what is allowed"),
-    ("queue set nightly --concurrency 4 --rate 10/min --retries 3", "for all workers, from their next claim on"),
-    ("queue forget nightly", "it allows everything again"),
+    ("queue list", "sessions and limits of each queue"),
+    ("queue set nightly --concurrency 4 --rate 10/min --retries 3", "for all workers, from their next claim"),
+    ("queue forget nightly", "remove its limits"),
 )
 @click.argument("what", type=click.Choice(["list", "set", "forget"]), metavar="list|set|forget")
 @click.argument("name", required=False)
-@click.option("--concurrency", type=click.IntRange(0, 10_000), metavar="N", help="Most at once on all workers; 0: any.")
-@click.option("--rate", metavar="N/UNIT", help="Most starts in a while: 10/min, 2/s, 1/30s; none.")
-@click.option("--retries", type=click.IntRange(0, 1000), metavar="N", help="As in run, for sessions that do not say.")
+@click.option(
+    "--concurrency",
+    type=click.IntRange(0, 10_000),
+    metavar="N",
+    help="Maximum running at once; 0: no limit.",
+)
+@click.option("--rate", metavar="N/UNIT", help="Maximum start rate: 10/min, 2/s, 1/30s; none.")
+@click.option(
+    "--retries", type=click.IntRange(0, 1000), metavar="N", help="As in run, where a session does not set it."
+)
 @json_flag
 @pass_context
 def queue(
@@ -35,18 +42,18 @@ def queue(
     retries: int | None,
     as_json: bool,
 ) -> int:
-    """Look at queues, or say what one allows. The settings are kept in the store, the same for every worker."""
+    """List queues, or set the limits of one. They are stored in the store and apply to every worker."""
     given = any(one is not None for one in (concurrency, rate, retries))
     if what == "list":
         if given or name is not None:
-            raise UsageError("list takes no further words", hints=["relight queue set NAME --concurrency 4"])
+            raise UsageError("list takes no arguments", hints=["relight queue set NAME --concurrency 4"])
         return _list(cli, as_json=as_json)
     if name is None:
         raise UsageError(f"which queue? relight queue {what} NAME")
     with cli.opened(create=True) as rl:
         if what == "forget":
             rl.forget_queue(name)
-            cli.console.say(Span("✓ ", "ok"), Span(name, "bold"), " allows everything again")
+            cli.console.say(Span("✓ ", "ok"), Span(name, "bold"), " has no limits now")
             return 0
         if not given:
             raise UsageError("nothing to set", hints=["--concurrency N, --rate 10/min, --retries N"])
@@ -70,7 +77,7 @@ def _list(cli: CliContext, *, as_json: bool) -> int:
         cli.console.document([msgspec.to_builtins(one) for one in found])
         return 0
     if not found:
-        cli.console.say("no queue yet; put something in line: relight run --queue default -- COMMAND")
+        cli.console.say("no queues yet; queue a session: relight run --queue default -- COMMAND")
         return 0
     columns = [Column("queue", least=12), Column("queued", right=True), Column("running", right=True)]
     columns += [Column("oldest", right=True, drop=0), Column("at once", right=True), Column("rate", right=True)]

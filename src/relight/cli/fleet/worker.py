@@ -1,4 +1,4 @@
-"""`relight worker`: take sessions from queues and run them; or list the workers there are."""
+"""`relight worker`: run sessions from queues, or list the workers."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ _CONCURRENCY: Final = 4
 @verb(
     "worker",
     ("worker --concurrency 4 --queue nightly", "run up to four sessions of this queue at once"),
-    ("worker --queue big --labels gpu,eu", "sessions that want a gpu, too"),
-    ("worker --list", "who works"),
+    ("worker --queue big --labels gpu,eu", "also sessions that require a gpu"),
+    ("worker --list", "all workers and their state"),
 )
 @click.option("--concurrency", type=click.IntRange(1, 1000), default=_CONCURRENCY, show_default=True, metavar="N")
-@click.option("--queue", "queues", multiple=True, metavar="Q", help="A queue to serve; several times for several.")
-@click.option("--labels", default="", metavar="L,...", help="What this worker has: sessions may want it.")
-@click.option("--name", metavar="N", help="What it is called; else host and pid.")
+@click.option("--queue", "queues", multiple=True, metavar="Q", help="A queue to serve; may be repeated.")
+@click.option("--labels", default="", metavar="L,...", help="Labels of this worker, which sessions may require.")
+@click.option("--name", metavar="N", help="Name of the worker (default: host and pid).")
 @click.option("--lease", type=click.FloatRange(min=0.5), metavar="SECONDS", help="As RELIGHT_LEASE_SECONDS.")
 @click.option("--sweep", type=click.FloatRange(min=0.1), metavar="SECONDS", help="As RELIGHT_SWEEP_SECONDS.")
 @click.option("--engine", type=click.Choice(["embedded", "procrastinate"]), help="As RELIGHT_ENGINE.")
-@click.option("--until-empty", is_flag=True, help="Leave when nobody stands in its lines and nothing runs.")
+@click.option("--until-empty", is_flag=True, help="Exit when its queues are empty and nothing runs.")
 @click.option("--no-retention", is_flag=True, help="Do not remove finished sessions once a day.")
-@click.option("--list", "listing", is_flag=True, help="Only show the workers there are.")
+@click.option("--list", "listing", is_flag=True, help="Only list the workers.")
 @json_flag
 @pass_context
 def worker(
@@ -57,15 +57,16 @@ def worker(
     listing: bool,
     as_json: bool,
 ) -> int:
-    """Take queued sessions and run each in a process of its own. SIGTERM drains: what runs goes back in line.
+    """Take queued sessions and run each in a process of its own. SIGTERM drains: running sessions are requeued.
 
-    A second SIGTERM does so at once. Killed, its sessions are taken over by other workers after lease and sweep.
+    A second SIGTERM does so immediately. If the worker is killed, others take over after lease and sweep interval.
     """
     if listing:
         with cli.opened() as rl:
             return _list(cli, rl, as_json=as_json)
     if lease is not None:
-        os.environ["RELIGHT_LEASE_SECONDS"] = f"{lease:g}"  # for the processes it starts, too
+        # In the environment, because the processes that the worker starts must use the same lease.
+        os.environ["RELIGHT_LEASE_SECONDS"] = f"{lease:g}"
     from relight import wiring
     from relight.fleet.worker import SWEEP_SECONDS, WorkerOptions
     from relight.journal.queues.order import checked_label, checked_queue
@@ -81,12 +82,13 @@ def worker(
         retention=not no_retention,
     )
     with cli.opened(create=True) as rl:
-        loop = wiring.work_loop(rl, options, _Lines(cli, as_json=as_json), engine=engine)
+        loop = wiring.work_loop(rl, options, _EventPrinter(cli, as_json=as_json), engine=engine)
         _print_start(cli, options)
         return _work(loop, until_empty=until_empty)
 
 
 def _work(loop: WorkLoop, *, until_empty: bool) -> int:
+    # Only a flag is set: the loop drains in its own thread, and a second signal makes it drain at once.
     def stop(number: int, frame: FrameType | None) -> None:
         loop.stop()
 
@@ -115,8 +117,8 @@ def _sweep_seconds(default: float) -> float:
     return seconds
 
 
-class _Lines:
-    """What happens, a line each: for people, or JSON for programs."""
+class _EventPrinter:
+    """Prints one line for each event of the worker: text, or JSON."""
 
     def __init__(self, cli: CliContext, *, as_json: bool) -> None:
         self._cli = cli
@@ -156,7 +158,7 @@ def _list(cli: CliContext, rl: Relight, *, as_json: bool) -> int:
         cli.console.document(documents)
         return 0
     if not found:
-        cli.console.say("no worker; begin one: relight worker --queue default")
+        cli.console.say("no workers; start one: relight worker --queue default")
         return 0
     columns = [Column("worker", least=12), Column("state"), Column("queues", least=8), Column("labels", drop=1)]
     columns += [Column("running", right=True), Column("seen", right=True), Column("sessions", least=8, drop=0)]

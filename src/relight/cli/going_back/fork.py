@@ -1,4 +1,4 @@
-"""`relight fork`: a new session from a checkpoint; the one it comes from stays as it is."""
+"""`relight fork`: create a session from a checkpoint; the original is not changed."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ from relight.text.format import display_path, fork_files
 
 @verb(
     "fork",
-    ("fork fix-login@206 --workspace ../try2", "another try from there, in a directory of its own"),
-    ('fork fix-login "use argon2" --name argon', "with other words, under a name"),
+    ("fork fix-login@206 --workspace ../try2", "a second try from there, in its own directory"),
+    ('fork fix-login "use argon2" --name argon', "with a prompt and a name"),
 )
 @ref_argument("checkpoint")
 @click.argument("prompt", required=False)
-@click.option("--name", metavar="N", help="What the new session is called.")
+@click.option("--name", metavar="N", help="Name of the new session.")
 @click.option(
     "--workspace",
     metavar="DIR",
-    help="A new directory, filled now with the checkpoint's files; else one beside the original, at its start.",
+    help="A new directory, filled now with the checkpoint's files (default: beside the original, at the first start).",
 )
-@click.option("--dry-run", is_flag=True, help="Say what would be done about files and open calls, and make nothing.")
+@click.option("--dry-run", is_flag=True, help="Print what would be done about files and open calls; create nothing.")
 @json_flag
 @pass_context
 def fork(
@@ -39,14 +39,14 @@ def fork(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Make a new session that begins at CHECKPOINT (a session means its head).
+    """Create a session that begins at CHECKPOINT (a session stands for its head).
 
-    It never runs a call that was asked for before: such a call gets the result it has by now, or is told to belong to
-    the session it comes from.
+    It never runs a call that the model made before: such a call gets the result it has by now, or a note that it
+    belongs to the original session.
     """
     console = cli.console
     if dry_run:
-        return _tell(cli, checkpoint, name, workspace, as_json=as_json)
+        return _print_plan(cli, checkpoint, name, workspace, as_json=as_json)
     with cli.opened() as rl:
         calls = rl.planned_calls(checkpoint, after="fork")
         made = rl.fork(checkpoint, name=name, prompt=prompt, workspace=workspace)
@@ -63,13 +63,13 @@ def fork(
         if workspace is not None:
             console.write([["  files  ", where]])
     if where and workspace is None:
-        console.say(f"its files will be in {where}, as at the checkpoint: its first start makes it")
+        console.say(f"its files will be in {where}, as of the checkpoint: its first start creates it")
     console.lines(facts(call_facts(calls, "calls"), console.err))
-    console.next(("go on", f"relight resume {made.title}"))
+    console.next(("continue", f"relight resume {made.title}"))
     return 0
 
 
-def _tell(cli: CliContext, checkpoint: str, name: str | None, workspace: str | None, *, as_json: bool) -> int:
+def _print_plan(cli: CliContext, checkpoint: str, name: str | None, workspace: str | None, *, as_json: bool) -> int:
     console = cli.console
     with cli.opened() as rl:
         files = rl.plan_fork_files(checkpoint, name=name, workspace=workspace)
@@ -79,8 +79,8 @@ def _tell(cli: CliContext, checkpoint: str, name: str | None, workspace: str | N
         planned = {"calls": msgspec.to_builtins(calls), "files_plan": msgspec.to_builtins(files)}
         console.document({"parent": parent, **planned})
         return 0
-    told = [Fact("files", fork_files(files, roots, now=workspace is not None))] if files is not None else []
-    told += call_facts(calls, "calls") or [Fact("calls", "none open")]
-    called = f" called {name}" if name is not None else ""
-    console.write([[f"a new session{called} from {parent}"], *facts(told, console.out)])
+    entries = [Fact("files", fork_files(files, roots, now=workspace is not None))] if files is not None else []
+    entries += call_facts(calls, "calls") or [Fact("calls", "none open")]
+    named = f" named {name}" if name is not None else ""
+    console.write([[f"a new session{named} from {parent}"], *facts(entries, console.out)])
     return 0

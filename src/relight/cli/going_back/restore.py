@@ -1,4 +1,4 @@
-"""`relight restore`: put the workspace's files back to a checkpoint, whole or by name. Undoable."""
+"""`relight restore`: restore the files of a checkpoint; can be undone."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 _F = TypeVar("_F", bound=Callable[..., Any])
 _CHOICES: Final = (
-    ("--force", "The checkpoint wins everywhere, also where that deletes a changed file."),
-    ("--ours", "The checkpoint wins where it has the path."),
-    ("--theirs", "What others changed stays."),
+    ("--force", "Use the checkpoint everywhere, even if that deletes a changed file."),
+    ("--ours", "Use the checkpoint's file where it has one."),
+    ("--theirs", "Keep files that were changed by others."),
 )
 
 
 def choice_options(function: _F) -> _F:
-    """How conflicts are decided: paths that somebody else changed since the session last captured them."""
+    """Options that resolve conflicts: paths changed by others since the session's last capture."""
     for flag, meaning in _CHOICES:
         function = click.option(flag, "choice", flag_value=flag[2:], help=meaning)(function)
     return function
@@ -40,9 +40,9 @@ def choice_options(function: _F) -> _F:
 )
 @ref_argument("checkpoint")
 @click.argument("paths", nargs=-1)
-@click.option("--dry-run", is_flag=True, help="Only say what would happen.")
+@click.option("--dry-run", is_flag=True, help="Only print what would happen.")
 @choice_options
-@click.option("--exact", is_flag=True, help="Also delete what no snapshot ever held, after the safety snapshot.")
+@click.option("--exact", is_flag=True, help="Also delete files that no snapshot held, after the safety snapshot.")
 @json_flag
 @pass_context
 def restore(
@@ -54,7 +54,7 @@ def restore(
     exact: bool,
     as_json: bool,
 ) -> int:
-    """Put files back to CHECKPOINT (a session means its head). What no snapshot holds is never destroyed."""
+    """Restore the files of CHECKPOINT (a session stands for its head). No file is lost that no snapshot holds."""
     console = cli.console
     with cli.opened() as rl:
         info = rl.get(checkpoint)

@@ -1,4 +1,4 @@
-"""`relight rewind`: move a session back to a checkpoint. There is no default for what goes back."""
+"""`relight rewind`: move a session back to a checkpoint. There is no default scope."""
 
 from __future__ import annotations
 
@@ -35,22 +35,22 @@ _ROWS: Final = 20
 _PATH_CELLS: Final = 40
 _LEAST_CELLS: Final = 16
 _BESIDE: Final = 50
-"""what a path leaves for the names before it and the words behind it"""
+"""cells reserved for the columns beside a path"""
 
 
 class FilesPreview(NamedTuple):
-    """What would happen to the files."""
+    """What a rewind would do to files."""
 
     rows: tuple[FileRow, ...] = ()
     touched: int = 0
     trouble: str = ""
-    """why nothing can be put back"""
+    """why the files cannot be restored"""
     stay: bool = False
-    """nobody asked for them"""
+    """the scope excludes files"""
 
 
 class Preview(NamedTuple):
-    """What a rewind would do."""
+    """What a rewind would do, printed before it asks."""
 
     info: SessionInfo
     target: int
@@ -59,7 +59,7 @@ class Preview(NamedTuple):
     files: FilesPreview | None = None
     """None: the session has no workspace"""
     calls: list[PlannedCall] | None = []  # noqa: RUF012 a tuple's default is never changed
-    """open there, and what will be done about each; None: the journal is damaged"""
+    """open calls at the target and what is done about each; None: the journal is damaged"""
     scope: Scope | None = None
     """what goes back; None: nobody has said it yet"""
 
@@ -67,16 +67,14 @@ class Preview(NamedTuple):
 @verb(
     "rewind",
     ("rewind fix-login@206 --both", "conversation and files"),
-    ("rewind fix-login@tests-green", "shows what would go back, and asks"),
+    ("rewind fix-login@tests-green", "prints what would change, and asks"),
 )
 @ref_argument("checkpoint")
-@click.option("--conversation", "scope", flag_value="conversation", help="The conversation goes back.")
-@click.option("--files", "scope", flag_value="files", help="The files go back.")
-@click.option("--both", "scope", flag_value="both", help="Both go back.")
-@click.option(
-    "--again", multiple=True, metavar="CALL", help="This call, or key of once, may run again there: as KEY/2."
-)
-@click.option("--dry-run", is_flag=True, help="Say what would happen, and change nothing.")
+@click.option("--conversation", "scope", flag_value="conversation", help="Rewind the conversation.")
+@click.option("--files", "scope", flag_value="files", help="Rewind the files.")
+@click.option("--both", "scope", flag_value="both", help="Rewind both.")
+@click.option("--again", multiple=True, metavar="CALL", help="Let this call or once key run again, as KEY/2.")
+@click.option("--dry-run", is_flag=True, help="Print what would happen; change nothing.")
 @choice_options
 @json_flag
 @pass_context
@@ -89,17 +87,17 @@ def rewind(
     choice: Choice | None,
     as_json: bool,
 ) -> int:
-    """Move a session back to CHECKPOINT. Nothing is deleted, and `relight undo` takes it back.
+    """Move a session back to CHECKPOINT. Nothing is deleted, and `relight undo` undoes it.
 
-    A call that is open there and ran since does not run again: its result is carried over, unless --again names it.
+    A call that is open there and has run since does not run again: its result is carried over, unless --again names it.
     """
     console = cli.console
     if scope == "files" and again:
-        raise UsageError("--again is about calls, and --files leaves the conversation alone")
+        raise UsageError("--again applies to the conversation, which --files does not change")
     if scope == "conversation" and choice is not None:
-        raise UsageError(f"--{choice} is about files, and --conversation leaves them alone")
+        raise UsageError(f"--{choice} applies to files, which --conversation does not change")
     if dry_run:
-        return _tell(cli, checkpoint, scope, choice or "stop", again, as_json=as_json)
+        return _print_preview(cli, checkpoint, scope, choice or "stop", again, as_json=as_json)
     if scope is None and not console.can_ask:
         raise ScopeRequired(checkpoint)
     with cli.opened() as rl:
@@ -112,6 +110,7 @@ def rewind(
             return 0
         if scope != "conversation":
             _refuse_without_files(preview, checkpoint)
+        # The preview is not pinned: the rewind plans again, and stops at conflicts that appeared meanwhile.
         began = perf_counter()
         made = rl.rewind(
             checkpoint,
@@ -135,7 +134,7 @@ def _record(preview: Preview, scope: Scope, made: Checkpoint) -> tuple[str, int,
     return made.id, made.seq if scope == "files" else preview.target, scope
 
 
-def _tell(
+def _print_preview(
     cli: CliContext, checkpoint: str, scope: Scope | None, choice: Choice, again: tuple[str, ...], *, as_json: bool
 ) -> int:
     with cli.opened() as rl:
@@ -173,7 +172,7 @@ def _preview(rl: Relight, checkpoint: str, scope: Scope | None, choice: Choice, 
 
 
 def _calls(rl: Relight, checkpoint: str, again: tuple[str, ...]) -> list[PlannedCall] | None:
-    """What will be done about calls; those that may run again say so."""
+    """What is done about open calls; those named by --again run again."""
     try:
         calls = rl.planned_calls(checkpoint, after="rewind")
     except Corrupt:
@@ -187,7 +186,7 @@ def _calls(rl: Relight, checkpoint: str, again: tuple[str, ...]) -> list[Planned
 
 
 def _files(rl: Relight, checkpoint: str, info: SessionInfo, choice: Choice) -> FilesPreview:
-    """From a dry run. That there is nothing to put back is part of the preview: the conversation may still go."""
+    """Preview of the files, from a dry run. A failure is part of the preview: the conversation may still be rewound."""
     try:
         plans = rl.restore(checkpoint, choice=choice, dry_run=True).plans
         differences = differences_of(rl, checkpoint)
@@ -200,14 +199,14 @@ def _files(rl: Relight, checkpoint: str, info: SessionInfo, choice: Choice) -> F
 def _refuse_without_files(preview: Preview, checkpoint: str) -> None:
     hints = [f"relight rewind {checkpoint} --conversation"]
     if preview.files is None:
-        what = f"{preview.info.title}: this session has no workspace, so there are no files to put back"
+        what = f"{preview.info.title}: this session has no workspace, so there are no files to restore"
         raise Refused(what, hints=hints)
     if preview.files.trouble:
-        raise Refused(f"the files cannot be put back: {preview.files.trouble}", hints=hints)
+        raise Refused(f"the files cannot be restored: {preview.files.trouble}", hints=hints)
 
 
 def lines_of(preview: Preview, style: Style) -> list[Line]:
-    """From where to where, and what cannot be taken back."""
+    """Heads, files, and effects that cannot be undone."""
     info, target = preview.info, preview.target
     gone = max(0, info.head - target) if preview.scope != "files" else 0
     kept = (
@@ -240,7 +239,7 @@ def _file_facts(files: FilesPreview | None, style: Style) -> list[Fact]:
     kept = len(files.rows) - len(moving)
     room = min(_PATH_CELLS, style.width - _BESIDE)
     paths = [printable(row.path, style) for row in moving[:_ROWS]]
-    if room >= _LEAST_CELLS:  # else there is no room for columns, and names are wrapped like words
+    if room >= _LEAST_CELLS:  # else too narrow for columns: paths are wrapped like words
         paths = [cut(path, room, ellipsis=style.ellipsis) for path in paths]
     width = max(map(cells, paths), default=0) if room >= _LEAST_CELLS else 0
     lines = [
@@ -250,9 +249,9 @@ def _file_facts(files: FilesPreview | None, style: Style) -> list[Fact]:
     if len(moving) > _ROWS:
         lines.append((f"and {len(moving) - _ROWS} more; all of them: relight diff", ""))
     if kept:
-        lines.append((f"kept: {kept} that no snapshot holds, or that somebody else changed", "dim"))
+        lines.append((f"kept: {kept} that no snapshot holds, or that others changed", "dim"))
     if not lines:
-        lines.append(("as they were then", ""))
+        lines.append(("unchanged", ""))
     return [Fact("files" if number == 0 else "", *line) for number, line in enumerate(lines)]
 
 
@@ -267,6 +266,6 @@ def _done(preview: Preview, scope: Scope, seconds: float) -> Line:
 
 
 def _ask(cli: CliContext) -> Scope | None:
-    answer = cli.console.ask("what goes back?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
+    answer = cli.console.ask("rewind what?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
     scopes: dict[str, Scope] = {"c": "conversation", "f": "files", "b": "both"}
     return scopes.get(answer[:1])

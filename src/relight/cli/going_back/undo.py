@@ -1,4 +1,4 @@
-"""`relight undo`: take back the last rewind or restore; again, the one before. A log, not a slot."""
+"""`relight undo`: undo the last rewind or restore; repeat it for the ones before."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ if TYPE_CHECKING:
     from relight.journal.files.undo_log import Operation
 
 
-@verb("undo", ("undo fix-login", "take back the last rewind or restore"), ("undo fix-login --list", "the log"))
+@verb("undo", ("undo fix-login", "undo the last rewind or restore"), ("undo fix-login --list", "the log"))
 @ref_argument()
-@click.option("--list", "listed", is_flag=True, help="Show the log instead, oldest first.")
-@click.option("--redo", is_flag=True, help="Go forward again.")
+@click.option("--list", "listed", is_flag=True, help="Print the undo log, oldest first.")
+@click.option("--redo", is_flag=True, help="Redo the last undo.")
 @choice_options
 @json_flag
 @pass_context
 def undo(cli: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | None, as_json: bool) -> int:
-    """Undo the last rewind or restore of session REF; once more undoes the one before it."""
+    """Undo the last rewind or restore of session REF; repeat it for the one before."""
     console = cli.console
     if listed:
         if redo or choice:
-            raise UsageError("--list only shows the log")
+            raise UsageError("--list cannot be combined with --redo or a choice")
         return _show_log(cli, ref, as_json=as_json)
     with cli.opened() as rl:
         report = rl.undo(ref, redo=redo, choice=choice or "stop")
@@ -48,7 +48,7 @@ def undo(cli: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | N
         console.write(plan_lines(report.plans, console.out))
     done = outcome_text(report.outcomes) if report.outcomes else "no file touched"
     console.say(Span("✓ ", "ok"), f"{'redone' if redo else 'undone'}: head is @{info.head}, {done}")
-    then = ("undo", f"relight undo {info.title}") if redo else ("go forward again", f"relight undo {info.title} --redo")
+    then = ("undo", f"relight undo {info.title}") if redo else ("redo", f"relight undo {info.title} --redo")
     console.next(then)
     return 0
 

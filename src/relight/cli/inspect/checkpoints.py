@@ -1,4 +1,4 @@
-"""`relight checkpoints`: every position of a session one can return to, oldest first."""
+"""`relight checkpoints`: list the checkpoints of a session."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _COLUMNS: Final = [
 @json_flag
 @pass_context
 def checkpoints(cli: CliContext, ref: str, labelled: bool, as_json: bool) -> int:
-    """List the checkpoints of a session: each step is one. FILES marks those with a capture of their own."""
+    """List the checkpoints of a session; every step is one. FILES marks steps with a snapshot."""
     console, now = cli.console, cli.now()
     with cli.opened() as rl:
         name = rl.get(ref).title
@@ -59,5 +59,5 @@ def checkpoints(cli: CliContext, ref: str, labelled: bool, as_json: bool) -> int
     ]
     console.write(table(_COLUMNS, rows, console.out))
     if found:
-        console.next(("look at one", f"relight show {name}@{found[-1].seq}"))
+        console.next(("show one", f"relight show {name}@{found[-1].seq}"))
     return 0

@@ -1,4 +1,4 @@
-"""`relight diff`: how the files differ between two checkpoints, or between one and the disk now."""
+"""`relight diff`: compare the files of two checkpoints, or of one and the disk."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D", "left out": "-"}
 _ROLES: Final[dict[str, Role]] = {"+": "ok", "-": "bad", "@": "ref"}
 _TEXT_LINES: Final = 500
-"""of one file, on a terminal"""
+"""lines printed of one file on a terminal"""
 _TAB: Final = 4
 _COLUMNS: Final = [Column(""), Column("", least=12), Column("", least=10), Column("", least=8, drop=1)]
 
 
 @verb(
     "diff",
-    ("diff fix-login@206", "since that checkpoint, to the disk now"),
+    ("diff fix-login@206", "from that checkpoint to the disk"),
     ("diff fix-login@1 fix-login --stat", "what the session changed, in counts"),
 )
 @ref_argument("a")
@@ -37,9 +37,9 @@ _COLUMNS: Final = [Column(""), Column("", least=12), Column("", least=10), Colum
 @json_flag
 @pass_context
 def diff(cli: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> int:
-    """Show what changed in the files from checkpoint A to B, or to the disk now.
+    """Show how files changed from checkpoint A to B, or to the disk now.
 
-    A session means its head; a checkpoint before the first capture means the first.
+    A session stands for its head; a checkpoint before the first capture for the first capture.
     """
     with cli.opened() as rl:
         found = rl.diff(a, b)
@@ -47,6 +47,7 @@ def diff(cli: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> i
     if as_json:
         console.document([msgspec.to_builtins(one) for one in found])
         return 0
+    # The table is for a terminal; a pipe gets records with --stat, and else the unified diff alone.
     if stat and not console.out.terminal:
         for one in found:
             console.row((LETTERS[one.what], one.path, one.lines_added, one.lines_removed, one.root))
@@ -60,7 +61,7 @@ def diff(cli: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> i
 
 
 def stat_lines(found: list[FileDiff], style: Style) -> list[Line]:
-    """A line a file: what may run later first, what was left out last."""
+    """One line for each file; files that may run later first, those left out last."""
     roots = len({one.root for one in found}) > 1
     rows: list[list[Part]] = []
     for one in sorted(found, key=lambda one: (not one.may_run_later, one.what == "left out")):
@@ -83,7 +84,7 @@ def _counts(one: FileDiff) -> str:
 
 
 def _text_lines(one: FileDiff, style: Style) -> list[Line]:
-    """The unified diff. On a terminal long lines are broken and a long text is cut; a pipe gets it whole."""
+    """The unified diff; on a terminal long lines are wrapped and long diffs are cut."""
     lines = one.text.removesuffix("\n").split("\n") if one.text else []
     if not style.terminal:
         return [[line] for line in lines]
@@ -99,7 +100,7 @@ def _text_lines(one: FileDiff, style: Style) -> list[Line]:
 
 
 def summary(found: list[FileDiff]) -> str:
-    """In one line."""
+    """Totals in one line."""
     changed = [one for one in found if one.what != "left out"]
     left = len(found) - len(changed)
     if not found:

@@ -1,4 +1,4 @@
-"""`relight label`: give a checkpoint a name one can return to."""
+"""`relight label`: name a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from relight.cli.render.style import Span
 @verb(
     "label",
     ("label fix-login@206 tests-green", "then: relight rewind fix-login@tests-green"),
-    ("label fix-login before-lunch", "the head gets it"),
+    ("label fix-login before-lunch", "names the head"),
 )
 @ref_argument("checkpoint")
 @click.argument("name")
 @json_flag
 @pass_context
 def label(cli: CliContext, checkpoint: str, name: str, as_json: bool) -> int:
-    """Name CHECKPOINT. The newest use of a name wins."""
+    """Name CHECKPOINT. A name that is used again moves to the new checkpoint."""
     with cli.opened() as rl:
         made = rl.label(checkpoint, name)
     seq = made.rpartition("@")[2]

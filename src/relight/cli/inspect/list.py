@@ -1,6 +1,6 @@
-"""`relight list`: the sessions, this directory's first, and above them what needs a person.
+"""`relight list`: sessions, newest created first, those of this directory on top; above them what needs a person.
 
-Rows never move by their status: newest created first. What is not shown is counted.
+Rows do not move when a status changes. Sessions that are not printed are counted.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ SCREEN_ROWS: Final = 20
 COUNTED: Final = 1000
 STRIP: Final = 5
 LONG_DAYS: Final = 7.0
-"""after which a finished session that is still there is worth a line"""
+"""finished sessions older than this are mentioned below the list"""
 _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _COLUMNS: Final = [
     Column("  STATUS"),
@@ -59,25 +59,25 @@ _COLUMNS: Final = [
 
 
 class Listing(NamedTuple):
-    """What is shown, and what is not."""
+    """The sessions to print, and counts of the others."""
 
-    shown: list[SessionInfo]
+    sessions: list[SessionInfo]
     matching: int
     more: bool
-    """there are more that match than were counted"""
+    """more sessions match than were counted"""
     archived: int
     total: int
     filtered: bool
     needing: list[SessionInfo]
-    """the most urgent of those that need somebody"""
+    """the most urgent sessions that need a person"""
     kept: Kept | None = None
-    """finished long ago and still there, because nobody set a retention policy; None where somebody did"""
+    """finished long ago and not removed; None if the store has a retention policy"""
     needing_total: int = 0
-    """how many need somebody; never fewer than are in `needing`"""
+    """how many need a person, at least len(needing)"""
 
 
 class Filters(NamedTuple):
-    """What was asked for."""
+    """The filters of the command line."""
 
     agent: str | None = None
     provider: str | None = None
@@ -89,36 +89,35 @@ class Filters(NamedTuple):
 
     @property
     def any(self) -> bool:
-        """Is anything filtered?"""
         return self != Filters()
 
 
-@verb("list", ("list", "all that is not archived"), ("list --status failed --since 8h", "what broke tonight"))
-@click.option("--agent", metavar="A", help="Only of this agent.")
-@click.option("--provider", metavar="P", help="Only of this provider.")
-@click.option("--status", type=click.Choice(STATUSES), help="Only with this status, as shown.")
+@verb("list", ("list", "all but archived ones"), ("list --status failed --since 8h", "failures of this night"))
+@click.option("--agent", metavar="A", help="Only this agent.")
+@click.option("--provider", metavar="P", help="Only this provider.")
+@click.option("--status", type=click.Choice(STATUSES), help="Only this status.")
 @click.option("--label", "labels", multiple=True, metavar="K=V", help="Only with this label; may be repeated.")
-@click.option("--here", is_flag=True, help="Only of this directory.")
-@click.option("--since", metavar="AGE", help="Only begun within AGE: 30m, 8h, 2d, 1w.")
+@click.option("--here", is_flag=True, help="Only this directory.")
+@click.option("--since", metavar="AGE", help="Only created within AGE: 30m, 8h, 2d, 1w.")
 @click.option("--search", metavar="TEXT", help="Only with TEXT in name, id, key, task or labels.")
 @click.option("--sort", type=click.Choice(["created", "step", "cost", "name"]), default="created", help="Order.")
-@click.option("--all", "everything", is_flag=True, help="All of them, archived ones too.")
-@click.option("--watch", is_flag=True, help="Stay and redraw; q ends it.")
+@click.option("--all", "everything", is_flag=True, help="All sessions, including archived ones.")
+@click.option("--watch", is_flag=True, help="Redraw until q is pressed.")
 @json_flag
 @pass_context
 def list_sessions(cli: CliContext, /, as_json: bool, watch: bool, sort: str, everything: bool, **asked: Any) -> int:
-    """List sessions, newest first, and say which need you."""
+    """List sessions, newest first, and those that need you."""
     console = cli.console
     filters = _filters(cli, **asked)
     with cli.opened() as rl:
         if watch:
             from relight.cli.render.watch import watch as redraw
 
-            return redraw(console, lambda: _screen(gather(rl, filters, sort, everything, SCREEN_ROWS), cli))
+            return redraw(console, lambda: _screen(read_listing(rl, filters, sort, everything, SCREEN_ROWS), cli))
         most = SCREEN_ROWS if console.out.terminal and not as_json and not everything else None
-        listing = gather(rl, filters, sort, everything, most)
+        listing = read_listing(rl, filters, sort, everything, most)
     if as_json:
-        console.document([session_document(info) for info in listing.shown])
+        console.document([session_document(info) for info in listing.sessions])
     elif console.out.table:
         console.write(_screen(listing, cli))
     else:
@@ -140,12 +139,12 @@ def _filters(
 
 
 def label_pairs(labels: Iterable[str]) -> dict[str, str]:
-    """`K=V` as typed."""
+    """Parse `K=V` arguments."""
     pairs = {}
     for one in labels:
         key, separator, value = one.partition("=")
         if not separator or not key:
-            raise UsageError(f"a label is given as KEY=VALUE, not {one!a}")
+            raise UsageError(f"not a label of the form KEY=VALUE: {one!a}")
         pairs[key] = value
     return pairs
 
@@ -155,13 +154,13 @@ def _since_us(since: str | None, now: datetime) -> int | None:
         return None
     found = re.fullmatch(r"(\d{1,6})([smhdw])", since)
     if found is None:
-        raise UsageError(f"not an age: {since!a}", hints=["as in 30m, 8h, 2d, 1w"])
+        raise UsageError(f"not an age: {since!a}", hints=["for example 30m, 8h, 2d, 1w"])
     begin = now - timedelta(seconds=int(found[1]) * _UNITS[found[2]])
     return round(begin.timestamp() * 1e6)
 
 
-def gather(rl: Relight, filters: Filters, sort: str, everything: bool, most: int | None) -> Listing:
-    """Ask the library. Counts what it leaves out, up to a bound."""
+def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, most: int | None) -> Listing:
+    """Read at most `most` sessions, and count the others that match up to a bound."""
     counts = rl.counts()
     archived = 0 if everything or filters.status == "archived" else counts.get("archived", 0)
     sessions = rl.sessions(
@@ -172,28 +171,30 @@ def gather(rl: Relight, filters: Filters, sort: str, everything: bool, most: int
         search=filters.search,
         since_us=filters.since_us,
     )
-    kept, matching, more = [], 0, False
+    # A filter is applied here, session by session, so counting all matches would read the whole store: it stops at
+    # COUNTED. Without filters the store's own counts are used.
+    found, matching, more = [], 0, False
     for info in sessions:
         if (info.status == "archived" and archived) or (filters.here and working_directory(info) != filters.here):
             continue
         matching += 1
         if most is None or matching <= most or sort != "created":
-            kept.append(info)
+            found.append(info)
         elif not filters.any or matching > COUNTED:
             more = filters.any
             break
     if not filters.any and most is not None:
         matching = sum(counts.values()) - archived
-    found = rl.needing(most=STRIP)
+    urgent = rl.needing(most=STRIP)
     return Listing(
-        shown=_sorted(kept, sort)[:most],
+        sessions=_sorted(found, sort)[:most],
         matching=matching,
         more=more,
         archived=archived,
         total=sum(counts.values()),
         filtered=filters.any,
-        needing=found.sessions,
-        needing_total=found.total,
+        needing=urgent.sessions,
+        needing_total=urgent.total,
         kept=rl.kept_longer_than(LONG_DAYS) if not rl.retention.is_set else None,
     )
 
@@ -208,20 +209,17 @@ def _sorted(infos: list[SessionInfo], sort: str) -> list[SessionInfo]:
     return infos
 
 
-# -- on a terminal --------------------------------------------------------------------------------------------
-
-
 def _screen(listing: Listing, cli: CliContext) -> list[Line]:
     return lines_of(listing, now=cli.now(), style=cli.console.out, here=os.getcwd())
 
 
 def lines_of(listing: Listing, *, now: datetime, style: Style, here: str) -> list[Line]:
-    """The strip, then the table in two groups."""
+    """The sessions that need a person, then the table in two groups."""
     strip = strip_lines(listing.needing, listing.needing_total, now=now, style=style)
-    if not listing.shown:
+    if not listing.sessions:
         return strip
-    mine = [info for info in listing.shown if working_directory(info) == here]
-    others = [info for info in listing.shown if working_directory(info) != here]
+    mine = [info for info in listing.sessions if working_directory(info) == here]
+    others = [info for info in listing.sessions if working_directory(info) != here]
     rows: list[list[Part]] = []
     if mine:
         rows += [[Span(f"here  {display_path(here)}", "dim")], *(_row(info, now, style, away=False) for info in mine)]
@@ -231,7 +229,7 @@ def lines_of(listing: Listing, *, now: datetime, style: Style, here: str) -> lis
 
 
 def strip_lines(needing: list[SessionInfo], total: int, *, now: datetime, style: Style) -> list[Line]:
-    """What needs a person, at most five, on one line or as few as it takes."""
+    """At most five sessions that need a person, on as few lines as possible."""
     if not needing:
         return []
     items = [_strip_item(info, now, style) for info in needing[:STRIP]]
@@ -283,18 +281,15 @@ def _row(info: SessionInfo, now: datetime, style: Style, *, away: bool) -> list[
     ]
 
 
-# -- for programs and screen readers --------------------------------------------------------------------------
-
-
 def _print_plain(console: Console, listing: Listing, now: datetime) -> None:
     if not console.out.plain:
-        for info in listing.shown:
+        for info in listing.sessions:
             console.row(_fields(info, now))
         return
     lines: list[Line] = [[f"plain mode (from {console.out.plain})"]]
     for info in listing.needing[:STRIP]:
         lines.append([f"needs you: {info.title}: {one_line(info.attention.text if info.attention else '')}"])
-    for info in listing.shown:
+    for info in listing.sessions:
         lines += [[], [f"name: {info.title}"], [f"status: {info.status}"], [f"now: {now_text(info, now)}"]]
         lines += [[f"directory: {display_path(working_directory(info)) or '-'}"], [f"cost: {money(info.cost)}"]]
         lines += [[f"last step: {age(seconds_between(info.last_step_at, now))} ago"]] if info.last_step_at else []
@@ -318,7 +313,7 @@ def _fields(info: SessionInfo, now: datetime) -> tuple[Any, ...]:
 
 
 def _foot(console: Console, listing: Listing) -> None:
-    """What is not shown, and how to see it."""
+    """Print what was left out and how to list it."""
     if listing.total == 0 and not listing.filtered:
         console.say("No sessions yet.")
         console.next(
@@ -327,12 +322,12 @@ def _foot(console: Console, listing: Listing) -> None:
         )
         return
     many = f"{COUNTED:,}+" if listing.more else f"{listing.matching:,}"
-    if listing.filtered and not listing.shown:
+    if listing.filtered and not listing.sessions:
         console.say(f"Nothing matches. {listing.total:,} sessions without filters: relight list --all")
         return
-    hidden = len(listing.shown) < listing.matching or listing.more
+    hidden = len(listing.sessions) < listing.matching or listing.more
     parts = [
-        f"{len(listing.shown):,} of {many} {'that match ' if listing.filtered else ''}shown, newest first"
+        f"{len(listing.sessions):,} of {many} {'that match ' if listing.filtered else ''}shown, newest first"
     ] * hidden
     parts += [f"{listing.archived:,} archived not shown"] * bool(listing.archived)
     if parts:
@@ -343,7 +338,7 @@ def _foot(console: Console, listing: Listing) -> None:
 
 
 def _print_removable(console: Console, kept: Kept | None) -> None:
-    """What a policy would free. Nothing goes unasked."""
+    """Mention old finished sessions, which are removed only on request."""
     if kept is None or not kept.sessions:
         return
     number = f"{'at least ' if kept.more else ''}{count(kept.sessions, 'session')}"

@@ -1,4 +1,4 @@
-"""`relight show`: one session, or one checkpoint of it, with what it rests on."""
+"""`relight show`: print one session, or one checkpoint of it."""
 
 from __future__ import annotations
 
@@ -48,36 +48,40 @@ from relight.values.view import Reason, Result, Text
 if TYPE_CHECKING:
     from relight.library.facade import Loaded, Relight
 
-_LATELY: Final = 6
+_MAX_RECENT: Final = 6
 _RECENT_EVENTS: Final = 120
 _BLOCK_LINES: Final = 8
 _ATTEMPTS: Final = 3
 
 
 class SessionView(NamedTuple):
-    """All that `show` knows about a session."""
+    """Everything that `show` prints about a session."""
 
     info: SessionInfo
     plan: ResumePlan
-    lately: list[Row]
+    recent: list[Row]
     attempts: list[str]
     files: FilesState | None = None
     loaded: Loaded | None = None
 
 
-@verb("show", ("show fix-login", "how it is"), ("show fix-login@206 --json", "one checkpoint, for a program"))
+@verb(
+    "show",
+    ("show fix-login", "status, cost, steps"),
+    ("show fix-login@206 --json", "one checkpoint, for a program"),
+)
 @ref_argument()
 @click.option(
     "--verbose",
     is_flag=True,
-    help="Also messages, reasoning and calls, each cut to 8 lines; model, provider, key, metadata; files left out.",
+    help="Also messages, reasoning and calls, 8 lines each; model, provider, key, metadata; files left out.",
 )
 @click.option("--short", is_flag=True, help="One line, for a status bar.")
-@click.option("--watch", is_flag=True, help="Stay and redraw; q ends it.")
+@click.option("--watch", is_flag=True, help="Redraw until q is pressed.")
 @json_flag
 @pass_context
 def show(cli: CliContext, ref: str, verbose: bool, short: bool, watch: bool, as_json: bool) -> int:
-    """Show a session, or with REF@SEQ what returning to that checkpoint would mean."""
+    """Show a session, or with REF@SEQ what returning to that checkpoint means."""
     console = cli.console
     with cli.opened() as rl:
         if "@" in ref:
@@ -87,20 +91,26 @@ def show(cli: CliContext, ref: str, verbose: bool, short: bool, watch: bool, as_
         if watch:
             from relight.cli.render.watch import watch as redraw
 
-            return redraw(console, lambda: lines_of(gather(rl, ref, verbose=verbose), now=cli.now(), style=console.out))
-        found = gather(rl, ref, verbose=verbose)
+            return redraw(
+                console, lambda: lines_of(read_session(rl, ref, verbose=verbose), now=cli.now(), style=console.out)
+            )
+        found = read_session(rl, ref, verbose=verbose)
     if as_json:
         console.document(_document(found, verbose=verbose))
     elif short:
         console.write([short_line(found.info, cli.now(), console.out)])
     else:
-        console.write(lines_of(found, now=cli.now(), style=console.out))
+        console.write(_screen(cli, found))
         console.next(*_next_steps(found.info))
     return 0
 
 
-def gather(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView:
-    """Read what is shown; damage is part of it, not an obstacle to it."""
+def _screen(cli: CliContext, found: SessionView) -> list[Line]:
+    return lines_of(found, now=cli.now(), style=cli.console.out)
+
+
+def read_session(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView:
+    """Read what `show` prints. Damage becomes a row: a damaged session can still be shown."""
     from relight.errors import Corrupt
 
     info, plan = rl.get(ref), rl.can_resume(ref, disk=False)
@@ -115,38 +125,35 @@ def gather(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView:
     except Corrupt as damage:
         rows.append(Row(damage.seq or info.seq, info.updated_at, "damage", damage.what, "✗", notable=True))
     notable = [row for row in rows if row.notable]
-    return SessionView(info, plan, (notable or rows)[-_LATELY:], attempts, files, loaded)
+    return SessionView(info, plan, (notable or rows)[-_MAX_RECENT:], attempts, files, loaded)
 
 
 def _recent(rl: Relight, info: SessionInfo) -> list[Row]:
     narrator, rows = Narrator(info.provider, partial(rl.load, info.id)), []
     for event in rl.tail(info.id, after=max(0, info.seq - _RECENT_EVENTS)):
-        rows += narrator.tell(event)
+        rows += narrator.rows(event)
     return rows + narrator.open_rows(info.seq, doubtful=info.in_doubt > 0)
 
 
 def _attempts(rl: Relight, info: SessionInfo) -> list[str]:
-    """Why each of the latest attempts was needed, oldest first."""
+    """The reasons of the latest attempts, oldest first."""
     seqs = [one.seq for one in rl.checkpoints(info.id) if one.kind == "attempt"]
-    told: dict[int, str] = {}
+    reasons: dict[int, str] = {}
     for seq in seqs[-2 * _ATTEMPTS :]:
         event = next(iter(rl.tail(info.id, after=seq - 1)), None)
         if event is not None and event.started is not None and event.started.get("reason"):
-            told[event.started["number"]] = f"{event.started['reason']} {event.at.astimezone():%H:%M}"
-    return list(told.values())[-_ATTEMPTS:]
-
-
-# -- a session ------------------------------------------------------------------------------------------------
+            reasons[event.started["number"]] = f"{event.started['reason']} {event.at.astimezone():%H:%M}"
+    return list(reasons.values())[-_ATTEMPTS:]
 
 
 def lines_of(found: SessionView, *, now: datetime, style: Style) -> list[Line]:
-    """The header, the facts, what happened lately."""
+    """Header, facts and recent steps."""
     info = found.info
     lines = _header(info, now, style) + facts(_facts(found, now), style)
-    if found.lately:
-        lines += [[], [Span("lately", "dim")]]
-        width = len(str(found.lately[-1].seq)) + 1
-        for row in found.lately:
+    if found.recent:
+        lines += [[], [Span("recent", "dim")]]
+        width = len(str(found.recent[-1].seq)) + 1
+        for row in found.recent:
             inner = style._replace(width=style.width - 2)
             for line in step_lines(row._replace(rule=False), inner, seq_width=width, seconds=False):
                 lines.append(["  ", *line])
@@ -180,7 +187,7 @@ def _facts(found: SessionView, now: datetime) -> list[Fact]:
         Fact("asks", _asks(info, now), "waiting"),
         Fact("task", one_line(info.task or "")),
         Fact("doing", now_text(info, now) if info.doing is not None else ""),
-        Fact("queue", _line(info, now)),
+        Fact("queue", _queue(info, now)),
         Fact("why", _why(info), "bad" if info.status == "failed" else ""),
         Fact("said", f'"{one_line(info.said)}"' if info.said else ""),
         Fact(
@@ -190,7 +197,7 @@ def _facts(found: SessionView, now: datetime) -> list[Fact]:
         ),
         Fact("attempts", "  ".join([str(info.attempt), " · ".join(found.attempts)]).strip() if info.attempt else ""),
         Fact("parent", info.parent or ""),
-        Fact("begun by", info.spawned_by or ""),
+        Fact("started by", info.spawned_by or ""),
         Fact("attach", shlex.join(info.attach or [])),
         Fact("labels", ", ".join(f"{key}={value}" for key, value in sorted(info.labels.items()))),
         *(_identity_facts(info) if found.loaded is not None else ()),
@@ -208,7 +215,7 @@ def _facts(found: SessionView, now: datetime) -> list[Fact]:
 
 
 def _identity_facts(info: SessionInfo) -> list[Fact]:
-    """What it was begun with; `--verbose` shows all of it."""
+    """Facts that only `--verbose` prints."""
     return [
         Fact("model", one_line(info.model or "")),
         Fact("provider", one_line(info.provider or "")),
@@ -217,8 +224,8 @@ def _identity_facts(info: SessionInfo) -> list[Fact]:
     ]
 
 
-def _line(info: SessionInfo, now: datetime) -> str:
-    """Where it stands in line, and for whom."""
+def _queue(info: SessionInfo, now: datetime) -> str:
+    """Queue, priority, required labels and earliest start of a queued session."""
     if info.status != "queued" or info.queue is None:
         return ""
     priority = f"priority {info.priority}" if info.priority else ""
@@ -228,7 +235,7 @@ def _line(info: SessionInfo, now: datetime) -> str:
 
 
 def _asks(info: SessionInfo, now: datetime) -> str:
-    """The question, what may be answered, and until when somebody may."""
+    """The question, its choices and its deadline."""
     if not info.question:
         return ""
     choices = f"  ({' | '.join(info.asking.choices)})" if info.asking is not None and info.asking.choices else ""
@@ -259,7 +266,7 @@ def _cost(info: SessionInfo) -> str:
 
 
 def can_resume_fact(plan: ResumePlan) -> Fact:
-    """Yes or no, and why."""
+    """Whether the session can be resumed, and why not."""
     blocking = [reason for reason in plan.reasons if reason.blocks]
     if blocking:
         return Fact("can resume", f"no: {one_line(blocking[0].text)}", "warn")
@@ -268,7 +275,7 @@ def can_resume_fact(plan: ResumePlan) -> Fact:
 
 
 def short_line(info: SessionInfo, now: datetime, style: Style) -> Line:
-    """For a status bar: status, name, where it stands, what it does, age, cost."""
+    """One line for a status bar: status, name, head, activity, age, cost."""
     what = now_text(info, now)
     parts = [f"@{info.head}", what, age(seconds_between(info.last_step_at, now)), money(info.cost)]
     rest = "  ".join(one for one in parts if one and one != "-")
@@ -278,13 +285,10 @@ def short_line(info: SessionInfo, now: datetime, style: Style) -> Line:
 
 def _next_steps(info: SessionInfo) -> list[tuple[str, str]]:
     if info.attention is not None and info.attention.cure.startswith("relight"):
-        return [("next", info.attention.cure), ("look inside", f"relight tail {info.title}")]
+        return [("next", info.attention.cure), ("steps", f"relight tail {info.title}")]
     if info.status in ("working", "spawning"):
         return [("watch", f"relight tail {info.title} -f")]
-    return [("look inside", f"relight tail {info.title}")]
-
-
-# -- its conversation -----------------------------------------------------------------------------------------
+    return [("steps", f"relight tail {info.title}")]
 
 
 def _conversation(loaded: Loaded, style: Style) -> list[Line]:

@@ -1,4 +1,4 @@
-"""`relight show REF@SEQ`: one checkpoint, in sentences that say what returning to it would mean."""
+"""`relight show REF@SEQ`: print one checkpoint and what returning to it means."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def show_checkpoint(cli: CliContext, rl: Relight, ref: str, *, as_json: bool) -> int:
-    """The checkpoint, and what returning to it would and would not take back."""
+    """Print the checkpoint and what returning to it would and would not undo."""
     plan, now = rl.can_resume(ref), cli.now()
     seq = int(plan.checkpoint.rpartition("@")[2])
     found = next(one for one in rl.checkpoints(plan.session) if one.seq == seq)
@@ -57,7 +57,6 @@ def show_checkpoint(cli: CliContext, rl: Relight, ref: str, *, as_json: bool) ->
 
 
 def _calls(plan: ResumePlan) -> str:
-    """What stands open at the checkpoint."""
     if not plan.in_doubt:
         return "none in doubt"
     names = ", ".join(f"{call.name} ({call.effect})" for call in plan.in_doubt)

@@ -1,4 +1,4 @@
-"""`relight tail`: the journal, step by step; with -f as it is written, until the session ends."""
+"""`relight tail`: print the steps of a session; with -f as they are written."""
 
 from __future__ import annotations
 
@@ -28,15 +28,19 @@ _EVENTS_A_ROW: Final = 3
 _EXIT_CODES: Final = {"failed": 1, "halted": 1, "terminated": 1}
 
 
-@verb("tail", ("tail fix-login", "its last 20 rows"), ("tail fix-login -f --json", "one event a line, as they come"))
+@verb(
+    "tail",
+    ("tail fix-login", "its last 20 rows"),
+    ("tail fix-login -f --json", "one event per line, live"),
+)
 @ref_argument()
-@click.option("-f", "--follow", is_flag=True, help="Stay until the session ends; the exit code is how it ended.")
-@click.option("-n", "rows", type=click.IntRange(min=0), default=DEFAULT_ROWS, help="How many rows to begin with.")
-@click.option("--after", type=click.IntRange(min=0), help="Begin right after this seq: every step, none twice.")
-@click.option("--json", "as_json", is_flag=True, help="One JSON event a line.")
+@click.option("-f", "--follow", is_flag=True, help="Follow until the session ends; the exit code says how.")
+@click.option("-n", "rows", type=click.IntRange(min=0), default=DEFAULT_ROWS, help="Number of rows to begin with.")
+@click.option("--after", type=click.IntRange(min=0), help="Begin after this seq: every step, no duplicate.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON event per line.")
 @pass_context
 def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, as_json: bool) -> int:
-    """Show the steps of a session, oldest first."""
+    """Print the steps of a session, oldest first."""
     with cli.opened() as rl:
         info = rl.get(ref)
         printer = _TailPrinter(cli.console, info, partial(rl.load, info.id), as_json=as_json)
@@ -49,7 +53,7 @@ def tail(cli: CliContext, ref: str, follow: bool, rows: int, after: int | None, 
 
 
 class _TailPrinter:
-    """Prints rows or events; remembers what later rows need."""
+    """Prints rows or JSON events of one session."""
 
     def __init__(self, console: Console, info: SessionInfo, load: Callable[[], Loaded], *, as_json: bool) -> None:
         self._console, self._info, self._as_json = console, info, as_json
@@ -57,19 +61,23 @@ class _TailPrinter:
         self._width = len(str(info.seq)) + 1
 
     def begin(self, rl: Relight, *, rows: int, after: int | None) -> int:
-        """What is there already; the seq it ends at."""
+        """Print existing steps; returns the seq of the last one."""
+        # A row takes up to three events (request, intent, outcome), so the last `rows` rows are within three times as
+        # many steps; reading from the start would load a long journal for twenty rows.
         start = after if after is not None else max(0, self._info.seq - rows * _EVENTS_A_ROW)
         if self._as_json:
             return self._begin_events(rl, start if after is not None else max(0, self._info.seq - rows))
-        told, seen = self._rows(rl.tail(self._info.id, after=start), start)
-        told += self._narrator.open_rows(seen, doubtful=self._info.in_doubt > 0)
-        kept = told if after is not None else told[-rows:] if rows else []
-        for row in kept:
+        rows_read, seen = self._rows(rl.tail(self._info.id, after=start), start)
+        rows_read += self._narrator.open_rows(seen, doubtful=self._info.in_doubt > 0)
+        printed = rows_read if after is not None else rows_read[-rows:] if rows else []
+        for row in printed:
             self._row(row)
-        hidden = kept[0].seq - 1 if kept and after is None else 0
+        hidden = printed[0].seq - 1 if printed and after is None else 0
         if hidden > 0 and self._console.hints:
             self._console.say(
-                Span(f"{count(len(kept), 'row')} shown; earlier steps: relight tail {self._info.title} -n 100", "dim")
+                Span(
+                    f"{count(len(printed), 'row')} shown; earlier steps: relight tail {self._info.title} -n 100", "dim"
+                )
             )
         return seen
 
@@ -84,19 +92,19 @@ class _TailPrinter:
         rows: list[Row] = []
         for event in events:
             seen = event.seq
-            rows += self._narrator.tell(event)
+            rows += self._narrator.rows(event)
         return rows, seen
 
     def live(self, event: Event) -> None:
-        """As it is written: every step gets its line at once, the beginning of a call too."""
+        """Print a new step; while following, a call gets a row when it begins, too."""
         if self._as_json:
             self._event(event)
             return
-        for row in self._narrator.tell(event, folded=False):
+        for row in self._narrator.rows(event, folded=False):
             self._row(row)
 
     def end(self, info: SessionInfo) -> int:
-        """How it ended, as an exit code."""
+        """Print how the session ended; returns the exit code."""
         if not self._as_json and self._console.hints:
             why = f": {one_line(headline(info.reason))}" if info.reason else ""
             self._console.say(Span(f"{info.title} {info.status}{why}", "dim"))

@@ -1,1 +1,1 @@
-"""Verbs that keep a store well: remove, verify, move, serve."""
+"""Verbs about the store: remove, verify, export, import, serve, migrate, doctor."""

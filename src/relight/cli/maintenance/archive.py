@@ -1,4 +1,4 @@
-"""`relight archive`: finished for good. Kept to read, never resumed."""
+"""`relight archive`: close a session for good; it can be read and forked, not resumed."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.outcome import print_checkpoint
 
 
-@verb("archive", ("archive fix-login", "hide it from the list, for good"), ("list --all", "archived ones too"))
+@verb("archive", ("archive fix-login", "hide it from the list"), ("list --all", "archived ones too"))
 @ref_argument()
 @json_flag
 @pass_context
 def archive(cli: CliContext, ref: str, as_json: bool) -> int:
-    """Archive a session that has ended. It cannot be resumed any more, only forked."""
+    """Archive a session that has ended. It cannot be resumed after that, only forked."""
     with cli.opened() as rl:
         name = rl.get(ref).title
         made = rl.archive(ref)
         session = made.session[:12]
-    then = ("a copy that goes on", f"relight fork {session}")
-    return print_checkpoint(cli, made, name, "archived; not restorable", then, as_json=as_json)
+    then = ("continue in a fork", f"relight fork {session}")
+    return print_checkpoint(cli, made, name, "archived; it cannot be resumed", then, as_json=as_json)

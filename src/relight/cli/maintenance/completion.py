@@ -1,4 +1,4 @@
-"""`relight completion`: the script that teaches a shell our verbs, sessions and labels."""
+"""`relight completion`: print the completion script of a shell."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def completion(context: click.Context, shell: str) -> int:
 
 
 def complete(group: click.Command, cli: CliContext) -> int:
-    """Answer a shell that asks what could come next: verbs, options, and what completing.py leaves to click."""
+    """Answer a completing shell through click: everything that app/complete.py does not answer."""
     from click.shell_completion import shell_complete
 
     return int(shell_complete(group, {"obj": cli}, "relight", VARIABLE, os.environ.get(VARIABLE, "")))

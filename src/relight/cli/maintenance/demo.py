@@ -1,4 +1,4 @@
-"""`relight demo`: sixty seconds in which an agent is killed and goes on; exit 1 where one of its claims was false."""
+"""`relight demo`: sixty seconds in which an agent is killed and continues; exit code 1 if a claim was false."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ INTERRUPTED: Final = 130
 
 @verb(
     "demo",
-    ("demo", "an agent is killed, and goes on where it stopped"),
+    ("demo", "an agent is killed and continues where it stopped"),
     ("demo --storm --seed 7", "it is killed again and again"),
 )
 @click.option("--fast", is_flag=True, help="No pauses: a few seconds.")

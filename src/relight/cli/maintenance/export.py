@@ -1,4 +1,4 @@
-"""`relight export`: a session as one file to carry elsewhere, or as files to read without relight."""
+"""`relight export`: write a session as a bundle, or as readable JSON files."""
 
 from __future__ import annotations
 
@@ -26,17 +26,17 @@ if TYPE_CHECKING:
 
 @verb(
     "export",
-    ("export fix-login fix-login.relight", "one file: journal, files, labels; without secrets"),
+    ("export fix-login fix-login.relight", "one file: journal, files, labels; secrets redacted"),
     ("export fix-login f.relight --sign-key k", "signed, so that the other side can trust it"),
-    ("export fix-login ./fix-login --json", "session.json and one file a step, to read"),
+    ("export fix-login ./fix-login --json", "session.json and one file per step, to read"),
     ("export fix-login@206 ./then --json", "up to a checkpoint"),
 )
 @ref_argument()
 @click.argument("target", metavar="FILE|DIRECTORY", type=click.Path(path_type=Path))
-@click.option("--json", "as_json", is_flag=True, help="Readable JSON into a directory, one file a step.")
+@click.option("--json", "as_json", is_flag=True, help="Readable JSON into a directory, one file per step.")
 @click.option("--sign-key", type=click.Path(path_type=Path), metavar="KEYFILE", help="Sign the file with this key.")
-@click.option("--attach", multiple=True, metavar="NAME=PATH", help="Take a file along, such as a native transcript.")
-@click.option("--redact/--no-redact", default=True, help="Take secrets out of what is exported (default: yes).")
+@click.option("--attach", multiple=True, metavar="NAME=PATH", help="Attach a file, such as a native transcript.")
+@click.option("--redact/--no-redact", default=True, help="Redact secrets (default: yes).")
 @pass_context
 def export(
     cli: CliContext,
@@ -47,28 +47,28 @@ def export(
     attach: tuple[str, ...],
     redact: bool,
 ) -> int:
-    """Write a session to FILE, a bundle for `relight import`; with --json to a DIRECTORY, which must be empty."""
+    """Write a session to FILE, a bundle for `relight import`; with --json to an empty DIRECTORY."""
     if as_json:
         if sign_key is not None or attach:
-            raise UsageError("--sign-key and --attach are for bundles", hints=["leave --json away"])
+            raise UsageError("--sign-key and --attach are for bundles", hints=["leave out --json"])
         return _readable(cli, ref, target, redact=redact)
     if target.is_dir():
         hints = [f"readable files: relight export {ref} {target} --json"]
-        raise UsageError(f"{target}: a bundle is one file, and this is a directory", hints=hints)
+        raise UsageError(f"{target}: is a directory; a bundle is one file", hints=hints)
     attachments = {}
     for one in attach:
         name, separator, path = one.partition("=")
         if not separator or name in attachments:
-            raise UsageError(f"not NAME=PATH, or a name twice: {one}", hints=["--attach rollout=session.jsonl"])
+            raise UsageError(f"not NAME=PATH, or a duplicate name: {one}", hints=["--attach rollout=session.jsonl"])
         attachments[name] = path
     with cli.opened() as rl:
         key = read_key(sign_key) if sign_key is not None else None
         written = rl.export_bundle(ref, target, redact=redact, key=key, attachments=attachments)
-    _tell(cli, target, written)
+    _print_exported(cli, target, written)
     return 0
 
 
-def _tell(cli: CliContext, target: Path, written: Exported) -> None:
+def _print_exported(cli: CliContext, target: Path, written: Exported) -> None:
     console = cli.console
     if console.out.terminal:
         size = f"{written.size_bytes:,} bytes"
@@ -78,13 +78,13 @@ def _tell(cli: CliContext, target: Path, written: Exported) -> None:
         console.row((target, written.session, written.steps, written.size_bytes, written.sha256))
     if written.redacted:
         steps = count(written.redacted, "step")
-        console.say(f"secrets were taken out of {steps}: the copy has a digest chain of its own")
+        console.say(f"secrets were redacted in {steps}: the bundle has a digest chain of its own")
     if written.secrets_left:
-        console.say(f"secrets were found in {count(written.secrets_left, 'step')} and left in: do not give it away")
+        console.say(f"secrets in {count(written.secrets_left, 'step')} were not redacted: do not share the file")
 
 
 def _write_all(directory: Path, documents: Iterable[tuple[str, object]]) -> int:
-    """All files, or no directory: they are written beside it, for the user alone, and get its name at the end."""
+    """Write all files or none: into a private temporary directory, which is renamed at the end."""
     private_directories.make(directory.absolute().parent)
     partial = Path(tempfile.mkdtemp(prefix=f".{directory.name}.", dir=directory.absolute().parent))
     written = 0
@@ -93,11 +93,11 @@ def _write_all(directory: Path, documents: Iterable[tuple[str, object]]) -> int:
             text = json.dumps(document, indent=2, ensure_ascii=True, default=str)
             private_directories.write(partial / name, text.encode("ascii") + b"\n")
             written += 1
-        partial.rename(directory)  # which may be there, if it is empty
+        partial.rename(directory)  # replaces an empty directory of that name
     except OSError as error:
         if error.errno in (errno.ENOSPC, errno.EDQUOT):
             raise StoreFull(str(directory)) from error
-        raise StoreUnavailable(f"{directory}: {error.strerror or error}; nothing of it was kept") from error
+        raise StoreUnavailable(f"{directory}: {error.strerror or error}; nothing was written") from error
     finally:
         shutil.rmtree(partial, ignore_errors=True)
     return written
@@ -105,10 +105,10 @@ def _write_all(directory: Path, documents: Iterable[tuple[str, object]]) -> int:
 
 def _readable(cli: CliContext, ref: str, directory: Path, *, redact: bool) -> int:
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise Refused(f"{directory}: there is something already", hints=["choose another directory"])
+        raise Refused(f"{directory}: exists and is not empty", hints=["choose another directory"])
     with cli.opened() as rl:
         documents = rl.export(ref, redact=redact)
-        first = next(documents)  # an unknown ref is told before anything is made
+        first = next(documents)  # raises for an unknown ref before anything is created
         written = _write_all(directory, chain([first], documents))
     if cli.console.out.terminal:
         cli.console.write([[f"✓ {count(written, 'file')} in {directory}"]])

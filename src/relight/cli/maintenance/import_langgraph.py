@@ -1,4 +1,4 @@
-"""`relight import-langgraph`: copy threads from the stores of LangGraph's own savers."""
+"""`relight import-langgraph`: copy threads from the databases of LangGraph's own savers."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ _REFUSED = 4
 
 @verb(
     "import-langgraph",
-    ("import-langgraph checkpoints.sqlite", "every thread of an SqliteSaver, read back before it counts"),
+    ("import-langgraph checkpoints.sqlite", "every thread of an SqliteSaver, verified after copying"),
     ("import-langgraph postgresql://host/db --thread 42", "one thread of a PostgresSaver"),
 )
 @click.argument("url", metavar="URL")
-@click.option("--thread", "threads", multiple=True, metavar="ID", help="Only this thread; may be given again.")
-@click.option("--dry-run", is_flag=True, help="Read and translate everything, write nothing.")
+@click.option("--thread", "threads", multiple=True, metavar="ID", help="Only this thread; may be repeated.")
+@click.option("--dry-run", is_flag=True, help="Read and convert everything, write nothing.")
 @json_flag
 @pass_context
 def import_langgraph(cli: CliContext, url: str, threads: tuple[str, ...], dry_run: bool, as_json: bool) -> int:
     """Copy the threads of SqliteSaver (a path) or PostgresSaver (a URL) into relight.
 
-    Their bytes are read as data: no stored type is constructed, nothing is imported. A thread is copied whole or not
-    at all; one that is here already stays as it is, so an interrupted import is simply run again.
+    The stored bytes are read as data: no stored type is constructed, no module imported. A thread is copied as a
+    whole or not at all; one that exists here is skipped, so an interrupted import can be run again.
     """
     from relight.frameworks.langgraph.importing import Report, import_threads
 
@@ -47,9 +47,9 @@ def import_langgraph(cli: CliContext, url: str, threads: tuple[str, ...], dry_ru
         console.say(
             f"{name} ({times}x) must be registered before it can be loaded: saver.register({name.rpartition('.')[2]})"
         )
-    copied = "would be copied" if dry_run else "copied and read back"
+    copied = "would be copied" if dry_run else "copied and verified"
     console.say(
-        f"{count(report.count('copied'), 'thread')} {copied}, {report.count('here')} here already, "
+        f"{count(report.count('copied'), 'thread')} {copied}, {report.count('here')} already here, "
         f"{report.count('refused')} refused"
     )
     return _REFUSED if report.count("refused") else 0

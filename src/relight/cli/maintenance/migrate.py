@@ -1,6 +1,6 @@
-"""`relight migrate`: bring what is kept to the layout of this version, or say what would be done.
+"""`relight migrate`: create or update the schema of store and engine.
 
-Every opening that may write does the same; the verb is for those who want it done before anything starts.
+Opening a store for writing does the same; the verb is for deployments that migrate before anything starts.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from relight.ports.schema import SchemaStatus
 
 
-@verb("migrate", ("migrate --dry-run", "what would be done"), ("migrate", "do it, before workers start"))
-@click.option("--dry-run", is_flag=True, help="Only say what would be done.")
+@verb("migrate", ("migrate --dry-run", "print what would be done"), ("migrate", "do it, before workers start"))
+@click.option("--dry-run", is_flag=True, help="Only print what would be done.")
 @json_flag
 @pass_context
 def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
-    """Make or update the schema of store and engine. Safe to run twice, and by several at once; nothing is lost."""
+    """Create or update the schema of store and engine. Safe to repeat and to run concurrently; no data is lost."""
     from relight import wiring
 
     before = wiring.schema_statuses(cli.store)
@@ -43,7 +43,7 @@ def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
     for one, now in zip(before, after, strict=True):
         if console.out.terminal:
             mark = "!" if dry_run and not one.is_current else "✓"
-            console.write([[Span(f"{mark} ", "ok"), Span(one.part, "bold"), f"  {_told(one, now)}  {one.place}"]])
+            console.write([[Span(f"{mark} ", "ok"), Span(one.part, "bold"), f"  {_versions(one, now)}  {one.place}"]])
         else:
             console.row((one.part, one.found, now.found, one.wanted, one.place))
     if not before:
@@ -51,7 +51,7 @@ def migrate(cli: CliContext, dry_run: bool, as_json: bool) -> int:
     return 0
 
 
-def _told(one: SchemaStatus, now: SchemaStatus) -> str:
+def _versions(one: SchemaStatus, now: SchemaStatus) -> str:
     before = "none" if one.found is None else f"version {one.found}"
     if one.is_current:
         return f"{before}: up to date"

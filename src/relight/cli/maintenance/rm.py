@@ -1,4 +1,4 @@
-"""`relight rm`: remove a session, or all with a label, with every byte of them. Cannot be undone."""
+"""`relight rm`: remove a session, or all with a label, permanently."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 @verb(
     "rm",
-    ("rm fix-login", "shows what goes, and asks"),
-    ("rm --label team=docs --dry-run", "what would go, of many"),
+    ("rm fix-login", "prints what is removed, and asks"),
+    ("rm --label team=docs --dry-run", "print what would be removed"),
 )
 @ref_argument(required=False)
-@click.option("--with-forks", is_flag=True, help="Also the sessions that were forked from it.")
+@click.option("--with-forks", is_flag=True, help="Also remove sessions forked from it.")
 @click.option("--label", "labels", multiple=True, metavar="K=V", help="All sessions with this label.")
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @json_flag
 @pass_context
 def rm(
@@ -40,28 +40,29 @@ def rm(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Remove sessions for good."""
+    """Remove sessions permanently."""
     if (ref is None) == (not labels):
-        raise UsageError("name one session, or say which: --label KEY=VALUE")
+        raise UsageError("name one session, or use --label KEY=VALUE")
     with cli.opened() as rl:
         refs = [ref] if ref is not None else [info.id for info in rl.sessions(labels=label_pairs(labels))]
-        planned = _together([rl.drop(one, with_forks=with_forks, dry_run=True) for one in refs], dry_run=True)
+        # A dry run first, so that the question names everything that goes, forks included.
+        planned = _merged([rl.drop(one, with_forks=with_forks, dry_run=True) for one in refs], dry_run=True)
         if dry_run or not planned.sessions:
             return print_removed(cli, planned, as_json=as_json)
         if not confirm(cli, _question(planned), yes=yes):
             return 0
-        removed = _together([_drop(rl, one, with_forks) for one in refs], dry_run=False)
+        removed = _merged([_drop(rl, one, with_forks) for one in refs], dry_run=False)
     return print_removed(cli, removed, as_json=as_json)
 
 
 def _drop(rl: Relight, ref: str, with_forks: bool) -> Removed:
-    """One of many may have gone with its parent already."""
+    """Remove one session; it may already be gone with its parent."""
     if rl.find(ref) is None:
         return Removed(sessions=[], names=[], steps=0, size_bytes=0)
     return rl.drop(ref, with_forks=with_forks)
 
 
-def _together(parts: list[Removed], *, dry_run: bool) -> Removed:
+def _merged(parts: list[Removed], *, dry_run: bool) -> Removed:
     by_id = {session: name for part in parts for session, name in zip(part.sessions, part.names, strict=True)}
     return Removed(
         sessions=list(by_id),
@@ -75,4 +76,4 @@ def _together(parts: list[Removed], *, dry_run: bool) -> Removed:
 
 def _question(planned: Removed) -> str:
     names = ", ".join(planned.names[:5]) + (f" and {len(planned.names) - 5} more" if len(planned.names) > 5 else "")
-    return f"remove {names}: {count(planned.steps, 'step')}, {bytes_text(planned)}, for good?"
+    return f"remove {names}: {count(planned.steps, 'step')}, {bytes_text(planned)}, permanently?"

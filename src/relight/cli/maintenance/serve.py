@@ -1,4 +1,4 @@
-"""`relight serve`: the dashboard and the HTTP interface. On this machine only, unless one says otherwise."""
+"""`relight serve`: serve the dashboard and the HTTP API, by default on this machine only."""
 
 from __future__ import annotations
 
@@ -19,40 +19,40 @@ from relight.errors import Conflict, MissingExtra, NotFound, UsageError
 from relight.server.settings import DEFAULT_PORT, LOOPBACK, ServerSettings
 
 PACKAGES: Final = ("fastapi", "uvicorn", "jinja2", "prometheus_client")
-"""what the extra `server` brings"""
+"""packages of the extra `server`"""
 _EVERYWHERE: Final = ("0.0.0.0", "::")
 _PEER_MS: Final = 60_000
 _ADDRESS: Final = "address"
 _ANSWER_SECONDS: Final = 2.0
 _OTHER_FILES: Final = 1000
-"""open beside the streams: requests, the store, what is being started"""
+"""open files besides the streams: requests, the store, children that are started"""
 
 
 @verb(
     "serve",
-    ("serve", "prints a link that logs you in, once, for a minute"),
-    ("serve --link", "a new link to the server that runs"),
-    ("serve --host 0.0.0.0 --cert c.pem --key k.pem", "for others, over TLS"),
+    ("serve", "prints a login link, valid once, for one minute"),
+    ("serve --link", "a new link to the running server"),
+    ("serve --host 0.0.0.0 --cert c.pem --key k.pem", "for other machines, over TLS"),
 )
-@click.option("--host", default="127.0.0.1", show_default=True, metavar="H", help="Where to listen.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="H", help="Address to listen on.")
 @click.option(
     "--port", type=click.IntRange(0, 65_535), default=DEFAULT_PORT, show_default=True, metavar="P", help="0: any."
 )
-@click.option("--name", "names", multiple=True, metavar="HOST", help="Another name that it is addressed by.")
-@click.option("--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Certificate, for TLS.")
-@click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Its key.")
-@click.option("--insecure-host", is_flag=True, help="Listen on another address than this machine's own without TLS.")
+@click.option("--name", "names", multiple=True, metavar="HOST", help="Another host name of the server.")
+@click.option("--cert", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="TLS certificate.")
+@click.option("--key", type=click.Path(exists=True, dir_okay=False), metavar="FILE", help="Key of the certificate.")
+@click.option("--insecure-host", is_flag=True, help="Allow an address other than loopback without TLS.")
 @click.option(
     "--shared-host",
     is_flag=True,
-    help="Log in at 127.0.0.1 itself, for a browser that knows no names under .localhost. Every other server of this"
-    " machine is then sent the login.",
+    help="Log in at 127.0.0.1 itself, for browsers without names under .localhost. Every other server of this"
+    " machine then receives the login cookie.",
 )
 @click.option("--no-open", is_flag=True, help="Do not open a browser.")
 @click.option("--no-sweep", is_flag=True, help="Do not remove finished sessions once a day.")
-@click.option("--no-upkeep", is_flag=True, help="Do not read every digest and try a restore once a day.")
-@click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Form of the log.")
-@click.option("--link", is_flag=True, help="Only print a new link to the server that runs on this store.")
+@click.option("--no-upkeep", is_flag=True, help="Do not verify digests and try a restore once a day.")
+@click.option("--log", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Log format.")
+@click.option("--link", is_flag=True, help="Only print a new link to the running server on this store.")
 @pass_context
 def serve(
     cli: CliContext,
@@ -69,20 +69,20 @@ def serve(
     log: Literal["text", "json"],
     link: bool,
 ) -> int:
-    """Serve pages and HTTP interface over the store, until it is stopped.
+    """Serve the pages and the HTTP API of the store until stopped.
 
-    Without TLS it listens on this machine alone. Its token stands in a file beside the store, for you only.
+    Without TLS it listens on this machine only. Its token is in a private file beside the store.
     """
     if (cert is None) != (key is None):
-        raise UsageError("--cert and --key belong together")
+        raise UsageError("--cert and --key must be given together")
     if host not in LOOPBACK and cert is None and not insecure_host:
         hints = [
-            "give it TLS: --cert FILE --key FILE",
-            f"from elsewhere, without opening it: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}",
-            "or say that you know better: --insecure-host",
+            "use TLS: --cert FILE --key FILE",
+            f"or use a tunnel: ssh -L {port}:127.0.0.1:{port} {socket.gethostname()}",
+            "or accept the risk: --insecure-host",
         ]
-        raise UsageError(f"{host}: everybody there could read along; it is not opened without TLS", hints=hints)
-    _need_the_extra()
+        raise UsageError(f"{host}: others could read the traffic; TLS is required", hints=hints)
+    _check_extra()
     if link:
         return _print_link(cli)
     return _serve(
@@ -102,7 +102,7 @@ def serve(
     )
 
 
-def _need_the_extra() -> None:
+def _check_extra() -> None:
     try:
         for package in PACKAGES:
             import_module(package)
@@ -123,8 +123,8 @@ def _serve(cli: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tl
     metrics = Metrics()
     store = time_commits(wiring.open_store(cli.store, SystemClock()), metrics)
     if store.url == "memory:":
-        hints = ["choose a file or a server: set RELIGHT_STORE, or --store"]
-        raise UsageError("a store in memory belongs to one process; there is nothing to serve", hints=hints)
+        hints = ["choose another store: set RELIGHT_STORE, or pass --store"]
+        raise UsageError("a memory store exists in one process only; it cannot be served", hints=hints)
     with wiring.open(store) as rl, _listening(asked["host"], asked["port"]) as listener:
         asked["port"] = listener.getsockname()[1]
         settings = ServerSettings(
@@ -145,7 +145,7 @@ def _serve(cli: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tl
 
 
 def raise_open_files(wanted: int) -> int:
-    """Let this process have so many open, as far as it may; how many it has. Each stream is one, 1,024 are usual."""
+    """Raise the limit of open files to `wanted`, as far as permitted; returns the limit. Each stream needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unbounded = resource.RLIM_INFINITY
     most = wanted if hard == unbounded else min(wanted, hard)
@@ -155,26 +155,29 @@ def raise_open_files(wanted: int) -> int:
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Bound before anything is printed, so that a link that is shown works. Named as TCP, so that small writes do not
-    wait for each other."""
+    """Bind and listen before anything is printed, so that the printed link works."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # With the protocol named, asyncio recognises TCP and sets TCP_NODELAY: small writes are not delayed.
     listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_USER_TIMEOUT"):  # a peer that takes nothing, or is gone, does not hold its buffers for ever
+    if hasattr(socket, "TCP_USER_TIMEOUT"):  # a peer that does not read, or is gone, must not hold its buffers forever
         listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, _PEER_MS)
     try:
         listener.bind((host, port))
     except (OSError, UnicodeError) as error:
         listener.close()
-        hints = ["a link to the one that runs: relight serve --link", "or take another port: relight serve --port 0"]
+        hints = [
+            "link to the running server: relight serve --link",
+            "or use another port: relight serve --port 0",
+        ]
         raise Conflict(f"{host}:{port}: cannot listen there ({error})", hints=hints) from None
     listener.listen(2048)
     return listener
 
 
 def _hosts(host: str, names: tuple[str, ...]) -> tuple[str, ...]:
-    """Names in the Host header that are ours."""
+    """Host names that are accepted in the Host header."""
     own = [socket.gethostname(), *([host] if host not in _EVERYWHERE else [])] if host not in LOOPBACK else []
     return tuple(name.lower() for name in (*LOOPBACK, *own, *names))
 
@@ -190,16 +193,14 @@ def _address(settings: ServerSettings) -> str:
 
 
 def _announce(cli: CliContext, settings: ServerSettings, code: str, *, opens: bool) -> None:
-    """The link to stdout, so that a program can take it; the rest is talk."""
+    """Print the link to stdout, for programs, and the rest to stderr."""
     link = f"{_address(settings)}/login?code={code}"
     cli.console.row((link,)) if not cli.console.out.terminal else cli.console.write([[Span(link, "bold")]])
     sys.stdout.flush()
-    cli.console.say("good once, for a minute; a new one: relight serve --link")
+    cli.console.say("valid once, for one minute; for a new one: relight serve --link")
     cli.console.say(f"token for programs: {settings.directory / 'token'}")
     if os.environ.get("SSH_CONNECTION"):
-        cli.console.say(
-            f"from your own machine: ssh -L {settings.port}:127.0.0.1:{settings.port} {socket.gethostname()}"
-        )
+        cli.console.say(f"from your machine: ssh -L {settings.port}:127.0.0.1:{settings.port} {socket.gethostname()}")
     elif opens and cli.console.out.terminal and (os.environ.get("DISPLAY") or sys.platform == "darwin"):
         import webbrowser
 
@@ -207,7 +208,7 @@ def _announce(cli: CliContext, settings: ServerSettings, code: str, *, opens: bo
 
 
 def _print_link(cli: CliContext) -> int:
-    """Only where somebody listens: one that was killed has left its address behind."""
+    """Print a link to the running server. A killed server leaves its address file, so the port is tried first."""
     from relight.cli.maintenance.token import directory_of, tokens_in
 
     directory = directory_of(cli, create=False)

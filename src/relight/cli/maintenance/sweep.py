@@ -1,6 +1,6 @@
-"""`relight sweep`: remove finished sessions whose retention is over, and say what the store's policy is.
+"""`relight sweep`: remove finished sessions whose retention is over, or set the store's retention policy.
 
-Nothing is removed unless somebody asks: with this command, or by a policy (`--set`). Unfinished sessions never go.
+Nothing is removed without a request: this command or a policy (`--set`). Unfinished sessions are never removed.
 """
 
 from __future__ import annotations
@@ -21,29 +21,32 @@ from relight.text.format import policy_text
 
 @verb(
     "sweep",
-    ("sweep --dry-run", "what is over"),
+    ("sweep --dry-run", "print what would be removed"),
     ("sweep --days 30", "finished for a month or longer"),
-    ("sweep --set 7d", "from now on every day: serve, workers and supervisors do it"),
-    ("sweep --set off", "nothing is removed by itself"),
+    ("sweep --set 7d", "every day, by serve, workers and supervisors"),
+    ("sweep --set off", "nothing is removed automatically"),
 )
-@click.option("--dry-run", is_flag=True, help="Only say what would go.")
+@click.option("--dry-run", is_flag=True, help="Only print what would be removed.")
 @click.option(
-    "--days", type=click.FloatRange(min=0), metavar="N", help="Keep finished sessions N days (else the policy, else 7)."
+    "--days",
+    type=click.FloatRange(min=0),
+    metavar="N",
+    help="Keep finished sessions N days (else the policy, else 7).",
 )
 @click.option("--set", "retention", metavar="AGE", help="Set the store's policy: 7d, 36h, 2w, or off. Removes nothing.")
-@click.option("--due", is_flag=True, hidden=True, help="The sweep of the day under the policy, or nothing.")
-@click.option("--by", default="sweep", hidden=True, help="Who sweeps, for the audit log.")
+@click.option("--due", is_flag=True, hidden=True, help="Sweep only if the daily sweep of the policy is due.")
+@click.option("--by", default="sweep", hidden=True, help="Name for the audit log.")
 @json_flag
 @pass_context
 def sweep(
     cli: CliContext, dry_run: bool, days: float | None, retention: str | None, due: bool, by: str, as_json: bool
 ) -> int:
-    """Remove what finished longer ago than it is kept; or set how long that is."""
+    """Remove sessions that finished longer ago than the retention time, or set that time."""
     from relight.operations.remove import Removed
     from relight.values.policy import Retention
 
     if retention is not None and (dry_run or days is not None or due):
-        raise UsageError("--set sets the policy and removes nothing; leave out the other options")
+        raise UsageError("--set cannot be combined with other options")
     if retention is not None:
         return _set(cli, retention, as_json=as_json)
     with cli.opened() as rl:
@@ -74,9 +77,7 @@ def _set(cli: CliContext, text: str, *, as_json: bool) -> int:
     else:
         cli.console.say(policy_text(policy))
         if policy.set_by == "RELIGHT_RETENTION" and policy.finished_days != days:
-            cli.console.say(
-                f"RELIGHT_RETENTION={os.environ.get('RELIGHT_RETENTION')} is set here, and wins where it is"
-            )
+            cli.console.say(f"RELIGHT_RETENTION={os.environ.get('RELIGHT_RETENTION')} is set here and overrides it")
     return 0
 
 

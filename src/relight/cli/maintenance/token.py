@@ -1,4 +1,4 @@
-"""`relight token`: who may talk to the server. A token's value is shown once, when it is made."""
+"""`relight token`: API tokens of the server. A token is printed once, when it is created."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     "token",
     ("token add ci --scope operate", "prints it once"),
     ("token list", "names and scopes, never values"),
-    ("token revoke ci", "at once, also for open streams"),
+    ("token revoke ci", "takes effect immediately, for open streams too"),
 )
 @click.argument("action", type=click.Choice(["add", "list", "revoke"]))
 @click.argument("name", required=False)
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     type=click.Choice(["read", "operate", "admin"]),
     default="read",
     show_default=True,
-    help="read looks; operate resumes, forks, rewinds, stops; admin also begins, clears, removes.",
+    help="read: view; operate: resume, fork, rewind, stop; admin: also start, clear, remove.",
 )
 @json_flag
 @pass_context
@@ -38,7 +38,7 @@ def token(
 ) -> int:
     """Add, list and revoke API tokens of the server of this store."""
     if (action == "list") != (name is None):
-        raise UsageError("name the token, or list them", hints=["relight token add NAME --scope operate"])
+        raise UsageError("add and revoke need a name", hints=["relight token add NAME --scope operate"])
     tokens = tokens_in(directory_of(cli, create=True))
     console = cli.console
     if name is None:
@@ -50,11 +50,11 @@ def token(
             revoked = f"revoked {one.revoked_at:%Y-%m-%d}" if one.revoked_at is not None else ""
             console.row((one.name, one.scope, f"{one.created_at:%Y-%m-%d}", revoked))
         if not listed:
-            console.say("no API tokens yet; the server's own stands in a file beside the store")
+            console.say("no API tokens yet; the server's own is in a file beside the store")
     elif action == "add":
         value = tokens.add(name, scope)
         console.document({"name": name, "scope": scope, "token": value}) if as_json else console.row((value,))
-        console.say("keep it: it is not shown again")
+        console.say("store it now: it is not shown again")
     else:
         tokens.revoke(name)
         console.document({"revoked": name}) if as_json else console.row((name, "revoked"))
@@ -62,7 +62,7 @@ def token(
 
 
 def directory_of(cli: CliContext, *, create: bool) -> Path:
-    """Where the server of this store keeps its own; `create`: the store is made where there is none."""
+    """Directory of the server's own files; `create`: create the store if it does not exist."""
     from relight import wiring
     from relight.system.machine import SystemClock
 
@@ -74,7 +74,7 @@ def directory_of(cli: CliContext, *, create: bool) -> Path:
 
 
 def tokens_in(directory: Path) -> Tokens:
-    """Those of the server that keeps its own there."""
+    """The tokens in a server directory."""
     from relight.server.state import ServerState
     from relight.server.tokens import Tokens
     from relight.system.machine import SystemClock

@@ -1,4 +1,4 @@
-"""`relight verify`: read everything, check every digest, name every broken place. Changes nothing."""
+"""`relight verify`: read everything and check every digest; changes nothing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from relight.text.safe import one_line
 @json_flag
 @pass_context
 def verify(cli: CliContext, ref: str | None, as_json: bool) -> int:
-    """Check one session, or all of them and the store itself. The exit code is 5 where something is broken."""
+    """Check one session, or all of them and the store itself. The exit code is 5 if something is damaged."""
     console = cli.console
     with cli.opened() as rl:
         report = rl.verify(ref)
@@ -32,9 +32,10 @@ def verify(cli: CliContext, ref: str | None, as_json: bool) -> int:
             console.row((one.session, one.seq, one.what, "abandoned" if one.abandoned else "needed", one.offered))
         console.say(_summary(report))
     if not report.ok:
+        # Steps that a rewind left behind may be damaged without harm; the hint is about the first that is needed.
         first = next(one for one in report.problems if not one.abandoned)
         if first.session and first.offered:
-            console.next(("go on before it", f"relight resume {first.session} --from-last-good"))
+            console.next(("continue before it", f"relight resume {first.session} --from-last-good"))
     return 0 if report.ok else Corrupt.exit_code
 
 
@@ -44,12 +45,12 @@ def _lines(report: Report, cli: CliContext) -> list[Line]:
 
 
 def _summary(report: Report) -> str:
-    broken = count(len(report.problems), "broken place") if report.problems else "all whole"
+    broken = count(len(report.problems), "problem") if report.problems else "no damage"
     return f"{count(report.sessions, 'session')}, {count(report.steps, 'step')} read: {broken}"
 
 
 def _fact(problem: Problem) -> Fact:
     where = (problem.session or "the store") + (f"@{problem.seq}" if problem.seq is not None else "")
-    offered = f"; whole and offered: {problem.offered}" if problem.offered else ""
-    left = " (left behind by a rewind; nothing needs it)" if problem.abandoned else ""
+    offered = f"; intact: {problem.offered}" if problem.offered else ""
+    left = " (left behind by a rewind; not needed)" if problem.abandoned else ""
     return Fact(where, f"{one_line(problem.what)}{left}{offered}", "warn" if problem.abandoned else "bad")

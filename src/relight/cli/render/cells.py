@@ -1,4 +1,4 @@
-"""Text measured and cut in terminal cells. Everything that is printed was made inert before (relight/text/safe.py)."""
+"""Text measured, cut and wrapped in terminal cells. Input is already inert (relight/text/safe.py)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Final
 from relight.text.safe import JOINERS, inert
 
 _WIDE: Final = frozenset("WF")
-_WORTH_FILLING: Final = 8
+_MIN_FILL: Final = 8
 
 
 def block(text: str, *, most: int) -> list[str]:
@@ -20,11 +20,12 @@ def block(text: str, *, most: int) -> list[str]:
 
 
 def cells(text: str) -> int:
-    """How many columns an inert text takes."""
+    """Width of an inert text in terminal columns."""
     return len(text) if text.isascii() else sum(map(_cells, text))
 
 
 def _cells(character: str) -> int:
+    # Joiners and combining marks take no cell; East Asian wide and full-width characters take two.
     if character in JOINERS or unicodedata.category(character) in ("Mn", "Me"):
         return 0
     return 2 if unicodedata.east_asian_width(character) in _WIDE else 1
@@ -34,17 +35,17 @@ def cut(text: str, width: int, *, ellipsis: str = "…") -> str:
     """At most `width` cells of an inert text; what is cut ends in an ellipsis."""
     if cells(text) <= width:
         return text
-    room, kept = max(0, width - len(ellipsis)), []
+    room, taken = max(0, width - len(ellipsis)), []
     for character in text:
         room -= _cells(character)
         if room < 0:
             break
-        kept.append(character)
-    return "".join(kept).rstrip() + ellipsis[:width]
+        taken.append(character)
+    return "".join(taken).rstrip() + ellipsis[:width]
 
 
 def pad(text: str, width: int, *, right: bool = False) -> str:
-    """Filled with spaces to `width` cells."""
+    """Pad with spaces to `width` cells, on the left if `right`-aligned."""
     space = " " * max(0, width - cells(text))
     return space + text if right else text + space
 
@@ -56,16 +57,17 @@ def wrap(text: str, width: int) -> list[str]:
         if line and cells(line) + 1 + cells(word) <= width:
             line += " " + word
             continue
-        fills = line and cells(word) > width and width - cells(line) > _WORTH_FILLING
+        fills = line and cells(word) > width and width - cells(line) > _MIN_FILL
         if line and not fills:
             lines.append(line)
-        *whole, line = _pieces(f"{line} {word}" if fills else word, width)  # broken anyway: fill the line first
+        # A word longer than a line is broken in any case, so it fills the current line first.
+        *whole, line = _pieces(f"{line} {word}" if fills else word, width)
         lines += whole
     return [*lines, line] if line or not lines else lines
 
 
 def broken(text: str, width: int) -> list[str]:
-    """An inert text in lines of at most `width` cells, every character of it: for text whose spaces mean something."""
+    """Break at exactly `width` cells and keep every character, for text whose spaces matter."""
     return _pieces(text, max(width, 8))
 
 

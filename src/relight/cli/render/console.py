@@ -1,7 +1,7 @@
-"""The console: stdout is data, stderr is talk, and nothing reaches either but through here.
+"""The console: data goes to stdout, remarks go to stderr, and all output passes through this module.
 
-Each span is made inert (plaintext.py) and only then coloured. On a terminal, talk is wrapped to the width; data is
-laid out to the width by whoever prints it. In a pipe neither is cut or wrapped.
+Each span is made inert (text/safe.py) before it is coloured. On a terminal remarks are wrapped to its width; data is
+laid out by the caller. In a pipe nothing is cut or wrapped.
 """
 
 from __future__ import annotations
@@ -16,13 +16,14 @@ from relight.cli.render.style import ASCII, SGR, Line, Part, Span, Style, When, 
 from relight.text.safe import inert
 
 UNCUT: Final = 10_000
-"""the width of data that nobody reads on a screen"""
+"""width used for a stream that is not a terminal"""
 
 
 class Console:
-    """Where a verb writes to."""
+    """The output of one command."""
 
     def __init__(self, *, color: When = "auto", plain: bool = False) -> None:
+        # In a locale that cannot encode a character (LANG=C) the character is escaped; the command must not fail.
         for stream in (sys.stdout, sys.stderr):
             reconfigure = getattr(stream, "reconfigure", None)
             if reconfigure is not None:
@@ -31,59 +32,55 @@ class Console:
         if not self.out.terminal:
             self.out = self.out._replace(width=UNCUT)
         self.err = style_of(sys.stderr, color=color, plain=plain)
-        if not self.err.terminal:  # a remark is one line there, so that it can be searched for and copied
+        if not self.err.terminal:  # one remark, one line: it can be searched for and copied
             self.err = self.err._replace(width=UNCUT)
         self.hints = os.environ.get("RELIGHT_HINTS") != "0"
         self._has_status = False
 
-    # -- data -------------------------------------------------------------------------------------------------
-
     def write(self, lines: Iterable[Line], *, tabs: bool = False) -> None:
-        """Lines of data, on stdout. `tabs` keeps them, for text that a program reads."""
+        """Write lines to stdout. `tabs`: do not escape tab characters."""
         for line in lines:
             self._put(sys.stdout, self.out, line, tabs=tabs)
 
     def row(self, fields: Iterable[Any]) -> None:
-        """One record for a program: fields apart by tabs, times in ISO form, nothing cut."""
+        """Write one record for a program: tab-separated fields, ISO times, nothing cut."""
         self._put(sys.stdout, self.out._replace(color=False), ["\t".join(map(_field, fields))], tabs=True)
 
     def document(self, value: Any, *, indent: int | None = 2) -> None:
-        """One JSON document. All of it is ASCII, so that a terminal has nothing to obey."""
+        """Write one JSON document, in ASCII only: text from an agent cannot send control sequences to the terminal."""
         import json  # most of what is shown is not JSON, and completing a word waits for list_all import
 
+        # json leaves DEL unescaped, although it is a control character.
         text = json.dumps(value, indent=indent, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")
         print(text, file=sys.stdout, flush=indent is None)
 
-    # -- talk -------------------------------------------------------------------------------------------------
-
     def say(self, *parts: Part, indent: int = 0) -> None:
-        """One remark, on stderr, wrapped to the width."""
+        """Write one remark to stderr, wrapped to the width."""
         for line in wrapped(list(parts), self.err, indent=indent):
             self._put(sys.stderr, self.err, line)
 
     def lines(self, lines: Iterable[Line]) -> None:
-        """Lines that are laid out already, on stderr."""
+        """Write lines that are already laid out to stderr."""
         for line in lines:
             self._put(sys.stderr, self.err, line)
 
     def flush(self) -> None:
-        """What was written is there now, in a pipe too."""
         sys.stdout.flush()
 
     def status(self, text: str) -> None:
-        """One line that stays until something else is said; empty takes it away. Only where a person sees it."""
+        """Set the status line, which stays until the next remark; empty removes it. Only on a terminal."""
         if not self.err.table or (not text and not self._has_status):
             return
         self._has_status = bool(text)
+        # One cell less than the width: some terminals wrap when the last column is written.
         line = cut(printable(text, self.err), self.err.width - 1, ellipsis=self.err.ellipsis)
-        _talk(f"\r{rendered([Span(line, 'dim')], self.err)}\x1b[K\r")
+        _write_stderr(f"\r{rendered([Span(line, 'dim')], self.err)}\x1b[K\r")
 
     def bell(self) -> None:
-        """Once, when somebody is wanted."""
-        _talk("\a")
+        _write_stderr("\a")
 
     def next(self, *steps: tuple[str, str]) -> None:
-        """What one would do now: (what for, command), at most two; RELIGHT_HINTS=0 silences them."""
+        """Suggest up to two next commands as (purpose, command); RELIGHT_HINTS=0 turns them off."""
         if not self.hints or not self.err.terminal:
             return
         self._put(sys.stderr, self.err, [])
@@ -91,29 +88,30 @@ class Console:
             self.say(Span(f"{what}:", "dim"), "  ", Span(command, "ref"))
 
     def ask(self, question: str) -> str:
-        """The answer of the person at the terminal; empty for a bare Enter or the end of input."""
+        """Read an answer from the terminal; empty for Enter or end of input."""
         sys.stdout.flush()
-        _talk(inert(question) + " ")
+        _write_stderr(inert(question) + " ")
         return sys.stdin.readline().strip()
 
     @property
     def can_ask(self) -> bool:
-        """Is there a person at both ends?"""
+        """Are both stdin and stderr a terminal?"""
         return self.err.terminal and sys.stdin is not None and sys.stdin.isatty()
 
     def _put(self, stream: TextIO, style: Style, line: Line, *, tabs: bool = False) -> None:
         text = rendered(line, style, tabs=tabs) + "\n"
         if stream is sys.stderr:
-            _talk(f"\r\x1b[K{text}" if self._has_status else text)
+            _write_stderr(f"\r\x1b[K{text}" if self._has_status else text)
             self._has_status = False
             return
         stream.write(text)
+        # Only a terminal is flushed: `relight tail` of a long session into a pipe would be slow otherwise.
         if style.terminal:
             stream.flush()
 
 
-def _talk(text: str) -> None:
-    """To a terminal that is gone nothing can be said; what is being done goes on all the same."""
+def _write_stderr(text: str) -> None:
+    """Write to stderr. A terminal that is gone must not end the run, so the error is ignored."""
     try:
         sys.stderr.write(text)
         sys.stderr.flush()
@@ -122,13 +120,13 @@ def _talk(text: str) -> None:
 
 
 def rendered(line: Line, style: Style, *, tabs: bool = False) -> str:
-    """A line as the stream gets it; without spaces at its end, unless they are part of what a program reads."""
+    """A line with colours, without trailing spaces unless `tabs`."""
     text = "".join(_painted(part, style, tabs) for part in line)
     return text if tabs else text.rstrip(" ")
 
 
 def printable(text: str, style: Style) -> str:
-    """Text as this look shows it, so that it can be measured."""
+    """The text as it will be printed, so that it can be measured."""
     text = inert(text)
     return text if style.unicode else text.translate(ASCII)
 
@@ -142,7 +140,7 @@ def _painted(part: Part, style: Style, tabs: bool) -> str:
 
 
 def wrapped(parts: Line, style: Style, *, indent: int = 0) -> list[Line]:
-    """A remark in lines of the width; colours survive only where it fits on one line, words always."""
+    """Wrap a remark to the width. Colours are dropped where it does not fit on one line."""
     spans = [Span(one) if isinstance(one, str) else one for one in parts]
     spans = [Span(printable(one.text, style), one.role) for one in spans]
     whole = "".join(one.text for one in spans)

@@ -1,4 +1,4 @@
-"""The block at the end of a run: how it ended, from the journal's facts, and what one would do now."""
+"""The summary at the end of a run: status, facts from the journal, next command."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from relight.values.status import headline
 
 
 def print_end(console: Console, ended: Ended, *, seconds: float) -> None:
-    """Verdict, facts, cure."""
+    """Print status, facts and remedy of a run that ended."""
     info = ended.session
     glyph, role = GLYPHS[info.status]
     survived = ""

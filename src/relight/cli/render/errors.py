@@ -1,4 +1,4 @@
-"""How an error is told: what is wrong with its code, the evidence, then one hint a cure. No trace unless asked for."""
+"""Errors as printed: message with code, evidence, hints. A traceback only with --debug."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MAX_EVIDENCE: Final = 20
 
 
 def lines_of(error: RelightError, style: Style) -> list[Line]:
-    """The error as it is printed."""
+    """The lines of one error."""
     lines = wrapped([Span("error:", "bad"), f" {_first_line(error.message)} ({error.code})"], style)
     for evidence in error.evidence[:_MAX_EVIDENCE]:
         lines += wrapped([evidence], style, indent=2)
@@ -29,8 +29,8 @@ def lines_of(error: RelightError, style: Style) -> list[Line]:
     return lines
 
 
-def tell(error: BaseException, console: Console, *, debug: bool) -> int:
-    """Print it to stderr; the exit code."""
+def print_error(error: BaseException, console: Console, *, debug: bool) -> int:
+    """Print an exception to stderr and return the exit code."""
     known = error if isinstance(error, RelightError) else _wrapped(error)
     if debug:
         console.lines([[line] for line in "".join(traceback.format_exception(error)).splitlines()])
@@ -45,21 +45,22 @@ def _wrapped(error: BaseException) -> RelightError:
         return UsageError(_normalized(error.format_message()))
     if isinstance(error, OSError) and (error.strerror or error.errno):
         return _from_os_error(error)
-    hints = ["see where it came from: add --debug", "it is a bug of relight; the store is as it was before"]
+    hints = ["for the traceback: add --debug", "this is a bug in relight; committed steps are safe"]
     return RelightError(f"unexpected {type(error).__name__}: {error}", hints=hints)
 
 
 def _from_os_error(error: OSError) -> RelightError:
-    """What the machine refused, in our words where somebody can do something about it."""
+    """A RelightError with a remedy for a full disk or too many open files; else the system's own text."""
     where = f"{error.filename}: " if error.filename else ""
+    # A full disk and exhausted descriptors have an error of their own, because the user can do something about them.
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreFull(str(error.filename or "the disk"))
     if error.errno in (errno.EMFILE, errno.ENFILE):
         most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        what = f"{where}too many open files: this process may open {most}"
-        return StoreUnavailable(what, hints=["allow more, then run it again: ulimit -n 1024"])
+        what = f"{where}too many open files: the limit of this process is {most}"
+        return StoreUnavailable(what, hints=["raise the limit and run again: ulimit -n 1024"])
     if error.strerror:
-        return RelightError(f"{where}{error.strerror.lower()}", hints=["see where it came from: add --debug"])
+        return RelightError(f"{where}{error.strerror.lower()}", hints=["for the traceback: add --debug"])
     return RelightError(f"{where}{os.strerror(error.errno or 0).lower()}")
 
 
@@ -70,7 +71,7 @@ def _as_usage(error: click.UsageError) -> UsageError:
 
 
 def _normalized(text: str) -> str:
-    """Lower case, no full stop: as all our errors."""
+    """Click's message in the form of our errors: lower case, no full stop."""
     text = text.strip().rstrip(".")
     return text[:1].lower() + text[1:]
 

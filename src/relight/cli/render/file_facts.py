@@ -1,4 +1,4 @@
-"""What is known of a session's files, in a line of a block: for show, the plan of a resume, and a checkpoint."""
+"""Facts about a session's files, for `show`, the resume plan and a checkpoint."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from relight.text.format import count, display_path, size
 from relight.text.safe import one_line
 from relight.values.info import Differing, FilesState
 
-_SHOWN: Final = 10
-_LEFT_OUT_SHOWN: Final = 5
+_MAX_PATHS: Final = 10
+_MAX_LEFT_OUT: Final = 5
 _LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D"}
 _LATER: Final = {"changed": "changed", "added": "added later", "deleted": "deleted since"}
 
 
 def changed_fact(state: FilesState | None) -> Fact:
-    """What the session changed since its first capture; without text where it has no workspace."""
+    """Changes since the first capture; the text is empty without a workspace."""
     if state is None:
         return Fact("files", "")
     parts = [f"workspace missing: {display_path(one)}" for one in state.missing]
@@ -29,8 +29,8 @@ def changed_fact(state: FilesState | None) -> Fact:
         known = state.lines_added is not None and state.lines_removed is not None
         lines = f", +{state.lines_added:,} -{state.lines_removed:,}" if known and state.changed else ""
         parts.append(f"{state.changed:,} changed{lines} since the start" if state.changed else "none changed")
-        told = len(not_ignored(state))
-        parts += [f"{told} left out"] if told else []
+        left_out = len(not_ignored(state))
+        parts += [f"{left_out} left out"] if left_out else []
     parts += [one_line(state.trouble)] if state.trouble else []
     return Fact("files", "; ".join(parts), "warn" if state.missing or state.trouble else "")
 
@@ -51,7 +51,7 @@ def plan_fact(state: FilesState | None) -> Fact:
 
 
 def checkpoint_facts(state: FilesState | None) -> list[Fact]:
-    """How the disk differs from a checkpoint now, with the first of the paths."""
+    """How the disk differs from a checkpoint, with the first paths."""
     if state is None:
         return []
     if state.captured_at is None or state.differ is None:
@@ -68,11 +68,11 @@ def checkpoint_facts(state: FilesState | None) -> list[Fact]:
         was = "1 of them was" if later == 1 else f"{later} of them were"
         facts.append(Fact("", f"{was} changed after the last capture (by you?)", "warn"))
     roots = len({one.root for one in state.differ}) > 1
-    for one in state.differ[:_SHOWN]:
+    for one in state.differ[:_MAX_PATHS]:
         name = f"{one.root}:{one.path}" if roots else one.path
         facts.append(Fact("", f"{_LETTERS[one.what]} {name}", "warn" if one.later else ""))
-    if len(state.differ) > _SHOWN:
-        facts.append(Fact("", f"and {len(state.differ) - _SHOWN} more"))
+    if len(state.differ) > _MAX_PATHS:
+        facts.append(Fact("", f"and {len(state.differ) - _MAX_PATHS} more"))
     return facts
 
 
@@ -83,7 +83,7 @@ def _differ(differ: list[Differing], what: str) -> str:
 
 
 def not_ignored(state: FilesState) -> list[tuple[str, str]]:
-    """(path, reason) of what is left out, but for what an ignore file asked for."""
+    """(path, reason) of files left out, except those in an ignore file."""
     roots = len(state.workspace) > 1
     return [
         (
@@ -96,19 +96,19 @@ def not_ignored(state: FilesState) -> list[tuple[str, str]]:
 
 
 def left_out_fact(state: FilesState | None) -> Fact:
-    """The first of what a checkpoint does not hold, with the reasons; without text where it holds everything."""
-    told = not_ignored(state) if state is not None else []
-    names = ", ".join(f"{path} ({reason})" for path, reason in told[:_LEFT_OUT_SHOWN])
-    more = f" and {len(told) - _LEFT_OUT_SHOWN} more" if len(told) > _LEFT_OUT_SHOWN else ""
+    """The first files that a checkpoint does not hold, with reasons; the text is empty if it holds all."""
+    left_out = not_ignored(state) if state is not None else []
+    names = ", ".join(f"{path} ({reason})" for path, reason in left_out[:_MAX_LEFT_OUT])
+    more = f" and {len(left_out) - _MAX_LEFT_OUT} more" if len(left_out) > _MAX_LEFT_OUT else ""
     return Fact("left out", f"{names}{more}")
 
 
 def left_out_lines(state: FilesState | None, style: Style) -> list[Line]:
-    """Every path that is not captured, with its reason; ignored ones are counted."""
+    """Every path that is not captured, with its reason; ignored paths are only counted."""
     if state is None or not state.left_out:
         return []
-    told = not_ignored(state)
+    listed = not_ignored(state)
     lines: list[Line] = [[], [Span("files left out", "dim")]]
-    lines += [["  ", cut(printable(f"{path}  ({reason})", style), style.width - 2)] for path, reason in told]
-    ignored = len(state.left_out) - len(told)
+    lines += [["  ", cut(printable(f"{path}  ({reason})", style), style.width - 2)] for path, reason in listed]
+    ignored = len(state.left_out) - len(listed)
     return [*lines, [f"  {count(ignored, 'path')} ignored"]] if ignored else lines

@@ -1,6 +1,6 @@
-"""Files in a plan as lines: a letter, the path, what it means. The same for restore, undo and rewind.
+"""File rows of a restore plan, for restore, undo and rewind: a letter, the path, a remark.
 
-M is written over, A comes back, D goes, = stays although it differs, ! is a conflict that somebody has to decide.
+M is overwritten, A is created, D is deleted, = is kept although it differs, ! is a conflict that needs a choice.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
 
 MAX_PATHS: Final = 200
 """on a terminal; a pipe and --json get all of them"""
-_LEFT_OUT_SHOWN: Final = 5
+_MAX_LEFT_OUT: Final = 5
 _BACK: Final = {"added": "D", "changed": "M", "deleted": "A"}
-"""what going back does to a path that was so changed since"""
+"""change since the checkpoint to what a restore does about it"""
 
 Differences = Mapping[tuple[str, str], "FileDiff"]
 """(root, path) to how the disk differs from the checkpoint there"""
@@ -40,7 +40,7 @@ class FileRow(NamedTuple):
 def file_rows(
     plans: Mapping[str, RestorePlan], differences: Differences | None = None, *, conflict: str = ""
 ) -> list[FileRow]:
-    """Dangers first: conflicts, then what may run later, then the rest. `conflict` is said instead of the reason."""
+    """Rows of all roots: conflicts, then files that may run later. `conflict` replaces a conflict's reason."""
     rows: list[FileRow] = []
     for root, plan in plans.items():
         prefix = f"{root}:" if len(plans) > 1 else ""
@@ -69,21 +69,21 @@ def _rows(root: str, plan: RestorePlan, differences: Differences, conflict: str)
 
 
 def _counts(known: FileDiff | None) -> str:
-    """In lines, from the disk back to the checkpoint."""
+    """Added and removed lines, from the disk to the checkpoint."""
     return f"+{known.lines_removed} -{known.lines_added}" if known is not None and known.text else ""
 
 
 def plan_lines(
     plans: Mapping[str, RestorePlan], style: Style, differences: Differences | None = None, *, conflict: str = ""
 ) -> list[Line]:
-    """Exactly what a restore would do, what it would leave alone, and what it cannot decide by itself."""
+    """What a restore writes, deletes and keeps, its conflicts, and what was left out."""
     rows = file_rows(plans, differences, conflict=conflict)
     most = MAX_PATHS if style.terminal else len(rows)
     lines = [_line(row, style) for row in rows[:most]]
     if len(rows) > most:
         lines.append([f"  and {count(len(rows) - most, 'more path')}; all of them: --json"])
     if not rows:
-        lines.append(["  nothing to do: the files are as they were then"])
+        lines.append(["  nothing to do: the files are unchanged since then"])
     return lines + [line for plan in plans.values() for line in _left_out(plan.left_out, style)]
 
 
@@ -98,27 +98,27 @@ def _line(row: FileRow, style: Style) -> Line:
 
 
 def _left_out(left_out: tuple[Skipped, ...], style: Style) -> list[Line]:
-    told = [one for one in left_out if one.reason != "ignored"]
-    if not told:
+    listed = [one for one in left_out if one.reason != "ignored"]
+    if not listed:
         return []
-    names = ", ".join(f"{path_text(one.path)} ({one.reason})" for one in told[:_LEFT_OUT_SHOWN])
-    more = f" and {len(told) - _LEFT_OUT_SHOWN} more" if len(told) > _LEFT_OUT_SHOWN else ""
-    text = printable(f"  left out then, left alone now: {names}{more}", style)
+    names = ", ".join(f"{path_text(one.path)} ({one.reason})" for one in listed[:_MAX_LEFT_OUT])
+    more = f" and {len(listed) - _MAX_LEFT_OUT} more" if len(listed) > _MAX_LEFT_OUT else ""
+    text = printable(f"  not captured then, not touched now: {names}{more}", style)
     return [[Span(cut(text, style.width, ellipsis=style.ellipsis), "dim")]]
 
 
 def touched(plans: Mapping[str, RestorePlan]) -> int:
-    """How many files a plan writes or deletes; directories come and go with them."""
+    """Number of files that a plan writes or deletes, without directories."""
     actions = [one for plan in plans.values() for one in (*plan.decision.writes, *plan.decision.deletes)]
     return sum(1 for one in actions if (entry := one.entry or one.found) is not None and entry.kind != "dir")
 
 
 def outcome_text(outcomes: Mapping[str, RestoreOutcome]) -> str:
-    """In one line, what was done."""
+    """One line about a restore that was done."""
     written = sum(one.written for one in outcomes.values())
     deleted = sum(one.deleted for one in outcomes.values())
     text = f"{count(written, 'path')} written, {count(deleted, 'path')} deleted"
     changed = [path_text(path) for one in outcomes.values() for path in one.changed_meanwhile]
     aside = [path_text(path) for one in outcomes.values() for path in one.saved_aside]
-    text += f"; changed meanwhile and left so: {', '.join(changed)}" if changed else ""
-    return f"{text}; kept aside: {', '.join(aside)}" if aside else text
+    text += f"; changed meanwhile and kept: {', '.join(changed)}" if changed else ""
+    return f"{text}; saved aside: {', '.join(aside)}" if aside else text

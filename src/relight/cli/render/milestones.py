@@ -1,7 +1,7 @@
-"""What a person is told while a program runs: deaths and returns, failures, waits, labels. Whole lines only.
+"""Milestones of a running program on stderr: deaths, restarts, failures, waits, labels.
 
-One status line stays at the bottom. Nothing is drawn over a program that has taken the terminal. Where nobody sits at
-a terminal, a progress line comes every five minutes, and never the same line twice.
+On a terminal a status line stays at the bottom, except while the program itself uses the terminal. Without one a
+progress line is printed every five minutes, and no line twice in a row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STAMP: Final = 12
 
 
 class Milestones:
-    """Keeps `engine.watching.Watcher`; prints to stderr."""
+    """Implements `supervision.watcher.Watcher`; prints to stderr."""
 
     def __init__(
         self,
@@ -53,10 +53,10 @@ class Milestones:
         self._began: datetime | None = None
         self._died: datetime | None = None
         self._replied = not resumed
-        self._told_at = cli.now()
+        self._progress_at = cli.now()
         self._turns = self._calls = 0
         self._last = ""
-        self._line_below = StatusLine(cli.now(), info.head)
+        self._status_line = StatusLine(cli.now(), info.head)
         self._drawn_at = cli.now()
 
     @property
@@ -64,29 +64,27 @@ class Milestones:
         return self._cli.console
 
     def started(self, pid: int, orphans: Sequence[int]) -> None:
-        """A process runs."""
         self._began = self._cli.now()
         self._attempt += 1
         if orphans:
             ended = ", ".join(map(str, orphans))
             self._line("", f"ended {count(len(orphans), 'process', 'processes')} of the dead attempt (pid {ended})")
         if self._died is not None:
-            self._line_below.restarts += 1
+            self._status_line.restarts += 1
             lost = duration((self._began - self._died).total_seconds())
             self._line("", f"{self._agent} runs again from @{self._head}, {lost} lost, nothing repeated", always=True)
         elif self._resumed:
             self._console.say(Span("✓", "ok"), f" attempt {self._attempt} runs   pid {pid}")
 
     def step(self, event: Event) -> None:
-        """A step was committed."""
         self._head = event.seq
-        self._line_below.feed(event)
-        for row in self._narrator.tell(event):
+        self._status_line.feed(event)
+        for row in self._narrator.rows(event):
             self._turns += row.word == "model"
             self._calls += row.word == "tool"
-            self._tell(row)
+            self._report(row)
 
-    def _tell(self, row: Row) -> None:
+    def _report(self, row: Row) -> None:
         if row.word == "model" and not self._replied:
             self._replied = True
             took = duration((row.at - self._began).total_seconds()) if self._began is not None else "?"
@@ -101,14 +99,14 @@ class Milestones:
             self._line(f"@{row.seq}", f"{text}{f'  {row.detail[0]}' if row.detail else ''}")
 
     def died(self, exit: Exit, again_in_seconds: float | None) -> None:
-        """It ended without a verdict."""
         self._died = self._cli.now()
         if again_in_seconds is not None:
             self._silent = False
-            self._line("", f"{self._agent} died ({exit}); again in {duration(again_in_seconds)}", always=True)
+            self._line("", f"{self._agent} died ({exit}); restarting in {duration(again_in_seconds)}", always=True)
 
     def tick(self, child: Child) -> None:
-        """Many times a second: see who has the terminal, say where we are now and then."""
+        """Called many times a second: update the status line or print progress when due."""
+        # While the program owns the terminal (an editor, a full-screen agent) a line of ours would corrupt its screen.
         self._silent = child.holds_terminal
         if self._level == "quiet":
             return
@@ -116,9 +114,9 @@ class Milestones:
         if self._console.err.terminal:
             self._draw(now)
             return
-        if (now - self._told_at).total_seconds() < PROGRESS_SECONDS:
+        if (now - self._progress_at).total_seconds() < PROGRESS_SECONDS:
             return
-        since, self._told_at = self._told_at, now
+        since, self._progress_at = self._progress_at, now
         counts = f"{count(self._turns, 'turn')}, {count(self._calls, 'call')} since {since.astimezone():%H:%M}"
         moved = self._turns or self._calls
         self._line(
@@ -127,12 +125,12 @@ class Milestones:
         self._turns = self._calls = 0
 
     def _draw(self, now: datetime) -> None:
-        """At most once a second; never over a program that has the terminal."""
+        """Redraw the status line, at most once a second."""
         if self._silent:
             return
         if (now - self._drawn_at).total_seconds() >= DRAW_SECONDS:
             self._drawn_at = now
-            self._console.status(self._line_below.text(now))
+            self._console.status(self._status_line.text(now))
 
     def _line(self, seq: str, text: str, *, always: bool = False) -> None:
         if self._silent or (self._level == "quiet" and not always) or text == self._last:

@@ -1,4 +1,4 @@
-"""How a change that was committed is told: one line, the checkpoint it made, what one would do now."""
+"""A committed change as printed: one line with its checkpoint, then the next command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relight.values.info import SessionInfo
 def print_checkpoint(
     cli: CliContext, made: Checkpoint, name: str, done: str, then: tuple[str, str] | None = None, *, as_json: bool
 ) -> int:
-    """As a document, a record or a sentence."""
+    """Print as JSON, as a record for a pipe, or as a sentence."""
     console = cli.console
     if as_json:
         console.document(checkpoint_document(made))
@@ -26,5 +26,5 @@ def print_checkpoint(
 
 
 def next_command(info: SessionInfo) -> str:
-    """How a session goes on that was answered: by relight where it can start it, else by its own program."""
+    """The command that continues an answered session: a resume if relight can start it, else its own program."""
     return f"relight resume {info.title}" if info.command else "run your program again"

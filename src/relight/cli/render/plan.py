@@ -1,4 +1,4 @@
-"""The resume plan as a block of lines: the same for `can-resume`, `resume --dry-run` and `resume` itself."""
+"""The resume plan as printed by `can-resume`, `resume --dry-run` and `resume`."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from relight.values.status import headline
 
 
 def lines_of(plan: ResumePlan, *, now: datetime, style: Style) -> list[Line]:
-    """What would happen, and what stands against it."""
+    """What a resume would do, and the reasons against it."""
     entries = [
         Fact("conversation", conversation(plan)),
         Fact("files", files_put(plan)) if files_put(plan) else plan_fact(plan.files),
@@ -40,6 +40,7 @@ def lines_of(plan: ResumePlan, *, now: datetime, style: Style) -> list[Line]:
         Fact("command", started_with(plan)),
         Fact("orphans", ended_first(plan), "warn"),
     ]
+    # Facts without a text do not apply to this plan.
     entries = [one for one in entries if one.text]
     for reason in plan.reasons:
         mark = "✗" if reason.blocks else "!"
@@ -65,5 +66,5 @@ def _calls(plan: ResumePlan) -> str:
 
 
 def call_facts(calls: Sequence[PlannedCall], title: str = "") -> list[Fact]:
-    """Calls that are not simply run, one a line."""
+    """Open calls that are not simply run, one line each."""
     return [Fact(title if number == 0 else "", line, "warn") for number, line in enumerate(planned_calls(calls))]

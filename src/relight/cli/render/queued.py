@@ -1,4 +1,4 @@
-"""A session was put in line: when may it start, and what is told."""
+"""Options and output of sessions that are queued."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _OF_DAY: Final = re.compile(r"(\d{1,2}):(\d{2})")
 
 
 def moment_of(text: str | None, now: datetime) -> datetime | None:
-    """`+90s`, `+2h`, `22:30` (the next one, local time), or a date with a time."""
+    """Parse `+90s`, `+2h`, `22:30` (the next one, local time), or a date with a time."""
     if text is None:
         return None
     from_now, of_day = _FROM_NOW.fullmatch(text), _OF_DAY.fullmatch(text)
@@ -38,21 +38,21 @@ def moment_of(text: str | None, now: datetime) -> datetime | None:
 
 
 def labels_of(text: str) -> list[str]:
-    """`gpu,eu`."""
+    """Split a comma-separated list of labels."""
     return [one for one in text.split(",") if one]
 
 
 def print_queued(cli: CliContext, info: SessionInfo) -> int:
-    """Its name and where it stands."""
+    """Print the session, its queue and when it may start."""
     when = f", not before {moment(info.wake_at, cli.now())}" if info.wake_at is not None else ""
     if cli.console.out.terminal:
-        text = f"  {short_id(info.id)} stands in line {info.queue}{when}"
+        text = f"  {short_id(info.id)} queued in {info.queue}{when}"
         cli.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
     else:
         cli.console.row((info.id, info.name, info.queue))
     cli.console.next(
         ("watch", f"relight tail {info.title} -f"),
-        ("who works", "relight worker --list"),
-        ("take it out", f"relight stop {info.title}"),
+        ("workers", "relight worker --list"),
+        ("remove it from the queue", f"relight stop {info.title}"),
     )
     return 0

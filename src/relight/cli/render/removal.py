@@ -1,4 +1,4 @@
-"""How a removal is told, done or only planned; `rm` and `sweep` say the same."""
+"""A removal as printed by `rm` and `sweep`, done or planned."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from relight.text.format import count, size
 
 
 def bytes_text(removed: Removed) -> str:
-    """Of the journal, and of captured files that nobody else needs."""
+    """Size of the journal, and of captured files that no other session needs."""
     journal = size(removed.size_bytes)
     return f"{journal} of journal, {size(removed.file_bytes)} of files" if removed.file_bytes else journal
 
 
 def print_removed(cli: CliContext, removed: Removed, *, as_json: bool) -> int:
-    """Names first, then the sum."""
+    """Print the names, then the totals."""
     console = cli.console
     if as_json:
         console.document(msgspec.to_builtins(removed))
@@ -27,7 +27,7 @@ def print_removed(cli: CliContext, removed: Removed, *, as_json: bool) -> int:
     if not console.out.terminal:
         for session, name in pairs:
             console.row((session, name))
-    verb = "would go" if removed.dry_run else "removed"
+    verb = "would be removed" if removed.dry_run else "removed"
     total = f"{count(len(pairs), 'session')}, {count(removed.steps, 'step')}, {bytes_text(removed)} {verb}"
     if console.out.terminal:
         lines: list[Line] = [["  ", Span(name, "bold"), f"  {session[:8]}"] for session, name in pairs]

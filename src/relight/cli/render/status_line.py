@@ -1,4 +1,4 @@
-"""The one line that stays at the bottom while a program runs: is it moving, is it saved, what has it cost.
+"""The status line at the bottom while a program runs: current call, last save, cost.
 
 ● @133 Edit 2 s | 2 h 14 m | saved 0.3 s ago | $0.92, $0.41/h | 1 restart
 """
@@ -20,7 +20,7 @@ _TOKENS: Final = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_w
 
 
 class StatusLine:
-    """Fed with events; asked for its text now and then."""
+    """Computes the line from the events of one session."""
 
     def __init__(self, now: datetime, seq: int) -> None:
         self._began = now
@@ -32,8 +32,8 @@ class StatusLine:
         self.restarts = 0
 
     def feed(self, event: Event) -> None:
-        """A step was committed."""
         self._seq, self._saved = event.seq, event.at
+        # Calls of a former attempt cannot be running any more, whatever became of them.
         if event.started is not None:
             self._doing.clear()
         for intent in event.intents:
@@ -41,7 +41,7 @@ class StatusLine:
         for outcome in event.outcomes:
             self._doing.pop(outcome["id"], None)
         if event.kind == "message" and not event.intents:
-            self._doing.clear()  # the model spoke again, so nothing runs any more
+            self._doing.clear()  # the model replied, so no call runs any more
         if event.usage is not None:
             self._count(event.usage)
 
@@ -51,7 +51,6 @@ class StatusLine:
             self._cost = (self._cost or 0.0) + float(usage["cost"])
 
     def text(self, now: datetime) -> str:
-        """As it stands."""
         parts = [f"● @{self._seq} {self._what(now)}".rstrip(), duration((now - self._began).total_seconds())]
         parts.append(
             f"saved {duration(max(0.0, (now - self._saved).total_seconds()))} ago" if self._saved else "starts"

@@ -1,4 +1,4 @@
-"""A status as the command line prints it."""
+"""Statuses on the command line."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _ASCII_QUEUED: Final = "."
 
 
 def status_word(status: Status, *, mark: str = "", unicode: bool = True) -> Span:
-    """Glyph and word; `mark` is an adjective such as `!` for quiet."""
+    """Glyph and word of a status; `mark` is appended, such as `!` for quiet."""
     glyph, role = GLYPHS[status]
     glyph = _ASCII_QUEUED if glyph == "…" and not unicode else glyph
     return Span(f"{glyph} {status}{' ' + mark if mark else ''}", role)

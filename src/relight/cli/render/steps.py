@@ -1,4 +1,4 @@
-"""Steps as lines: the journal told so that a person can follow it. Intent and result of a call are one row.
+"""Steps as rows for people. Intent and outcome of a call are one row.
 
 `Narrator` turns events into rows and remembers what later rows need (which tool a result belongs to, when it began).
 It may begin in the middle: the tool that a result belongs to is then looked up in the session, once.
@@ -38,12 +38,12 @@ _ROLES: Final[dict[str, Role]] = {
     "=": "warn",
 }
 _VERDICT_MARKS: Final = {"completed": "✓", "failed": "✗", "halted": "=", "terminated": "†", "waiting": "?"}
-_KEPT_CHARACTERS: Final = 400
+_MAX_CHARACTERS: Final = 400
 _DETAIL_LINES: Final = 2
 _WORD: Final = 7
-_OPERATIONS: Final = {"restore": "files restored", "rewind": "files put back", "undo": "undone", "redo": "done again"}
-_TOLD_APART: Final = frozenset({"rewound", "operation", "operation_end", "files_not_captured"})
-"""notes that have a row of their own"""
+_OPERATIONS: Final = {"restore": "files restored", "rewind": "files restored", "undo": "undone", "redo": "redone"}
+_OWN_ROWS: Final = frozenset({"rewound", "operation", "operation_end", "files_not_captured"})
+"""notes that are printed as a row of their own"""
 
 
 class Row(NamedTuple):
@@ -57,29 +57,30 @@ class Row(NamedTuple):
     seconds: float | None = None
     cost: float | None = None
     detail: tuple[str, ...] = ()
-    """lines under it: what a failed tool said"""
+    """lines below it: the output of a failed tool"""
     rule: bool = False
-    """drawn across the page: a new attempt"""
+    """printed as a separator: a new attempt"""
     notable: bool = False
-    """worth a line in a summary"""
+    """part of a summary"""
 
 
 class Narrator:
-    """Tells one session, event by event, in order."""
+    """Turns the events of one session, in order, into rows."""
 
     def __init__(self, provider: str | None = None, load: Callable[[], Loaded] | None = None) -> None:
         """`load`: the session, asked where a call was begun before the first event that is told."""
         self._provider = provider
+        # By (seq of the request, call id): providers reuse call ids, and after a rewind the same id is asked for again.
         self._begun: dict[tuple[int, str], tuple[str, datetime]] = {}
         self._names = CallNames(_call_line, load)
         self._failing: set[str] = set()
-        self._told: set[str] = set()
-        """results that were told when a hook of the agent told of them"""
+        self._reported: set[str] = set()
+        """call ids whose result a hook reported; the transcript repeats it later"""
         self._last_at: datetime | None = None
         self._attempt = 0
 
-    def tell(self, event: Event, *, folded: bool = True) -> list[Row]:
-        """The rows of one event. Folded: a call that begins is told when it ends."""
+    def rows(self, event: Event, *, folded: bool = True) -> list[Row]:
+        """The rows of one event. `folded`: a call gets its row when it ends, not when it begins."""
         rows = self._attempts(event) + self._messages(event)
         rows += self._intents(event, folded) + self._outcomes(event) + self._status(event)
         rows += _operation(event) + _not_captured(event) + self._rest(event)
@@ -95,9 +96,10 @@ class Narrator:
         started = event.started
         if started is None or started["number"] == self._attempt:
             return []
+        # A supervisor and its program may both record the start of one attempt; only a new number is a row.
         self._attempt = started["number"]
         if self._attempt == 1:
-            return [Row(event.seq, event.at, "start", f"attempt 1, {started.get('owner') or 'somebody'}")]
+            return [Row(event.seq, event.at, "start", f"attempt 1, {started.get('owner') or 'unknown owner'}")]
         why = started.get("reason")
         text = f"attempt {self._attempt}, resumed {clock(event.at)}{f' after {why}' if why else ''}"
         return [Row(event.seq, event.at, "resume", text, rule=True, notable=True)]
@@ -119,25 +121,25 @@ class Narrator:
             if isinstance(block, Call):
                 self._names.learn(block.id, block.name, block.arguments)
         said = " ".join(block.text for block in view.blocks if isinstance(block, Text))
-        text = f'"{one_line(said)[:_KEPT_CHARACTERS]}"' if said.strip() else ""
+        text = f'"{one_line(said)[:_MAX_CHARACTERS]}"' if said.strip() else ""
         if view.role == "assistant":
             calls = [block.name for block in view.blocks if isinstance(block, Call)]
             asks = f"asks for {', '.join(calls)}" if calls and not text else ""
             if not text and not asks and view.blocks and all(isinstance(block, Reason) for block in view.blocks):
-                return None  # it thinks; what comes of it has a row
+                return None  # reasoning only: what follows has a row of its own
             seconds = (event.at - self._last_at).total_seconds() if self._last_at is not None else None
             return Row(event.seq, event.at, "model", text or asks or "(no text)", seconds=seconds)
         if view.role == "tool" or any(isinstance(block, Result) for block in view.blocks):
             return self._given_results(event, view)
         if view.role == "system" and not view.blocks:
-            return None  # an agent's own bookkeeping
+            return None  # bookkeeping of a coding agent
         return Row(event.seq, event.at, view.role, text or "(no text)")
 
     def _given_results(self, event: Event, view: Message) -> Row | None:
         given = [block for block in view.blocks if isinstance(block, Result)]
-        results = [one for one in given if one.call not in self._told]
+        results = [one for one in given if one.call not in self._reported]
         if given and not results:
-            return None  # a hook told of it before
+            return None  # a hook reported it before
         for one in results:
             self._begun.pop((0, one.call), None)
         names = ", ".join(self._names.of(one.call) for one in results)
@@ -157,31 +159,34 @@ class Narrator:
     def _outcomes(self, event: Event) -> list[Row]:
         rows = []
         for outcome in event.outcomes:
+            # asked_seq is 0 where a hook reported the call before the transcript had the request for it.
             if outcome["asked_seq"] == 0:
-                self._told.add(outcome["id"])
-            place = (outcome["asked_seq"], outcome["id"])
-            name, begun = self._begun.pop(place, None) or (self._names.of(outcome["id"]), None)
+                self._reported.add(outcome["id"])
+            key = (outcome["asked_seq"], outcome["id"])
+            name, begun = self._begun.pop(key, None) or (self._names.of(outcome["id"]), None)
             mark = _OUTCOME_MARKS[outcome["status"]]
             seconds = (event.at - begun).total_seconds() if begun is not None and not outcome["synthetic"] else None
             detail = () if mark == "✓" else _detail(outcome["content"])
             text = f"{name}: may run again" if outcome["status"] == "void" else name
             rows.append(
-                Row(event.seq, event.at, "tool", text, mark, seconds, None, detail, notable=self._news(name, mark))
+                Row(
+                    event.seq, event.at, "tool", text, mark, seconds, None, detail, notable=self._is_notable(name, mark)
+                )
             )
         return rows
 
-    def _news(self, name: str, mark: str) -> bool:
-        """A failure is news, and the first success after it."""
+    def _is_notable(self, name: str, mark: str) -> bool:
+        """A failure is notable, and the first success after it."""
         tool = name.split(" ", maxsplit=1)[0]
-        news = mark != "✓" or tool in self._failing
+        notable = mark != "✓" or tool in self._failing
         (self._failing.discard if mark == "✓" else self._failing.add)(tool)
-        return news
+        return notable
 
     def _status(self, event: Event) -> list[Row]:
         change = event.status
         ended = event.note.get("operation_end")
         if isinstance(ended, dict) and ended.get("verb") in ("undo", "redo"):
-            return []  # it stands again as it stood, which the operation says
+            return []  # status as before the operation, which has a row of its own
         if change is None or event.started is not None or change["status"] in ("spawning", "working"):
             return []
         status, reason = change["status"], change["reason"]
@@ -190,7 +195,7 @@ class Narrator:
         return [Row(event.seq, event.at, "status", text, _VERDICT_MARKS.get(status, ""), notable=True)]
 
     def _rest(self, event: Event) -> list[Row]:
-        """What else a step may hold, one row for all of it; nothing where a row above told it."""
+        """One row for everything else in a step; none where another row already covers it."""
         texts = []
         if event.kind == "rewind" and "operation_end" not in event.note:
             texts.append(f"back to @{event.base}")
@@ -200,7 +205,7 @@ class Narrator:
             texts.append(f"partial result {_short(event.partial)}")
         if event.answer:
             texts.append(f"answered: {_short(event.answer[1])}")
-        texts += [_noted(key, value) for key, value in event.note.items() if value and key not in _TOLD_APART]
+        texts += [_noted(key, value) for key, value in event.note.items() if value and key not in _OWN_ROWS]
         if event.state and event.kind == "state":
             texts.append("state: " + ", ".join(event.state))
         if isinstance(event.record, dict):
@@ -212,10 +217,9 @@ class Narrator:
 
 
 def _noted(key: str, value: Any) -> str:
-    """A note in words."""
     if key in ("started", "taken_up") and isinstance(value, dict):
-        place = f", in {value['handle']}" if value.get("handle") else ""
-        return f"{key.replace('_', ' ')} ({_short(value.get('rung'))}), pid {value.get('pid')}{place}"
+        handle = f", in {value['handle']}" if value.get("handle") else ""
+        return f"{key.replace('_', ' ')} ({_short(value.get('rung'))}), pid {value.get('pid')}{handle}"
     if key == "resume" and isinstance(value, dict):
         return f"resume {_short(value.get('verdict'))} ({_short(value.get('rung'))})"
     if key in ("turn", "native"):
@@ -224,7 +228,7 @@ def _noted(key: str, value: Any) -> str:
 
 
 def _recorded(record: dict[str, Any]) -> str:
-    """What a framework keeps with a step, by the names it has there."""
+    """Summary of a framework's record: the channels it wrote."""
     writes = record.get("writes")
     if isinstance(writes, list):
         return "writes: " + ", ".join(_short(one[1]) for one in writes if isinstance(one, list) and len(one) > 1)
@@ -233,7 +237,7 @@ def _recorded(record: dict[str, Any]) -> str:
 
 
 def _operation(event: Event) -> list[Row]:
-    """A restore, a rewind, or its undoing: a row when it begins to change files, and one when it is done."""
+    """Rows of a restore, rewind, undo or redo: when it begins to change files, and when it is done."""
     begun, ended = event.note.get("operation"), event.note.get("operation_end")
     if isinstance(begun, dict):
         roots = ", ".join(map(str, begun.get("files") or ()))
@@ -263,25 +267,25 @@ def _not_captured(event: Event) -> list[Row]:
 
 
 def _call_line(name: str, arguments: Any) -> str:
-    """The tool and what it is about: its first short text argument."""
+    """Tool name and its first short text argument."""
     values = list(arguments.values()) if isinstance(arguments, dict) else [arguments]
-    about = next((one for one in values if isinstance(one, str) and 0 < len(one) <= _KEPT_CHARACTERS), "")
+    about = next((one for one in values if isinstance(one, str) and 0 < len(one) <= _MAX_CHARACTERS), "")
     return f"{name} {one_line(about)[:60]}".strip()
 
 
 def _detail(content: Any) -> tuple[str, ...]:
     text = content if isinstance(content, str) else _short(content)
     lines = [line for line in text.splitlines() if line.strip()]
-    return tuple(line[:_KEPT_CHARACTERS] for line in lines[:_DETAIL_LINES])
+    return tuple(line[:_MAX_CHARACTERS] for line in lines[:_DETAIL_LINES])
 
 
 def _short(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return one_line(text[:_KEPT_CHARACTERS])
+    return one_line(text[:_MAX_CHARACTERS])
 
 
 def lines_of(row: Row, style: Style, *, seq_width: int, seconds: bool = True) -> list[Line]:
-    """A row on a terminal, with its details under it."""
+    """A row on a terminal, with its details below it."""
     if row.rule:
         text = cut(printable(f"-- {row.text} --", style), style.width, ellipsis=style.ellipsis)
         return [[Span(text, "warn")]]
@@ -313,5 +317,5 @@ def _detail_lines(row: Row, style: Style, indent: int) -> list[Line]:
 
 
 def fields_of(row: Row) -> Sequence[Any]:
-    """A row for a program."""
+    """A row as fields for a program."""
     return (row.seq, row.at, row.word, row.text, row.mark, row.seconds, row.cost, " ".join(row.detail))

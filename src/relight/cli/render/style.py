@@ -1,7 +1,7 @@
-"""How to draw: width, colour, glyphs, plainness; decided once from the streams, the environment and the flags.
+"""Output style of a stream: width, colour, character set, plain mode; computed from stream, environment and options.
 
-Eight ANSI colours by role, never a background, never colour alone: the word is always there. A line is made of spans,
-text with a role; only the console turns roles into escapes, so that no text can bring its own.
+Eight ANSI colours by role, never a background and never colour alone: the word is always printed. A line consists of
+spans, text with a role; only the console turns roles into escape sequences, so no text can contain its own.
 """
 
 from __future__ import annotations
@@ -52,28 +52,27 @@ Line = list[Part]
 
 
 class Style(NamedTuple):
-    """What the stream can show."""
+    """What a stream can display."""
 
     width: int = DEFAULT_WIDTH
     color: bool = False
     unicode: bool = True
     terminal: bool = False
     plain: str = ""
-    """why plain mode is on, empty where it is not"""
+    """what turned plain mode on; empty if it is off"""
 
     @property
     def ellipsis(self) -> str:
-        """What stands for text that was cut."""
         return "…" if self.unicode else ".."
 
     @property
     def table(self) -> bool:
-        """Columns for a person's eyes? Otherwise tabs for a program, or name: value lines for a screen reader."""
+        """Print columns? Else tabs for a program, or `name: value` lines for a screen reader."""
         return self.terminal and not self.plain
 
 
 def style_of(stream: TextIO, *, color: When, plain: bool, environment: Mapping[str, str] = os.environ) -> Style:
-    """What this stream can show, here and now."""
+    """The style of a stream."""
     terminal = _is_terminal(stream)
     why_plain = "--plain" if plain else "ACCESSIBLE" if environment.get("ACCESSIBLE", "0") not in ("", "0") else ""
     return Style(

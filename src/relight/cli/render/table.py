@@ -1,4 +1,4 @@
-"""A table without borders: two spaces between columns, shrunk and then thinned until it fits the width."""
+"""Tables without borders, and blocks of facts, fitted to the width."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ NARROW: Final = 16
 
 
 class Column(NamedTuple):
-    """A column. Those with `least` shrink to it; those with `drop` go, lowest first, where that is not enough."""
+    """A column. With `least` it may shrink to that width; with `drop` it may be left out, lowest number first."""
 
     title: str
     right: bool = False
@@ -22,28 +22,31 @@ class Column(NamedTuple):
 
 
 def table(columns: list[Column], rows: list[list[Part]], style: Style, *, header: bool = True) -> list[Line]:
-    """The rows laid out; a row of one part is a heading over the rows that follow."""
+    """Lay out rows; a row of one part is a heading. Columns shrink first, then some are dropped, until it fits."""
     spans = [[_span(part, style) for part in row] for row in rows]
     full = [row for row in spans if len(row) == len(columns)]
-    kept = list(range(len(columns)))
+    shown = list(range(len(columns)))
     widths = _widths(columns, full, header)
-    while sum(widths[i] for i in kept) + GAP * (len(kept) - 1) > style.width:
-        excess = sum(widths[i] for i in kept) + GAP * (len(kept) - 1) - style.width
-        excess = _shrink(columns, widths, kept, excess)
+    while sum(widths[i] for i in shown) + GAP * (len(shown) - 1) > style.width:
+        excess = sum(widths[i] for i in shown) + GAP * (len(shown) - 1) - style.width
+        excess = _shrink(columns, widths, shown, excess)
         if excess <= 0:
             break
-        going = min((i for i in kept if columns[i].drop is not None), key=lambda i: columns[i].drop or 0, default=None)
-        if going is None:
-            widths[kept[-1]] = max(1, widths[kept[-1]] - excess)
+        # Shrinking was not enough: drop one column, start again from the natural widths.
+        dropped = min(
+            (i for i in shown if columns[i].drop is not None), key=lambda i: columns[i].drop or 0, default=None
+        )
+        if dropped is None:
+            widths[shown[-1]] = max(1, widths[shown[-1]] - excess)
             break
-        kept.remove(going)
+        shown.remove(dropped)
         widths = _widths(columns, full, header)
     lines: list[Line] = []
     if header:
         titles = [Span(column.title, "dim") for column in columns]
-        lines.append(_line(titles, columns, widths, kept, style))
+        lines.append(_line(titles, columns, widths, shown, style))
     for row in spans:
-        lines.append(_line(row, columns, widths, kept, style) if len(row) == len(columns) else _heading(row[0], style))
+        lines.append(_line(row, columns, widths, shown, style) if len(row) == len(columns) else _heading(row[0], style))
     return lines
 
 
@@ -60,10 +63,10 @@ def _widths(columns: list[Column], rows: list[list[Span]], header: bool) -> list
     return [max(titles[i] + [cells(row[i].text) for row in rows]) for i in range(len(columns))]
 
 
-def _shrink(columns: list[Column], widths: list[int], kept: list[int], excess: int) -> int:
-    """Take from the widest shrinkable column, cell by cell in effect; what could not be taken comes back."""
+def _shrink(columns: list[Column], widths: list[int], shown: list[int], excess: int) -> int:
+    """Shrink the widest columns by `excess` cells; returns what could not be removed."""
     while excess > 0:
-        able = [i for i in kept if (least := columns[i].least) is not None and widths[i] > least]
+        able = [i for i in shown if (least := columns[i].least) is not None and widths[i] > least]
         if not able:
             return excess
         widest = max(able, key=lambda i: widths[i])
@@ -72,18 +75,18 @@ def _shrink(columns: list[Column], widths: list[int], kept: list[int], excess: i
     return 0
 
 
-def _line(row: list[Span], columns: list[Column], widths: list[int], kept: list[int], style: Style) -> Line:
+def _line(row: list[Span], columns: list[Column], widths: list[int], shown: list[int], style: Style) -> Line:
     line: Line = []
-    for position, i in enumerate(kept):
+    for position, i in enumerate(shown):
         text = cut(row[i].text, widths[i], ellipsis=style.ellipsis)
-        last = position == len(kept) - 1
+        last = position == len(shown) - 1
         filled = text if last and not columns[i].right else pad(text, widths[i], right=columns[i].right)
         line += [" " * GAP if position else "", Span(filled, row[i].role)]
     return line
 
 
 class Fact(NamedTuple):
-    """A line of a block: a short name and what there is to say, wrapped under itself."""
+    """A line of a block: a short name and a text, wrapped in its own column."""
 
     name: str
     text: str
@@ -91,7 +94,7 @@ class Fact(NamedTuple):
 
 
 def facts(entries: list[Fact], style: Style, *, indent: int = 2) -> list[Line]:
-    """Names in one column, texts in the other; in plain mode `name: text`."""
+    """Lay out names and texts in two columns; in plain mode `name: text`."""
     lines: list[Line] = []
     widest = max((cells(printable(one.name, style)) for one in entries), default=0)
     for one in entries:
@@ -100,7 +103,7 @@ def facts(entries: list[Fact], style: Style, *, indent: int = 2) -> list[Line]:
             lines.append([f"{name}: {text}" if name else text])
             continue
         room = style.width - indent - widest - GAP
-        if room < NARROW:  # no room beside the names: under them
+        if room < NARROW:  # no room beside the names: texts go below them
             lines += [[" " * indent, Span(line, "dim")] for line in wrap(name, style.width - indent) if line]
             lines += [[" " * (indent + 4), Span(line, one.role)] for line in wrap(text, style.width - indent - 4)]
             continue

@@ -1,4 +1,4 @@
-"""`--watch`: draw, wait, draw again in place. No flicker: the cursor goes home, each line is erased to its end."""
+"""`--watch`: redraw in place, once a second."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ _LEAVE: Final = "\x1b[?25h\x1b[?1049l"
 
 
 def watch(console: Console, draw: Callable[[], list[Line]]) -> int:
-    """Redraw until q, or Ctrl-C, or the end of input."""
+    """Redraw until q, Ctrl-C or end of input."""
     if not console.out.table or not sys.stdin.isatty():
-        raise UsageError("--watch draws on a terminal", hints=["without it, or follow the steps: relight tail REF -f"])
+        raise UsageError("--watch needs a terminal", hints=["leave it out, or follow the steps: relight tail REF -f"])
     with _screen():
         while True:
             height = os.get_terminal_size(sys.stdout.fileno()).lines
             lines = [rendered(line, console.out) for line in draw()][: height - 1]
             foot = "q quits"
+            # No clear screen, which would flicker: the cursor moves home and each line is erased to its end.
             sys.stdout.write("\x1b[H" + "".join(f"{line}\x1b[K\r\n" for line in lines) + f"{foot}\x1b[K\x1b[J")
             sys.stdout.flush()
             ready, _, _ = select.select([sys.stdin], [], [], _SECONDS)
@@ -38,7 +39,7 @@ def watch(console: Console, draw: Callable[[], list[Line]]) -> int:
 
 @contextmanager
 def _screen() -> Iterator[None]:
-    """The other screen of the terminal, one key at a time; everything back as it was in the end."""
+    """The alternate screen without line buffering; the terminal is restored at the end."""
     before = termios.tcgetattr(sys.stdin)
     sys.stdout.write(_ENTER)
     try:

@@ -1,4 +1,4 @@
-"""`relight adopt`: take over a session of a coding agent that was begun without relight."""
+"""`relight adopt`: take over a native session that was begun without relight."""
 
 from __future__ import annotations
 
@@ -20,18 +20,21 @@ _ID: Final = re.compile(r"[0-9a-fA-F-]{8,64}")
 
 @verb(
     "adopt",
-    ("adopt", "the one that was begun in this directory"),
-    ("adopt 5f0c1f2e-... -- claude -p --dangerously-skip-permissions", "by its native id, and how to start it"),
+    ("adopt", "the newest native session of this directory"),
+    (
+        "adopt 5f0c1f2e-... -- claude -p --dangerously-skip-permissions",
+        "by native id, with the command to start it",
+    ),
     context_settings={"allow_interspersed_args": False},
 )
-@click.option("--name", metavar="N", help="What the session is called; else agent and directory.")
+@click.option("--name", metavar="N", help="Name of the session (default: agent and directory).")
 @json_flag
 @click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[NATIVE] [-- COMMAND...]")
 @pass_context
 def adopt(cli: CliContext, name: str | None, as_json: bool, words: tuple[str, ...]) -> int:
-    """Read a native session of Claude Code or Codex into relight; its own file is not touched.
+    """Import a native session of Claude Code or Codex; its own file is not changed.
 
-    End the agent that has it open first. `relight resume` then goes on with it.
+    End the agent that has it open first. `relight resume` then continues it.
     """
     native, command = _split(words)
     with cli.opened(create=True) as rl:
@@ -40,19 +43,20 @@ def adopt(cli: CliContext, name: str | None, as_json: bool, words: tuple[str, ..
     if as_json:
         cli.console.document(session_document(info))
     elif cli.console.out.terminal:
-        text = f"  {count(messages, 'line')} of {info.agent} taken over (@{info.head})"
+        text = f"  {count(messages, 'line')} of {info.agent} adopted (@{info.head})"
         cli.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
     else:
         cli.console.row((info.id, info.name, info.agent))
-    cli.console.next(("go on", f"relight resume {info.title}"))
+    cli.console.next(("continue", f"relight resume {info.title}"))
     return 0
 
 
 def _split(words: tuple[str, ...]) -> tuple[str | None, tuple[str, ...]]:
-    """The native id, if there is one, and the command behind `--`."""
+    """The native id, if given, and the command after `--`."""
+    # Not click's own options: everything after the id belongs to the agent's command and must not be parsed here.
     named = bool(words) and _ID.fullmatch(words[0]) is not None
     rest = words[1:] if named else words
     if rest and rest[0].startswith("-") and rest[0] != "--":
         hints = [f"relight adopt {' '.join(rest)} {words[0]}" if named else "relight adopt --help"]
-        raise UsageError(f"options come before the id, the agent's own behind --: {rest[0]}", hints=hints)
+        raise UsageError(f"options go before the id, the agent's own after --: {rest[0]}", hints=hints)
     return (words[0] if named else None), rest[1:] if rest[:1] == ("--",) else rest

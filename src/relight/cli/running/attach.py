@@ -1,4 +1,4 @@
-"""`relight attach`: join the terminal a session lives in."""
+"""`relight attach`: join the terminal of a session."""
 
 from __future__ import annotations
 
@@ -14,12 +14,13 @@ from relight.errors import UsageError
 @json_flag
 @pass_context
 def attach(cli: CliContext, ref: str, as_json: bool) -> int:
-    """Show the place where session REF runs (runtime tmux). Leaving it leaves the agent running."""
+    """Join the terminal in which session REF runs (runtime tmux). Detaching leaves the agent running."""
     with cli.opened() as rl:
         command = rl.attach(ref)
     if as_json:
         cli.console.document({"command": command})
         return 0
     if not cli.console.out.terminal:
-        raise UsageError("attach needs a terminal", hints=[f"the command that joins it: {' '.join(command)}"])
+        raise UsageError("attach needs a terminal", hints=[f"run there: {' '.join(command)}"])
+    # tmux replaces this process: it needs the terminal, signals and window size changes directly.
     os.execvp(command[0], command)

@@ -1,4 +1,4 @@
-"""`relight can-resume`: the plan of a resume, and whether anything stands against it. Changes nothing."""
+"""`relight can-resume`: print the resume plan and the reasons against it; changes nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relight.history.documents import plan_document
 @json_flag
 @pass_context
 def can_resume(cli: CliContext, ref: str, as_json: bool) -> int:
-    """Say whether and how a session can go on. The exit code is 0 where it can, 4 where it cannot."""
+    """Print whether and how a session can be resumed. The exit code is 0 if it can, 4 if not."""
     console = cli.console
     with cli.opened() as rl:
         plan = rl.can_resume(ref)
@@ -28,5 +28,5 @@ def can_resume(cli: CliContext, ref: str, as_json: bool) -> int:
         console.write(lines_of(plan, now=cli.now(), style=console.out))
         console.write([[Span("✓ can resume", "ok") if plan.ok else Span("✗ cannot resume", "bad")]])
     if plan.ok and plan.command is not None:
-        console.next(("go on", f"relight resume {ref}"))
+        console.next(("continue", f"relight resume {ref}"))
     return 0 if plan.ok else 4

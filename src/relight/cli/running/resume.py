@@ -1,4 +1,4 @@
-"""`relight resume`: go on where a session stopped. The plan comes first, and is what is then done."""
+"""`relight resume`: continue a session where it stopped. The plan is printed first, then carried out."""
 
 from __future__ import annotations
 
@@ -46,39 +46,39 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 
 @verb(
     "resume",
-    ("resume fix-login", "shows the plan, then goes on"),
-    ('resume fix-login@206 "try argon2 instead"', "from a checkpoint: a fork, with new words"),
+    ("resume fix-login", "prints the plan, then continues"),
+    ('resume fix-login@206 "try argon2 instead"', "from a checkpoint: a fork, with a new prompt"),
 )
 @ref_argument(required=False)
 @click.argument("prompt", required=False)
-@click.option("--dry-run", is_flag=True, help="Only show the plan.")
-@click.option("--restore", is_flag=True, help="Make a missing workspace anew; put back the files that it lacks.")
-@click.option("--workspace", metavar="DIR", help="From a checkpoint: the new session's directory, with its files.")
-@click.option("--in-place", is_flag=True, help="From a checkpoint: put the original directory back and work there.")
-@click.option("--name", metavar="N", help="From a checkpoint: what the new session is called.")
-@click.option("--yes", is_flag=True, help="Do not ask.")
-@click.option("--detach", is_flag=True, help="In the background; its output is not kept.")
-@click.option("--all", "everything", is_flag=True, help="All that died and can be started again, in the background.")
-@click.option("--from-last-good", is_flag=True, help="Where the newest step is damaged: from the one before it.")
+@click.option("--dry-run", is_flag=True, help="Only print the plan.")
+@click.option("--restore", is_flag=True, help="Recreate a missing workspace and restore the files that are missing.")
+@click.option("--workspace", metavar="DIR", help="From a checkpoint: directory for the fork and its files.")
+@click.option("--in-place", is_flag=True, help="From a checkpoint: restore the original directory and work there.")
+@click.option("--name", metavar="N", help="From a checkpoint: name of the fork.")
+@click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
+@click.option("--detach", is_flag=True, help="Run in the background; output goes to a log file.")
+@click.option("--all", "everything", is_flag=True, help="Resume all that died and can be started, in the background.")
+@click.option("--from-last-good", is_flag=True, help="If the newest steps are damaged: use the last intact one.")
 @click.option(
     "--accept-repository",
     "accept",
     is_flag=True,
-    help="Its repository is gone or on another branch, and that is right.",
+    help="Accept that its repository is missing or on another branch.",
 )
-@click.option("--without-secrets", is_flag=True, help="Start it although variables it was begun with are not set.")
-@click.option("--now", is_flag=True, help="Do not wait for a usage limit to end.")
+@click.option("--without-secrets", is_flag=True, help="Start although variables of its first start are not set.")
+@click.option("--now", is_flag=True, help="Do not wait for the end of a usage limit.")
 @click.option("--retries", type=click.IntRange(min=0), metavar="N", help="As in run.")
 @limit_options
-@click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
+@click.option("--queue", metavar="Q", help="Queue it for a worker instead of starting it here.")
 @click.option("--priority", type=int, default=0, metavar="N", help="As in run.")
 @click.option("--not-before", metavar="T", help="As in run.")
 @click.option(
-    "--plan", "shown", metavar="HASH", help="Only if the plan is still this one, as `can-resume --json` has it."
+    "--plan", "plan_hash", metavar="HASH", help="Refuse unless the plan still has this hash, from `can-resume --json`."
 )
 @click.option("--request", type=int, hidden=True, help="A request on stdin; the answer goes to this descriptor.")
-@click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
-@click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
+@click.option("-q", "--quiet", "level", flag_value="quiet", help="Print only deaths and the end.")
+@click.option("-v", "--verbose", "level", flag_value="verbose", help="Print every step.")
 @json_flag
 @pass_context
 def resume(
@@ -103,13 +103,13 @@ def resume(
     queue: str | None,
     priority: int,
     not_before: str | None,
-    shown: str | None,
+    plan_hash: str | None,
     request: int | None,
     level: Level | None,
     as_json: bool,
 ) -> int:
-    """Continue session REF at its head, in front, like `run`. REF@SEQ below the head forks, with the checkpoint's files
-    in a directory of its own."""
+    """Continue session REF at its head, in the foreground. REF@SEQ below the head forks; the fork gets the checkpoint's
+    files in a directory of its own."""
     if request is not None:
         return _supervise_request(cli, request)
     if everything == (ref is not None):
@@ -122,13 +122,15 @@ def resume(
         "--name": name is not None,
         "--json": as_json and not dry_run,
     }
-    in_line = {"--priority": bool(priority), "--not-before": not_before is not None}
-    _check_options({**here, "--detach": detach, "--plan": shown is not None}, in_line, queue=queue, all_=everything)
+    queue_flags = {"--priority": bool(priority), "--not-before": not_before is not None}
+    _check_options(
+        {**here, "--detach": detach, "--plan": plan_hash is not None}, queue_flags, queue=queue, all_=everything
+    )
     for_one(limits, everything=everything)
     with cli.opened() as opened:
         if ref is None:
             return _resume_all(cli, opened, dry_run=dry_run, yes=yes)
-        rl = opened if shown is None else _as_shown(opened, ref, shown, now=now)
+        rl = opened if plan_hash is None else _pinned(opened, ref, plan_hash, now=now)
         how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
         where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
         wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
@@ -158,7 +160,8 @@ def _print_start(cli: CliContext, outcome: Outcome) -> None:
 
 
 def _supervise_request(cli: CliContext, descriptor: int) -> int:
-    """In the background: what was asked for on stdin, which the program does not get; the answer on a pipe."""
+    """Background supervisor: read the request from stdin, report the outcome of the start on a pipe."""
+    # The program must inherit neither the pipe, which would stay open as long as it runs, nor the request on stdin.
     os.set_inheritable(descriptor, False)
     request = decode_request(sys.stdin.buffer.read())
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -177,7 +180,7 @@ def _supervise_request(cli: CliContext, descriptor: int) -> int:
 def _is_agreed(
     cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, wanted: Wanted, *, accept: bool, yes: bool, quiet: bool
 ) -> bool:
-    """The plan is told, and what a person has to say to it was said. False: it ends here, and nothing is started."""
+    """Print the plan and ask for what needs a confirmation. False: nothing is started."""
     moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
     if moved and (accept or not wanted.restore):  # with it, the workspace is put back
         plan = _with_repository(cli, rl, ref, plan, moved, wanted, accept=accept)
@@ -185,23 +188,22 @@ def _is_agreed(
             cli.console.say("run your program again: relight did not start it")
             return False
     if not plan.ok:
-        return True  # the start refuses it, with its own evidence
+        return True  # the start itself refuses, with better evidence than the plan has
     if not quiet and plan.command is not None:
         _print_plan(cli, plan)
-    return not (plan.in_doubt and cli.console.can_ask) or confirm(cli, "go on?", yes=yes)
+    return not (plan.in_doubt and cli.console.can_ask) or confirm(cli, "continue?", yes=yes)
 
 
 def _with_repository(
     cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], wanted: Wanted, *, accept: bool
 ) -> ResumePlan:
-    """The plan once somebody said that a repository which is not where the session left it is right where it is.
-
-    `--yes` does not say it: who gives it did not know that the files are others."""
+    """Accept a moved repository, after asking for it, and return the plan that follows; else NotResumable."""
+    # --yes does not accept it: a script that passes --yes does not know that the files are different ones.
     if not accept:
         for text in moved if cli.console.can_ask else ():
             cli.console.say(one_line(text))
-        if not (cli.console.can_ask and confirm(cli, "go on with it?", yes=False)):
-            hints = [f"if that is right: relight resume {ref} --accept-repository", BACK]
+        if not (cli.console.can_ask and confirm(cli, "continue with it?", yes=False)):
+            hints = [f"to accept it: relight resume {ref} --accept-repository", BACK]
             raise NotResumable(plan.name or plan.session[:8], moved[0], hints=hints)
     made = rl.accept_repository(plan.session)
     for text in moved:
@@ -209,23 +211,24 @@ def _with_repository(
     return rl.can_resume(ref, wanted=wanted)
 
 
-def _check_options(here: Mapping[str, bool], in_line: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:
-    """What would be forgotten on the way is not taken. `here`: flags of a start on this machine."""
-    wrong = [(flag, "is for one session; name it") for flag in here if all_]
+def _check_options(here: Mapping[str, bool], queue_flags: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:
+    """UsageError for flags that would have no effect together. `here`: flags of a start on this machine."""
+    wrong = [(flag, "applies to one session: name it") for flag in here if all_]
     if queue is None:
-        wrong += [(flag, "belongs to a queue; add --queue default") for flag in in_line]
+        wrong += [(flag, "needs a queue: add --queue default") for flag in queue_flags]
     else:
-        wrong += [(flag, "is not kept in a queue; leave one of the two out") for flag in here if flag != "--plan"]
+        wrong += [(flag, "cannot be combined with --queue") for flag in here if flag != "--plan"]
     for flag, why in wrong:
-        if here.get(flag) or in_line.get(flag):
+        if here.get(flag) or queue_flags.get(flag):
             raise UsageError(f"{flag} {why}")
     if all_ and queue is not None:
-        raise UsageError("--queue is for one session")
+        raise UsageError("--queue applies to one session")
 
 
-def _as_shown(rl: Relight, ref: str, shown: str, *, now: bool) -> Relight:
-    """The session as it was shown. One that waits for its time is compared now, and may be told something meanwhile."""
-    made = rl.as_shown(ref, shown)
+def _pinned(rl: Relight, ref: str, plan_hash: str, *, now: bool) -> Relight:
+    """The library pinned to the plan. A session that waits for a time is compared now and not pinned: it may get a
+    prompt or an answer while it waits."""
+    made = rl.as_shown(ref, plan_hash)
     return rl if made.get(ref).wake_at is not None and not now else made
 
 
@@ -238,12 +241,12 @@ def _show_plan(cli: CliContext, plan: ResumePlan, *, as_json: bool) -> int:
 
 
 def _print_plan(cli: CliContext, plan: ResumePlan) -> None:
-    """Only where it will be done: a refusal is an error with its own evidence."""
+    """Print the plan that is about to be carried out."""
     cli.console.lines([*lines_of(plan, now=cli.now(), style=cli.console.err), []])
 
 
 def _resume_all(cli: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> int:
-    """What was running when it died, and what waits for its time."""
+    """Resume sessions that died while running, and those whose waiting time is over."""
     stopped = [info for status in _DIED for info in rl.sessions(status=status) if should_resume(info)]
     for info in stopped:
         cli.console.say(Span(info.title, "bold"), f"  @{info.head}  {one_line(headline(info.reason))}", indent=2)
@@ -252,6 +255,7 @@ def _resume_all(cli: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> in
         return 0
     if not confirm(cli, f"resume {count(len(stopped), 'session')} in the background?", yes=yes):
         return 0
+    # Each gets a supervisor process of its own, which outlives this command (a oneshot unit after a reboot).
     for info in stopped:
         start_detached(cli, rl, info.id)
     return 0

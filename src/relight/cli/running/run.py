@@ -1,4 +1,4 @@
-"""`relight run`: start any program as a session, keep it running, say how it ended."""
+"""`relight run`: run any program as a session and restart it when it dies."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
 
 @verb(
     "run",
-    ("run -- python agent.py", "start it; kill it: it goes on"),
+    ("run -- python agent.py", "kill it: it continues"),
     ("run --name nightly --workspace . -- ./agent.sh --all", "with a name, and its files captured"),
     context_settings={"allow_interspersed_args": False},
 )
-@click.option("--name", metavar="N", help="What the session is called; else agent and directory.")
+@click.option("--name", metavar="N", help="Name of the session (default: agent and directory).")
 @click.option(
     "--retries",
     type=click.IntRange(min=0),
     metavar="N",
-    help="Deaths in a row without a new step that are survived (5; 0 for a program that does not use the library).",
+    help="Restarts in a row without a new step (5; 0 for a program that does not use the library).",
 )
 @click.option(
     "--workspace",
@@ -53,27 +53,29 @@ _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
     type=click.Choice(["process", "tmux", "sandbox"]),
     default="process",
     show_default=True,
-    help="Where it lives: a plain process, a tmux session one can join, or behind bubblewrap.",
+    help="Where it runs: a plain process, a tmux session one can join, or a bubblewrap sandbox.",
 )
-@click.option("--no-network", is_flag=True, help="Without network; needs --runtime sandbox.")
+@click.option("--no-network", is_flag=True, help="No network; needs --runtime sandbox.")
 @click.option(
     "--approve",
     "approve",
     multiple=True,
     metavar="PATTERN",
-    help="Tool calls that wait for you: Bash, or 'Bash(git push*)'. Several times for several.",
+    help="Tool calls that need your approval: Bash, or 'Bash(git push*)'. May be repeated.",
 )
-@click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="A variable that every start of it sets.")
-@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="A variable it needs; its value is not kept.")
+@click.option("--env", "env", multiple=True, metavar="NAME[=VALUE]", help="A variable that is set at every start.")
+@click.option(
+    "--secret", "secrets", multiple=True, metavar="NAME", help="A required variable; its value is not stored."
+)
 @limit_options
-@click.option("--library", is_flag=True, help="The program opens its session with relight; needed for a budget.")
-@click.option("--queue", metavar="Q", help="Put it in line for a worker instead of starting it here.")
-@click.option("--priority", type=int, default=0, metavar="N", help="In its queue; the greater goes first.")
-@click.option("--not-before", metavar="T", help="When a worker may start it: 22:30, 2026-12-24T08:00, or +90s, +2h.")
-@click.option("--wants", default="", metavar="L,...", help="Labels that its worker must have.")
-@click.option("--detach", is_flag=True, help="In the background; its output is kept in a file.")
-@click.option("-q", "--quiet", "level", flag_value="quiet", help="Tell only deaths and the end.")
-@click.option("-v", "--verbose", "level", flag_value="verbose", help="Tell every step.")
+@click.option("--library", is_flag=True, help="The program uses the relight library; required for a budget.")
+@click.option("--queue", metavar="Q", help="Queue it for a worker instead of starting it here.")
+@click.option("--priority", type=int, default=0, metavar="N", help="Priority in the queue; greater first.")
+@click.option("--not-before", metavar="T", help="Earliest start by a worker: 22:30, 2026-12-24T08:00, or +90s, +2h.")
+@click.option("--wants", default="", metavar="L,...", help="Labels that the worker must have.")
+@click.option("--detach", is_flag=True, help="Run in the background; output goes to a log file.")
+@click.option("-q", "--quiet", "level", flag_value="quiet", help="Print only deaths and the end.")
+@click.option("-v", "--verbose", "level", flag_value="verbose", help="Print every step.")
 @json_flag
 @click.argument("command", nargs=-1, type=click.UNPROCESSED, required=True, metavar="-- COMMAND...")
 @pass_context
@@ -100,12 +102,12 @@ def run(
 ) -> int:
     """Run COMMAND as a session. A program that uses relight resumes by itself when it dies.
 
-    The exit code is the program's own; 6 where a limit halted it. Ctrl-C asks it to stop, a second one kills it; both
-    can be resumed.
+    The exit code is the program's own, or 6 if a limit halted it. Ctrl-C asks it to stop, a second one kills it; either
+    way it can be resumed.
     """
     with cli.opened(create=True) as rl:
         if no_network and runtime != "sandbox":
-            raise UsageError("only a sandbox can be without network", hints=["add --runtime sandbox"])
+            raise UsageError("--no-network needs a sandbox", hints=["add --runtime sandbox"])
         policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
         shape: dict[str, Any] = {"directory": os.getcwd(), "agent": agent_of(command[0]), "name": name}
         shape |= {"runtime": runtime, "workspace": roots_of(workspaces), "policy": policy}
@@ -113,12 +115,14 @@ def run(
         if queue is not None:
             if detach or as_json:
                 flag = "--detach" if detach else "--json"
-                raise UsageError(f"a worker runs it, so that {flag} tells nothing", hints=[f"leave out {flag}"])
+                raise UsageError(f"{flag} cannot be combined with --queue", hints=[f"leave out {flag}"])
             when = moment_of(not_before, cli.now())
             shape |= {"queue": queue, "priority": priority, "not_before": when, "wants": labels_of(wants)}
             return print_queued(cli, rl.submit(command, **shape))
         if priority or not_before or wants:
-            raise UsageError("--priority, --not-before and --wants belong to a queue", hints=["add --queue default"])
+            raise UsageError("--priority, --not-before and --wants need a queue", hints=["add --queue default"])
+        # Nothing is stored yet: the session is created in the commit of its first claim, so a start that fails leaves
+        # no empty session behind.
         pending = rl.plan_launch(command, **shape)
         if detach:
             return start_detached(cli, rl, pending, retries=retries, as_json=as_json)
@@ -131,26 +135,26 @@ def run(
 
 
 def variables_of(given: tuple[str, ...]) -> dict[str, str | None]:
-    """`NAME=VALUE`, or `NAME` for the value it has here."""
+    """Parse `NAME=VALUE`; `NAME` alone takes the value from this environment."""
     pairs = [one.partition("=") for one in given]
     return {name: value if equals else None for name, equals, value in pairs}
 
 
 def roots_of(given: tuple[str, ...]) -> dict[str, str]:
-    """Root name to directory. Without a name it is the main one; a path with an = in it begins with ./ or /."""
+    """Parse `[NAME=]DIR` into root name to directory. A path with an = in it must begin with ./ or /."""
     roots: dict[str, str] = {}
     for one in given:
         named = _NAMED.match(one)
         name, directory = (named[1], named[2]) if named else (DEFAULT_ROOT, one)
         if name in roots:
             hints = ["name them: --workspace code=src --workspace docs=../docs"]
-            raise UsageError(f"two workspaces called {name!a}", hints=hints)
+            raise UsageError(f"two workspaces named {name!a}", hints=hints)
         roots[name] = directory
     return roots
 
 
 def _announce(cli: CliContext, info: SessionInfo, joining: list[str] | None) -> None:
-    """One line before, and how to join its terminal where it has one of its own; nothing is drawn over the program."""
+    """Print the session before it starts, and how to join its terminal if it has one."""
     if cli.console.err.plain:
         cli.console.say(f"plain mode (from {cli.console.err.plain})")
     where = display_path(info.directory)

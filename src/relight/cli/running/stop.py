@@ -1,4 +1,4 @@
-"""`relight stop`: end the process that runs a session. What it saved is kept; it can be resumed."""
+"""`relight stop`: end the process that runs a session; it can be resumed."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from relight.cli.render.style import Span
 @json_flag
 @pass_context
 def stop(cli: CliContext, ref: str, as_json: bool) -> int:
-    """Stop a running session: SIGTERM to its supervisor, else to its process. Where it runs for a worker, or on another
-    machine, whoever runs it is asked; one that stands in line leaves it."""
+    """Stop a running session: SIGTERM to its supervisor, else to its process. If a worker or another machine runs it,
+    its supervisor is asked to stop; a queued session leaves its queue."""
     with cli.opened() as rl:
         stopped = rl.stop(ref)
         info = rl.get(stopped.session)
@@ -24,11 +24,11 @@ def stop(cli: CliContext, ref: str, as_json: bool) -> int:
     elif cli.console.out.terminal:
         how = "had to be killed" if stopped.killed else "ended"
         who = (
-            f"pid {stopped.pid} {how}" if stopped.pid else "ended elsewhere" if stopped.supervised else "left its line"
+            f"pid {stopped.pid} {how}" if stopped.pid else "ended elsewhere" if stopped.supervised else "left the queue"
         )
         text = f"  {who}; saved up to @{info.head}"
         cli.console.write([[Span("✓ ", "ok"), Span(info.title, "bold"), text]])
     else:
         cli.console.row((stopped.session, stopped.pid, "killed" if stopped.killed else "ended"))
-    cli.console.next(("go on", f"relight resume {info.title}"))
+    cli.console.next(("continue", f"relight resume {info.title}"))
     return 0

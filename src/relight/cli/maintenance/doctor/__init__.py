@@ -1,1 +1,1 @@
-"""`relight doctor`: one module for each thing it examines."""
+"""`relight doctor`: one module for each subject."""

@@ -1,4 +1,4 @@
-"""The doctor's look at where captured files lie: does a blob store off the machine answer, and keep what it gets?"""
+"""Checks of the blob store that holds captured files off the machine."""
 
 from __future__ import annotations
 
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
     from relight.library.facade import Relight
 
 
-def unless_down(what: str, style: Callable[[], Finding]) -> Finding:
-    """What was found; where captured files cannot be reached, that, and the rest of the doctor's look goes on."""
+def unless_down(what: str, check: Callable[[], Finding]) -> Finding:
+    """Run a check. An unreachable blob store becomes a finding, so that the other checks still run."""
     try:
-        return style()
+        return check()
     except RelightError as error:
-        return Finding(what, f"cannot be said: {error.message}", False, error.hints[0] if error.hints else "")
+        return Finding(what, f"unknown: {error.message}", False, error.hints[0] if error.hints else "")
 
 
 def check_blobs(rl: Relight) -> list[Finding]:
-    """Nothing to say where they lie on this machine; else where, and what a write, a read and a delete came to."""
+    """Try a write, a read and a delete; no finding if files are stored on this machine."""
     try:
-        place, is_remote = rl.file_place()
+        location, is_remote = rl.file_place()
         if not is_remote:
             return []
         rl.probe_files()
     except (StoreError, UsageError) as error:
-        said = "; ".join((error.message, *error.evidence[:1]))
-        return [Finding("blobs", said, False, error.hints[0] if error.hints else "check RELIGHT_BLOBS")]
-    return [Finding("blobs", f"{place}: answers; captured files can be restored on any machine")]
+        text = "; ".join((error.message, *error.evidence[:1]))
+        return [Finding("blobs", text, False, error.hints[0] if error.hints else "check RELIGHT_BLOBS")]
+    return [Finding("blobs", f"{location}: answers; captured files can be restored on any machine")]

@@ -1,4 +1,4 @@
-"""`relight doctor`: can the store be trusted, and what is it told to keep. One line a thing: fine, or with a cure."""
+"""`relight doctor`: check store, settings and machine; one line per finding, with a remedy if something is wrong."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _AHEAD_SECONDS: Final = 60
 
 
 @verb("doctor", ("doctor", "one screen"), ("doctor --json", "for a monitor"))
-@click.option("--systemd", is_flag=True, help="Print a unit that brings back after a reboot what was running.")
-@click.option("--prices", is_flag=True, help="The prices that costs are counted with, and where they come from.")
+@click.option("--systemd", is_flag=True, help="Print a systemd unit that resumes running sessions after a reboot.")
+@click.option("--prices", is_flag=True, help="Print the price table and its sources.")
 @json_flag
 @pass_context
 def doctor(cli: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
@@ -56,9 +56,9 @@ def doctor(cli: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
     try:
         statuses = wiring.schema_statuses(cli.store)
         behind = [one for one in statuses if one.found is not None and not one.is_current]
-        if behind:  # opening would update it, and looking writes nothing
+        if behind:  # opening the store would migrate it, and a check must not write
             findings += [not_current(one) for one in behind]
-            return _told(cli, findings + _system(), as_json=as_json)
+            return _print(cli, findings + _system(), as_json=as_json)
         with cli.opened() as rl:
             findings += _store(rl, cli)
             findings += check_engine(rl, statuses)
@@ -66,13 +66,13 @@ def doctor(cli: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
             findings += check_blobs(rl) + check_workspaces(rl) + _adoptable(rl)
     except StoreError as error:
         cure = error.hints[0] if error.hints else ""
-        said = "; ".join((error.message, *error.evidence[:1]))
-        findings, code = [*findings, Finding("store", said, False, cure)], error.exit_code
-    _told(cli, findings + _system(), as_json=as_json)
+        text = "; ".join((error.message, *error.evidence[:1]))
+        findings, code = [*findings, Finding("store", text, False, cure)], error.exit_code
+    _print(cli, findings + _system(), as_json=as_json)
     return code
 
 
-def _told(cli: CliContext, findings: list[Finding], *, as_json: bool) -> int:
+def _print(cli: CliContext, findings: list[Finding], *, as_json: bool) -> int:
     console = cli.console
     if as_json:
         console.document([finding._asdict() for finding in findings])
@@ -85,7 +85,7 @@ def _told(cli: CliContext, findings: list[Finding], *, as_json: bool) -> int:
 
 
 def unit(store: str) -> list[str]:
-    """A user unit for systemd. Supervisors it starts live on when it has done its work."""
+    """A systemd user unit. `KillMode=process`: the supervisors that it starts outlive it."""
     return [
         "# systemctl --user enable relight.service, after saving this as ~/.config/systemd/user/relight.service",
         "[Unit]",
@@ -105,19 +105,19 @@ def unit(store: str) -> list[str]:
 
 
 def _store_line(store: str) -> str:
-    """A password does not belong into a unit: a file of mode 0600 holds the line RELIGHT_STORE=ADDRESS."""
+    """The store's address; with a password it is read from a file of mode 0600 instead."""
     if safe_address(store) != store or "@" in store.partition("://")[2]:
         return "EnvironmentFile=%h/.config/relight.env"
     return f"Environment=RELIGHT_STORE={store}"
 
 
 def lines_of(findings: list[Finding], style: Style) -> list[Line]:
-    """A mark, what it is, what was found; the cure under it."""
+    """Mark, subject and finding, with the remedy below."""
     entries = []
     for one in findings:
         entries.append(Fact(f"{'✓' if one.fine else '!'} {one.what}", one.text, "" if one.fine else "warn"))
         if one.cure:
-            entries.append(Fact("", f"cure: {one.cure}"))
+            entries.append(Fact("", f"fix: {one.cure}"))
     return facts(entries, style, indent=0)
 
 
@@ -126,7 +126,7 @@ def _store(rl: Relight, cli: CliContext) -> list[Finding]:
     path = _path_of(cli)
     if store.url == "memory:" and (address := _address(cli)) != "memory:":
         shown = display_path(str(path)) if path is not None else wiring.schema_statuses(address)[0].place
-        return [Finding("store", f"{shown}: not there yet; it is made by the first session, or: relight migrate")]
+        return [Finding("store", f"{shown}: does not exist yet; the first session creates it, or: relight migrate")]
     counts = rl.counts()
     findings = [
         Finding(
@@ -140,14 +140,14 @@ def _store(rl: Relight, cli: CliContext) -> list[Finding]:
     ]
     findings[2:2] = check_schema(store)
     if getattr(store, "read_only", False):
-        findings.append(Finding("writable", "no: it can only be read", False, "check the permissions of the directory"))
+        findings.append(Finding("writable", "no: read-only", False, "check the permissions of the directory"))
     if path is not None:
         findings.append(_disk(path))
     return findings
 
 
 def _durable(store: Store) -> Finding:
-    """In words; a store on a server says itself why it is no better, and what would help."""
+    """Durability in words; a store on a server reports its own reason and remedy."""
     reason = getattr(store, "durability_reason", "")
     cures = getattr(store, "durability_cures", ()) or ("set RELIGHT_STORE to a file",)
     text = f"{store.durability}: {reason}" if reason else DURABILITY.get(store.durability, store.durability)
@@ -167,14 +167,14 @@ def _address(cli: CliContext) -> str:
 
 
 def _path_of(cli: CliContext) -> Path | None:
-    """The file, where the store is one."""
+    """The database file, if the store is one."""
     address = _address(cli)
     is_file = "://" not in address or address.startswith("sqlite:")
     return wiring.sqlite_path(address).absolute() if is_file and address != "memory:" else None
 
 
 def _retention(rl: Relight) -> Finding:
-    """What is removed by itself, and what that, or a policy of a week where there is none, would free now."""
+    """The policy, and how much it (or one of 7 days) would remove now."""
     policy = rl.retention
     over = rl.sweep(dry_run=True)
     freed = f"{count(len(over), 'session')}, {size(over.size_bytes + over.file_bytes)}"
@@ -194,7 +194,7 @@ def _disk(path: Path) -> Finding:
 
 
 def _clock(rl: Relight, now: datetime) -> list[Finding]:
-    """Leases do not use the wall clock; ages and retention do."""
+    """Compare with the newest step. Leases do not use the wall clock, ages and retention do."""
     newest = max((info.updated_at for info in rl.sessions(limit=50)), default=None)
     ahead = (newest - now).total_seconds() if newest is not None else 0.0
     if ahead > _AHEAD_SECONDS:
@@ -205,11 +205,11 @@ def _clock(rl: Relight, now: datetime) -> list[Finding]:
 
 
 def _adoptable(rl: Relight) -> list[Finding]:
-    """Conversations of coding agents on this machine that are not ours yet. Their files are only looked at."""
+    """Native sessions on this machine that could be adopted."""
     numbers = Counter(one.agent for one in rl.adoptable())
-    told = " and ".join(f"{count(number, 'session')} of {agent}" for agent, number in sorted(numbers.items()))
+    found = " and ".join(f"{count(number, 'session')} of {agent}" for agent, number in sorted(numbers.items()))
     where = "relight adopt, in the directory it was begun in"
-    return [Finding("adopt", f"{told} on this machine can be adopted: {where}")] if told else []
+    return [Finding("adopt", f"{found} on this machine can be adopted: {where}")] if found else []
 
 
 def _system() -> list[Finding]:
@@ -218,7 +218,7 @@ def _system() -> list[Finding]:
         Finding("python", f"{platform.python_version()} ({display_path(sys.executable)})"),
         Finding(
             "processes",
-            "a dead owner is seen at once" if evidence else "a dead owner is noticed when its lease ends",
+            "a dead owner is noticed at once" if evidence else "a dead owner is noticed when its lease ends",
             evidence,
             "" if evidence else "none needed; on Linux /proc is used",
         ),

@@ -1,4 +1,4 @@
-"""One thing that `relight doctor` looked at: fine, or with a cure."""
+"""The result of one check of `relight doctor`."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Finding(NamedTuple):
-    """A line of the screen."""
+    """Subject and result; `cure` is the remedy if it is not fine."""
 
     what: str
     text: str

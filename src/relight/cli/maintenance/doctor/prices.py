@@ -1,4 +1,4 @@
-"""`relight doctor --prices`: what a model's tokens are taken to cost, and who says so."""
+"""`relight doctor --prices`: the price table of models and its sources."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from relight.journal.prices import DATED, SOURCES, TABLE, Price
 
 
 def print_prices(cli: CliContext, *, as_json: bool) -> int:
-    """One row a model; those of one's own first."""
+    """Print one row per model; prices from RELIGHT_PRICES first."""
     own = wiring.own_prices()
     rows = [(name, price, "RELIGHT_PRICES") for name, price in own.items()]
     rows += [(name, price, DATED) for name, price in TABLE.items() if name not in own]

@@ -1,4 +1,4 @@
-"""The doctor's look at what is set and at a store on a server: settings, schema, and whose clock is right."""
+"""Checks of settings, schema, workers and clock skew."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
     from relight.ports.store import Store
 
 _OFF_SECONDS: Final = 2.0
-"""ages and retention are wrong by as much; leases are not, because they count in the server's time"""
+"""a larger skew makes ages and retention wrong; leases use the server's time"""
 _TRIES: Final = 3
 
 
 def check_settings() -> list[Finding]:
-    """Which file of settings holds, and who may read it."""
+    """Which configuration file is used, and whether others can read a password in it."""
     path = configuration.place(os.environ)
     if path is None:
         return []
@@ -32,43 +32,43 @@ def check_settings() -> list[Finding]:
     text = f"{display_path(str(path))}: {count(len(given), 'setting')}"
     over = sorted(name for name, value in given.items() if os.environ.get(name) != value)
     if over:
-        text += f"; the environment says otherwise for {', '.join(over)}"
+        text += f"; overridden by the environment: {', '.join(over)}"
     if "@" in given.get("RELIGHT_STORE", "") and stat.S_IMODE(path.stat().st_mode) & 0o077:
         return [Finding("settings", f"{text}; others may read the password in it", False, f"chmod 600 {path}")]
     return [Finding("settings", text)]
 
 
 def check_schema(store: Store) -> list[Finding]:
-    """Its number, which every worker has to agree about."""
+    """Schema version of the store."""
     schema = getattr(store, "schema_version", None)
     return [] if schema is None else [Finding("schema", f"version {schema}, up to date")]
 
 
 def not_current(one: SchemaStatus) -> Finding:
-    """A schema that an older relight made; the rest is looked at once it is updated."""
-    text = f"{one.place}: version {one.found}, and this relight wants {one.wanted}"
-    return Finding("schema", text, False, "update it, workers of the old version stopped: relight migrate")
+    """The finding for a schema of an older version."""
+    text = f"{one.place}: version {one.found}, this relight needs {one.wanted}"
+    return Finding("schema", text, False, "stop old workers, then: relight migrate")
 
 
 def check_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]:
-    """What wakes workers, who they are, and whether somebody waits whom nobody serves. Empty where nobody is."""
+    """Engine, workers, and queues that no worker serves; empty without workers and queued sessions."""
     missing = [one for one in statuses if one.part == "engine" and one.found is None]
     workers, waiting = rl.workers(), [one for one in rl.queues() if one.queued]
     if not workers and not waiting:
         return []
     if missing and not workers:
-        text = f"{missing[0].place}: not there yet; the first worker makes it"
+        text = f"{missing[0].place}: does not exist yet; the first worker creates it"
         return [Finding("engine", text, False, "relight migrate, then: relight worker")]
     alive = [one.worker for one in workers if one.alive]
-    lines = rl.store.list_queue_keys()
-    unserved = [line for line in lines if not any(matching_queues([line], one.queues, one.labels) for one in alive)]
-    kinds = ", ".join(sorted({worker.engine for worker in alive})) or "nobody works"
-    text = f"{kinds}: {count(len(alive), 'worker')}, {count(sum(one.queued for one in waiting), 'session')} in line"
+    keys = rl.store.list_queue_keys()
+    unserved = [key for key in keys if not any(matching_queues([key], one.queues, one.labels) for one in alive)]
+    kinds = ", ".join(sorted({worker.engine for worker in alive})) or "no workers"
+    text = f"{kinds}: {count(len(alive), 'worker')}, {count(sum(one.queued for one in waiting), 'session')} queued"
     if unserved:
         names = ", ".join(f"{one.queue} with {','.join(one.wants)}" if one.wants else one.queue for one in unserved)
         labels = f" --labels {','.join(unserved[0].wants)}" if unserved[0].wants else ""
         cure = f"relight worker --queue {unserved[0].queue}{labels}"
-        return [Finding("engine", f"{text}; nobody serves {names}", False, cure)]
+        return [Finding("engine", f"{text}; no worker serves {names}", False, cure)]
     silent = [one.worker.name for one in workers if not one.alive]
     if silent:
         text += f"; silent: {', '.join(silent)}"
@@ -77,16 +77,17 @@ def check_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]
                 "engine",
                 text,
                 False,
-                "its sessions are taken over; start it again, or leave it: an hour later it is forgotten",
+                "its sessions are taken over; restart it, or ignore it: it is removed after an hour",
             )
         ]
     return [Finding("engine", text)]
 
 
 def check_skew(rl: Relight, clock: Clock) -> list[Finding]:
-    """How far this machine's clock and the server's are apart: the best of several looks. Nothing where it is one."""
+    """Clock skew to the store's server: the best of several measurements. Empty for a local store."""
     if not hasattr(rl.store, "place"):
         return []
+    # The measurement with the shortest round trip has the smallest error.
     ahead, unsure = min((_skew(rl.store, clock) for _ in range(_TRIES)), key=lambda one: one[1])
     how_far = f"{abs(ahead):.1f} s {'ahead of' if ahead > 0 else 'behind'} the server's"
     if abs(ahead) - unsure > _OFF_SECONDS:
@@ -96,7 +97,7 @@ def check_skew(rl: Relight, clock: Clock) -> list[Finding]:
 
 
 def _skew(store: Store, clock: Clock) -> tuple[float, float]:
-    """How many seconds we are ahead, and how sure that is: half the way there and back."""
+    """Seconds that this machine is ahead, and the error bound: half the round trip."""
     before = clock.now_us()
     there = store.instant().us
     after = clock.now_us()

@@ -1,4 +1,4 @@
-"""The doctor's look at workspaces: can changes be watched, and are the directories of live sessions there?"""
+"""Checks of workspaces: inotify limits, directories of live sessions."""
 
 from __future__ import annotations
 
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
 
 _LIMITS: Final = Path("/proc/sys/fs/inotify")
 _WATCHES: Final = 8192
-"""directories; a tree of 50,000 files has about this many"""
+"""directories of a tree of about 50,000 files"""
 _INSTANCES: Final = 16
-_SHOWN: Final = 5
+_MAX_SESSIONS: Final = 5
 
 
 def check_workspaces(rl: Relight) -> list[Finding]:
-    """The watcher's limits, then each live session's directories."""
+    """inotify limits, then the directories of live sessions."""
     return [watching(_LIMITS), *_live(rl)]
 
 
 def watching(limits: Path) -> Finding:
-    """One watch a directory: where there are too few, changes are found by walking, which is slower."""
+    """Each directory needs one watch; without enough of them changes are found by walking, which is slower."""
     watches, instances = _number(limits / "max_user_watches"), _number(limits / "max_user_instances")
     if watches is None or instances is None:
         return Finding("watching", "not on this system: changes are found by walking")
@@ -48,7 +48,7 @@ def _number(path: Path) -> int | None:
 def _live(rl: Relight) -> list[Finding]:
     live = [info for status in sorted(LIVE) for info in islice(rl.sessions(status=status), 200) if info.workspace]
     findings = []
-    for info in live[:_SHOWN]:
+    for info in live[:_MAX_SESSIONS]:
         lost = [path for path in info.workspace.values() if not os.path.isdir(path)]
         if lost:
             cure = f"relight stop {info.title}, then: relight resume {info.title} --restore"
@@ -57,6 +57,6 @@ def _live(rl: Relight) -> list[Finding]:
             findings.append(
                 Finding("workspace", f"{info.title}: {', '.join(map(display_path, info.workspace.values()))}")
             )
-    if len(live) > _SHOWN:
-        findings.append(Finding("workspace", f"and those of {count(len(live) - _SHOWN, 'more session')}"))
+    if len(live) > _MAX_SESSIONS:
+        findings.append(Finding("workspace", f"and those of {count(len(live) - _MAX_SESSIONS, 'more session')}"))
     return findings
