@@ -288,7 +288,7 @@ def test_a_command_line_with_a_variables_value_starts_again_with_its_value(tmp_p
 def test_a_worker_is_not_given_a_command_that_its_record_cannot_hold(tmp_path: Path, canary: Canaries) -> None:
     shell = Shell(tmp_path / "r.db", tmp_path)
     refused = shell.run("run", "--queue", "default", "--", "true", canary("command line"))
-    assert refused.returncode == 2 and "nothing was put in line" in refused.stderr
+    assert refused.returncode == 2 and "nothing was queued" in refused.stderr
     assert canary.found_in(*files_in(tmp_path)) == []
 
 

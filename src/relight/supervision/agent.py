@@ -1,8 +1,8 @@
-"""Supervising a coding agent: start, observe, judge, and again.
+"""Supervision of a coding agent: start, observe, classify its end, and restart if the retry policy says so.
 
-The supervisor owns the session all the while; the agent's hooks and transcript are recorded under its lease. The next
-rung of the ladder (starting.py) is taken where the one before ended without a reply and without a reason of its own.
-Whether a resume took is a verdict of its own, told and recorded. A wait is a row (waiting.py).
+The supervisor owns the session all the time; the agent's hooks and transcript are recorded under its lease. If a start
+by native resume ends without a reply and without a known cause, the next start uses a lower rung (start.py). Whether a
+resume worked is recorded. Longer waits are rows in the store (waiting.py).
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ from relight.values.step import Changes
 
 _POLL_SECONDS: Final = 0.05
 _STOP_SECONDS: Final = 1.5
-"""between the request to end and the kill, where we halt it"""
+"""between SIGTERM and SIGKILL when an agent is halted"""
 _TAIL_LINES: Final = 200
 _SIT_SECONDS: Final = 20.0
-"""a shorter wait is sat out; for a longer one a worker gets its place back"""
+"""a worker's attendant sleeps through shorter waits; for longer ones it ends, which frees its slot"""
 
 
 class AgentSupervision(Supervision):
-    """One coding agent's session, kept going from `run` on."""
+    """Supervises one coding agent's session."""
 
     def __init__(
         self,
@@ -61,19 +61,19 @@ class AgentSupervision(Supervision):
         limits: Allowance = NO_ALLOWANCE,
         first_start: FirstStart | None = None,
     ) -> None:
-        """`now`: do not wait for a limit that was met."""
+        """`now`: do not wait for the end of a known usage limit."""
         super().__init__(context, session, retries=retries, handover=handover, limits=limits, first_start=first_start)
         self._prompt = prompt
         self._now = now
         self._lowest: Rung | None = None
-        """the rung to begin at, where a higher one did not take"""
+        """the rung to start with, after a higher one failed"""
         self._question: str | None = None
-        """a call that was told to wait for a person"""
+        """the approval question of a call that was told to wait"""
         self._outage_reported = False
         self.started: Started | None = None
 
     def run(self) -> Ended:
-        """Until there is a verdict, a person is needed, or somebody asked to stop."""
+        """Run until the session has a final status, waits for a person, or a stop was requested."""
         history, prompt = History(), self._prompt
         self.first_start.prepare()
         if not self._outwaited_limit():
@@ -94,21 +94,22 @@ class AgentSupervision(Supervision):
         if move.again and move.wake_us is None:
             return not self._stop_signals
         if self._handover is not None and (move.wake_us is None or self._is_long(move.wake_us)):
-            return False  # it stands in line, or will when a person has decided: a worker takes it up
+            return False  # it is queued, or will be when a person has decided: a worker claims it then
         return (move.again or move.change.status == "waiting") and self._wait(move.wake_us)
 
     def _is_long(self, wake_us: int) -> bool:
         return wake_us - self._wall_us() > _SIT_SECONDS * 1e6
 
     def _wait(self, wake_us: int | None) -> bool:
-        """Look at the row until it is time. False: asked to stop, or somebody else took the session up."""
+        """Poll the session's row until its time has come. False: a stop was requested, or it was claimed elsewhere."""
         begun_us = self._now_us()
         woken = wait(self._context, self._session, wake_us, stop=lambda: bool(self._stop_signals))
         self._lost_us += self._now_us() - begun_us
         return woken == "now"
 
     def _outwaited_limit(self) -> bool:
-        """A session of the same account met a limit: this one waits for it too, instead of finding out."""
+        """Wait for the end of a usage limit that a session of the same account has met, instead of meeting it too.
+        False: it is queued instead, or a stop was requested."""
         found = resolve(self._context.store, self._session)
         provider = self._context.agent(found.identity).provider
         wake_us = limited_until(self._context, found, provider, self._account())
@@ -117,13 +118,13 @@ class AgentSupervision(Supervision):
         if found.whole_head().wake_us != wake_us or self._handover is not None or self.first_start.has_prompt:
             self._queue_until(provider, wake_us)
         if self._handover is not None:
-            return False  # it stands in line until then
+            return False  # queued until then
         self._report_begun(None, (), command=None, prompt_sent=False)
-        self._context.notify(f"usage limit of {provider}: it waits for it to end; Ctrl-C leaves it in line")
+        self._context.notify(f"usage limit of {provider}: waiting for it to end; Ctrl-C leaves the session queued")
         return self._wait(wake_us)
 
     def _queue_until(self, provider: str | None, wake_us: int) -> None:
-        """With what it is told next, in one commit; it is no attempt."""
+        """Queue the session until then, with its prompt, in one commit that begins no attempt."""
         failure = Failure(kind="usage_limit", fields={"provider": provider, "account": self._account(), "shared": True})
         change = StatusChange(status="queued", reason=f"usage limit of {provider}", failure=failure, wake_us=wake_us)
         if self._handover is not None:
@@ -140,10 +141,10 @@ class AgentSupervision(Supervision):
         self.first_start.begun()
 
     def _live_once(self, prompt: str | None) -> tuple[LiveAttempt, Exit]:
-        """Claim, start, observe to the end."""
+        """Claim the session, start the agent and observe it to its end."""
         before = self._head()
         self._begin()
-        self._question = None  # what an attempt that died was asking, the next one asks again
+        self._question = None  # of the previous attempt: the agent asks its hook again
         recorder = self._owned()
         waiting = recorder.fold.answers.get(NEXT_PROMPT)
         command = self._context.command_of(recorder.identity)
@@ -170,7 +171,7 @@ class AgentSupervision(Supervision):
             self.watcher.started(live.child.pid, orphans)
             exit = self._observe(live, execution, start.surroundings)
         except BaseException:
-            live.end()  # an agent that nobody records must not go on
+            live.end()  # an agent whose steps are not recorded must not continue
             raise
         finally:
             live.over.set()
@@ -183,7 +184,7 @@ class AgentSupervision(Supervision):
         self._question = question
 
     def _roll_back(self, before: Head, part: Part, error: BaseException) -> None:
-        """As it stood before, with a note which part of the start failed."""
+        """Restore the status before a failed start, with a note which part of it failed."""
         if isinstance(error, LeaseLost) or self._recorder is None or not self._recorder.owns:
             return
         if before.place is not None and isinstance(error, StoreUnavailable):
@@ -197,7 +198,7 @@ class AgentSupervision(Supervision):
             change = StatusChange(status="failed", reason=reason, failure=Failure(kind="start", text=str(error)))
         self._write(change, note={"not_started": {"part": part, "why": str(error)}})
 
-    # -- while it lives ---------------------------------------------------------------------------------------
+    # -- while it runs ----------------------------------------------------------------------------------------
 
     def _observe(self, live: LiveAttempt, execution: Execution, surroundings: Surroundings) -> Exit:
         child = live.child
@@ -223,19 +224,19 @@ class AgentSupervision(Supervision):
             raise lost
 
     def _try_sync(self, live: LiveAttempt, surroundings: Surroundings) -> None:
-        """A store that is away for a while costs nothing: the transcript is still there when it is back."""
+        # An outage of the store loses nothing: the transcript is still there when the store is back.
         try:
             self._sync(live, surroundings)
             self._poll_journal()
         except StoreUnavailable as error:
             if not self._outage_reported:
-                self._context.notify(f"the store is away, the agent goes on: {error}")
+                self._context.notify(f"the store is unavailable, the agent continues: {error}")
             self._outage_reported = True
         else:
             self._outage_reported = False
 
     def _sync(self, live: LiveAttempt, surroundings: Surroundings) -> None:
-        """Take in what it printed and what its transcript says."""
+        """Record new output and new transcript lines, and what follows from them."""
         observer, child = live.observer, live.child
         for text in child.output():
             self._take_output(live, text)
@@ -254,8 +255,8 @@ class AgentSupervision(Supervision):
             self._record_verdict(live, "progressed")
 
     def _record_prompt_delivery(self, live: LiveAttempt) -> None:
-        """A prompt is told once the agent has written it down, which the observer records with the line itself, or the
-        model has replied; until then the next attempt says it again."""
+        """Mark the pending prompt as delivered once the model has replied. Usually the observer has done so before,
+        with the transcript line; until then the next attempt sends the prompt again."""
         waiting = self._owned().fold.answers.get(NEXT_PROMPT)
         if waiting is None or waiting != live.prompt:
             return
@@ -263,7 +264,7 @@ class AgentSupervision(Supervision):
             self._owned().commit("mark", Changes(answer=[NEXT_PROMPT, None], note={"prompt": "told"}))
 
     def _halt_loops(self, live: LiveAttempt) -> None:
-        """The same calls with the same results lead nowhere: a person has to look."""
+        """Halt an agent that repeats the same calls with the same results."""
         recorder, repeats = live.observer.recorder, self._owned().identity.policy.repeats
         why = repeated(recorder.fold, since=recorder.head.resumed_from or 0, repeats=repeats)
         if why is not None and live.halted is None:
@@ -281,12 +282,13 @@ class AgentSupervision(Supervision):
             return
         live.output = [*live.output[-_TAIL_LINES:], line]
         live.own_cost = live.observer.adapter.own_cost(line) or live.own_cost
-        told = live.observer.adapter.id_in_output(line)
-        if told is not None and told != live.native:
-            self._learn_native(live, told)
+        native = live.observer.adapter.id_in_output(line)
+        if native is not None and native != live.native:
+            self._learn_native(live, native)
 
     def _learn_native(self, live: LiveAttempt, native: str) -> None:
-        """The agent says which session it is. Another one than was asked for is not ours to go on with."""
+        """Record the native id that the agent reports; kill the agent if it is not the one that was resumed."""
+        # An agent that silently begins another session has lost the conversation: continue from our journal instead.
         if live.expected is not None and live.rung == "native" and native != live.expected:
             text = f"native session id mismatch: asked for {live.expected}, the agent began {native}"
             scope = Scope(provider=live.observer.adapter.provider or "")
@@ -317,7 +319,7 @@ class AgentSupervision(Supervision):
                 live.observer.follow(path)
 
     def _enforce(self, live: LiveAttempt, execution: Execution) -> None:
-        """Its limits, and an agent that hangs without exiting."""
+        """Halt an agent that has reached a limit; kill one that shows no progress for too long."""
         if live.is_stopped or live.imposed is not None:
             return
         policy, child, now_us = execution.policy, live.child, self._now_us()
@@ -333,8 +335,8 @@ class AgentSupervision(Supervision):
             child.signal(signal.SIGKILL)
 
     def _limit_of(self, live: LiveAttempt) -> Reached | None:
-        """A reply that ends its turn may reach a limit: no model call follows from it, so it is left to end well."""
         recorder = self._owned()
+        # Usage counts only within a turn: after a turn's last reply no model call follows, so the agent may finish.
         limit = limit_of(self._context, live.observer) if live.observer.is_mid_turn else None
         return limit or overtime(recorder.identity.policy, recorder.head, now_us=self._wall_us())
 
@@ -345,7 +347,7 @@ class AgentSupervision(Supervision):
     # -- the end ----------------------------------------------------------------------------------------------
 
     def _decide(self, live: LiveAttempt, exit: Exit, history: History) -> Move:
-        """What its end means, and what follows."""
+        """Classify the agent's end, and decide what follows."""
         if isinstance(live.halted, Reached):
             self._end_leftovers()
             return Move(change=live.halted.change)
@@ -379,10 +381,10 @@ class AgentSupervision(Supervision):
         return Move(change=self._stopped(exit)) if self._stop_signals else move
 
     def _verdict(self, live: LiveAttempt, exit: Exit) -> Verdict:
-        from relight.journal.failures.classify import classify  # many patterns, which a start need not wait for
+        from relight.journal.failures.classify import classify  # compiles many patterns: not at start-up
 
         verdict = classify(self._ending(live, exit))
-        if exit.signal == signal.SIGHUP and not self._stop_signals:  # its terminal died, not its work
+        if exit.signal == signal.SIGHUP and not self._stop_signals:  # the terminal was closed, the work did not fail
             return msgspec.structs.replace(verdict, kind="killed", cure="resume", text="its terminal is gone")
         return verdict
 
@@ -412,7 +414,6 @@ class AgentSupervision(Supervision):
         self._write(change)
 
     def _account(self) -> str | None:
-        """A name for the credential in use, from which nobody learns it: limits are of an account."""
         return account_of(self._context, resolve(self._context.store, self._session).identity)
 
     def _wall_us(self) -> int:
@@ -420,6 +421,6 @@ class AgentSupervision(Supervision):
 
 
 def least_wait(environment: Mapping[str, str]) -> float:
-    """A minute, unless a test wants less."""
+    """The shortest wait after a usage limit; tests shorten it by RELIGHT_LEAST_WAIT."""
     asked = environment.get("RELIGHT_LEAST_WAIT", "")
     return float(asked) if asked.isdecimal() else LEAST_WAIT_SECONDS

@@ -1,7 +1,7 @@
-"""Before anything runs: a session that knows how it is started, and what stands against starting it.
+"""Launch: create a session with its command line, and check whether a session can be started.
 
-A refusal comes before anything is touched. Whether a program is there is looked at on the machine that will start it:
-this one, unless the session is put in line for a worker.
+Checks come before any change. Whether the program exists is checked on the machine that will start it: this one, unless
+the session is queued for a worker.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _NAMES: Final = 1000
 
 
 def launch(context: Context, command: Sequence[str], **shape: Any) -> Identity:
-    """A session that knows how it is started, in the store; nothing runs yet. What it takes: `planned`."""
+    """Create a session that has a command line; nothing is started yet. Arguments as for `planned`."""
     in_queue, wake_us = shape.pop("in_queue", True), shape.pop("wake_us", None)
     return create(context, planned(context, command, **shape), wake_us=wake_us, in_queue=in_queue).identity
 
@@ -51,8 +51,7 @@ def planned(
     secrets: Sequence[str] | None = None,
     place: QueuePosition | None = None,
 ) -> Identity:
-    """What a session would be that knows how it is started; nothing is written. Without a name it gets one that can be
-    typed.
+    """The identity of a session with a command line, checked; nothing is written. Without a name it gets a typable one.
 
     With a `place` it is queued for a worker by the commit that creates it; not `in_queue`: a later step queues it. The
     worker may be on another machine, so whether the program exists is checked by the process that starts it.
@@ -92,22 +91,23 @@ def planned(
     identity = new_identity(context, name or _free_name(context, agent, directory), fields)
     if workspace:
         identity = housed(context, identity, workspace)
-        close_all(open_roots(context.workspaces(), identity, watch=False))  # refused here, or fit to be one
+        close_all(open_roots(context.workspaces(), identity, watch=False))  # raises if it cannot be captured
     elif adapter.capabilities.transcript:
         identity = _housed_where_it_runs(context, identity, directory)
     if recorded.words != list(command):
-        context.commands[identity.id] = tuple(command)  # for the first start, which is this process's
+        # The stored command line is redacted. This process needs the real one, for the first start.
+        context.commands[identity.id] = tuple(command)
     return identity
 
 
 def _credentials(adapter: AgentAdapter, where: Surroundings) -> list[str]:
-    """The variables that the agent takes its credentials from here, by name."""
+    """Names of the variables that the agent takes its credentials from here."""
     names = (*adapter.secrets, *adapter.configured_secrets(where))
     return [name for name in names if where.environment.get(name)]
 
 
 def _tell_lost(context: Context, lost: Sequence[str], *, in_queue: bool) -> None:
-    """A secret in a command line is not recorded. UsageError where only the record could start it."""
+    """Warn that a secret in the command line is not recorded. UsageError if a worker would start it from the record."""
     if not lost:
         return
     kinds = ", ".join(lost)
@@ -115,7 +115,7 @@ def _tell_lost(context: Context, lost: Sequence[str], *, in_queue: bool) -> None
         hints = ["put it into a variable that the worker has too, and let the program read that"]
         raise UsageError(
             f"the command line holds a secret ({kinds}); secrets are not recorded, and a worker starts a session from "
-            "its record; nothing was put in line",
+            "its record; nothing was queued",
             hints=hints,
         )
     context.notify(
@@ -125,7 +125,7 @@ def _tell_lost(context: Context, lost: Sequence[str], *, in_queue: bool) -> None
 
 
 def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[str], directory: str, name: str) -> None:
-    """The program is there and can be started in this kind of place."""
+    """UsageError unless the program exists and this runtime can start it."""
     try:
         context.runtimes(name, "", True).check(command, directory)
     except UsageError as error:
@@ -135,7 +135,7 @@ def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[st
 
 
 def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
-    """A coding agent's files are captured where it runs, unless that is no place to capture."""
+    """Capture a coding agent's files in the directory it runs in, if that can be captured."""
     try:
         housed_there = housed(context, identity, directory)
         close_all(open_roots(context.workspaces(), housed_there, watch=False))
@@ -170,7 +170,7 @@ def check_startable(
     without_secrets: bool = False,
     limits: Allowance = NO_ALLOWANCE,
 ) -> None:
-    """Refuse, before anything is touched, what could not be started in the end."""
+    """Raise if the session could not be started; changes nothing."""
     refuse_archived(found)
     name = found.identity.name or found.identity.id[:8]
     if found.identity.command is None and "imported" in found.identity.metadata:
@@ -197,14 +197,14 @@ def check_startable(
         if not without_secrets:
             raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
     if not missing_roots(found.identity) and not (below_head and found.identity.workspace):
-        # else once it is there: its directory may be one of them
+        # Otherwise checked after the files were restored: its directory may be one of them.
         adapter = context.agent(found.identity)
         runtime = found.identity.runtime or "process"
         _check_program(context, adapter, found.identity.command, found.identity.directory, runtime)
 
 
 def _incomplete(context: Context, identity: Identity) -> str | None:
-    """Why its record is not enough to start it; None where it is, or this process has the rest."""
+    """Why the recorded command line is not enough to start it; None if it is, or this process has the full one."""
     if not identity.unrecorded or identity.id in context.commands:
         return None
     kinds = ", ".join(identity.unrecorded)
@@ -212,7 +212,7 @@ def _incomplete(context: Context, identity: Identity) -> str | None:
 
 
 def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list[Reason]]:
-    """What a start would find here: the variables it was begun with, set or not, and what it would be refused for."""
+    """For a plan: the session's secret variables, set here or not, and the reasons why a start would be refused."""
     identity = found.identity
     if identity.command is None or identity.directory is None:
         return {}, []
@@ -224,7 +224,7 @@ def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list
     if reason := _incomplete(context, identity):
         reasons.append(Reason(code="command_incomplete", text=reason, cure="relight run --secret NAME -- COMMAND"))
     try:
-        if not missing_roots(identity):  # a look starts nothing, so no other kind of place is tried
+        if not missing_roots(identity):  # with the process runtime: a plan must not start a tmux server or a sandbox
             _check_program(context, context.agent(identity), identity.command, identity.directory, "process")
     except UsageError as error:
         reasons.append(Reason(code="no_program", text=error.message, cure=error.hints[0] if error.hints else None))
@@ -232,18 +232,18 @@ def foresee_start(context: Context, found: Found) -> tuple[dict[str, bool], list
 
 
 def bring_back(context: Context, found: Found) -> None:
-    """Put the workspace back, then look again whether the program can be started in it."""
+    """Restore the workspace, then check again that the program can be started in it."""
     workspace_check.bring_back(context, found)
     check_there(context, found.identity)
 
 
 def check_there(context: Context, identity: Identity) -> None:
-    """UsageError where the program cannot be started in the place it runs in."""
+    """UsageError if the session's runtime cannot start the program in its directory."""
     context.runtime(identity).check(identity.command or [], identity.directory or ".")
 
 
 def refuse_unshared(context: Context) -> None:
-    """A store that lives in this process is no place for what another one works on."""
+    """UsageError for a memory store, which another process cannot open."""
     if context.store.durability == "none" and "://" not in context.store.url:
         what = "a program can only be supervised on a store that it can open too"
         raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])

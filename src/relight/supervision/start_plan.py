@@ -1,6 +1,6 @@
-"""What a start would do about the files of its session, for who looks at the plan first. Nothing is touched.
+"""Plan of what a start would do with the files of its session. Changes nothing.
 
-The same code decides for the start itself: where a fork's files go (`forking.plan_fork`), what refuses it
+The same code decides for the start itself: where a fork's files go (`fork.plan_fork`), what refuses it
 (`first_start.check_files`), what `--restore` would write (a dry run of the restore). So a plan is what happens.
 """
 
@@ -23,8 +23,8 @@ from relight.values.pending import Wanted
 def files_plan(
     context: Context, found: Found, wanted: Wanted, held: FilesState | None
 ) -> tuple[FilesPlan | None, str | None, list[Reason]]:
-    """What becomes of the files, where the command runs then, and what refuses it. UsageError, or Conflict, for wishes
-    that cannot be granted whatever the session's state."""
+    """The plan for the files, the directory the command would run in, and reasons to refuse. UsageError or Conflict for
+    options that are impossible in any state of the session."""
     directory = found.identity.directory
     if fork.begins_anew(found):
         return _of_a_fork(context, found, wanted, held)
@@ -47,7 +47,7 @@ def files_plan(
 def fork_files(
     context: Context, found: Found, *, name: str | None, workspace: str | Mapping[str, str] | None
 ) -> FilesPlan | None:
-    """Where a fork would have its files; None without a workspace. Refused like the fork itself."""
+    """The directories a fork would get; None without a workspace. Raises what the fork itself would."""
     pending = fork.plan_fork(context, found, name=name, workspace=workspace, filled=workspace is not None)
     if not found.identity.workspace:
         return None
