@@ -1,16 +1,16 @@
-"""The same verbs, awaited. No logic of its own: every call is the synchronous one, driven from the event loop.
+"""The same API, awaited. No logic of its own: every call is the synchronous one, driven from the event loop.
 
 Coroutine functions given as model, tool, probe or to `once` run as tasks of the caller's event loop. Store calls and
-functions that are not coroutines run in threads (event_loop.py), so nothing here blocks the loop.
+plain functions run in threads (event_loop.py), so nothing here blocks the loop.
 
     async with relight.aio.open() as rl:
         async with await rl.session("fix-login") as s:
             await s.append({"role": "user", "content": "..."})
             await relight.aio.loop(s, model=my_async_model, tools=[my_async_tool])
 
-Cancelling, and `asyncio.timeout`, cancel the coroutine and await its end. A tool that is no coroutine cannot be
-stopped: the caller goes on, and the session keeps its lease until the tool has ended and its outcome is recorded. What
-was begun and has no outcome is in doubt, as after a crash.
+Cancelling, and `asyncio.timeout`, cancel the coroutine and await its end. A tool that is a plain function cannot be
+stopped: the caller continues, and the session keeps its lease until the tool has ended and its outcome is recorded.
+What began and has no outcome is in doubt, as after a crash.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Final, ParamSpec, Self, TypeVar
 
 from relight.event_loop import Abandoned, alone, awaited, stored
-from relight.history.events import POLL_SECONDS, Event, looks
+from relight.history.events import POLL_SECONDS, Event, poll_events
 from relight.history.loading import resolve
 from relight.library.facade import Relight
 from relight.sessions import effects
@@ -57,7 +57,7 @@ def _wrapped(value: Any) -> Any:
 
 
 async def _each(values: Iterator[Any]) -> AsyncIterator[Any]:
-    """An iterator whose every step is made in a thread; None, while following, is a moment to wait."""
+    """An asynchronous iterator whose steps run in a thread; None, while following, means to wait a moment."""
     try:
         while (value := await stored(functools.partial(next, values, _END))) is not _END:
             if value is None:
@@ -70,7 +70,7 @@ async def _each(values: Iterator[Any]) -> AsyncIterator[Any]:
 
 
 def _quick(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
-    """A method that is bounded work, awaited."""
+    """A method that does bounded work, awaited."""
 
     @functools.wraps(method)
     async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -80,7 +80,7 @@ def _quick(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[A
 
 
 def _long(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[Any, _P], Coroutine[Any, Any, _T]]:
-    """A method that may take long, awaited. Who is cancelled stops waiting; it is done to its end."""
+    """A method that may take long, awaited. A cancelled caller stops waiting; the method runs to its end."""
 
     @functools.wraps(method)
     async def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
@@ -93,7 +93,7 @@ def _long(method: Callable[Concatenate[Any, _P], _T]) -> Callable[Concatenate[An
 def _streamed(
     method: Callable[Concatenate[Any, _P], Iterator[_T]],
 ) -> Callable[Concatenate[Any, _P], AsyncIterator[_T]]:
-    """A method that iterates, awaited one by one."""
+    """A method that iterates, awaited item by item."""
 
     @functools.wraps(method)
     def call(self: Any, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncIterator[_T]:
@@ -107,7 +107,7 @@ def _lazily(make: Callable[[], Iterator[_T]]) -> Iterator[_T]:
 
 
 class _Awaited:
-    """What has no line of its own below: methods awaited, plain attributes as they are."""
+    """Forwards everything not defined below: methods awaited, plain attributes as they are."""
 
     _sync: Any
 
@@ -149,22 +149,22 @@ class AsyncSession(_Awaited):
 
     @property
     def id(self) -> str:
-        """32 hexadecimal characters, for ever the same."""
+        """32 hexadecimal characters; never changes."""
         return self._session.id
 
     @property
     def name(self) -> str | None:
-        """The name it was opened under."""
+        """The name it was opened under, if any."""
         return self._session.name
 
     @property
     def head(self) -> str:
-        """The checkpoint it stands on, `<id>@<seq>`."""
+        """The checkpoint the next step builds on, `<id>@<seq>`."""
         return self._session.head
 
     @property
     def status(self) -> Status:
-        """As stored."""
+        """The status as stored; `rl.get` derives the one to show."""
         return self._session.status
 
     @property
@@ -174,17 +174,17 @@ class AsyncSession(_Awaited):
 
     @property
     def is_finished(self) -> bool:
-        """Has it a verdict?"""
+        """Whether a verdict (`completed`, `failed`, `halted`) is recorded."""
         return self._session.is_finished
 
     @property
     def messages(self) -> list[dict[str, Any]]:
-        """The conversation as the provider takes it. A fresh list; the messages in it are not copies."""
+        """The conversation in the provider's own form. A new list; the messages in it are not copies."""
         return self._session.messages
 
     @property
     def usage(self) -> Usage:
-        """Of the whole session, over all attempts, each reply counted once."""
+        """Usage of all attempts together; each reply is counted once."""
         return self._session.usage
 
     @property
@@ -193,19 +193,19 @@ class AsyncSession(_Awaited):
         return session
 
     async def run_tool(self, call: Call, tools: Tools) -> Call:
-        """Commit the intent, run the tool, commit its result; for a call in doubt, what its effect allows."""
+        """Commit the intent, run the tool, commit its result. A call in doubt is handled as its effect allows."""
         return await awaited(effects.run_tool(self._session, call, toolbox(tools)), self._abandoned)
 
     async def once(self, key: str, function: Callable[[], Any]) -> Any:
-        """Run any side effect at most once in this session's life; later calls return the recorded result."""
+        """Run a side effect at most once in the life of this session; later calls return the recorded result."""
         return await awaited(effects.once(self._session, key, function), self._abandoned)
 
     def step(self, label: str | None = None) -> AsyncStep:
-        """`async with s.step("label"):` one commit for everything inside."""
+        """`async with s.step("label"):` commits everything inside as one step."""
         return AsyncStep(self._session.step(label))
 
     async def close(self) -> None:
-        """Leave without a verdict: `terminated`, reason "left"; the next opening goes on."""
+        """Leave the block without a verdict: `terminated`, reason "left"; the next opening continues."""
         await stored(self._session.close, always=True)
 
     async def __aenter__(self) -> Self:
@@ -219,14 +219,14 @@ class AsyncSession(_Awaited):
 
 
 class AsyncStep:
-    """A step block, awaited. Entering touches no store; leaving commits."""
+    """A step block, awaited. Entering does not touch the store; leaving commits."""
 
     def __init__(self, block: StepBlock) -> None:
         self._block = block
 
     @property
     def checkpoint(self) -> Checkpoint | None:
-        """The committed step, after the block."""
+        """The committed step; None until the block has ended."""
         return self._block.checkpoint
 
     async def __aenter__(self) -> Self:
@@ -243,7 +243,7 @@ class AsyncStep:
 def _opens(
     method: Callable[Concatenate[Relight, _P], Session],
 ) -> Callable[Concatenate[AsyncRelight, _P], Coroutine[Any, Any, AsyncSession]]:
-    """A method that opens a session, awaited. One that is opened for a caller who was cancelled is left again."""
+    """A method that opens a session, awaited. A session opened for a cancelled caller is closed again."""
 
     @functools.wraps(method)
     async def call(self: AsyncRelight, /, *args: _P.args, **kwargs: _P.kwargs) -> AsyncSession:
@@ -304,10 +304,10 @@ class AsyncRelight(_Awaited):
         if not follow:
             return _each(_lazily(lambda: self._sync.tail(ref, after=after)))
         context = self._sync._context
-        return _each(_lazily(lambda: looks(context, resolve(context.store, ref), after=after)))
+        return _each(_lazily(lambda: poll_events(context, resolve(context.store, ref), after=after)))
 
     async def close(self) -> None:
-        """End the heartbeat and give the store back; where a tool still runs in a thread, at its end."""
+        """Stop the heartbeat and close the store; if a tool still runs in a thread, when it ends."""
         await stored(self._sync.close, always=True)
 
     async def __aenter__(self) -> Self:
@@ -320,7 +320,7 @@ class AsyncRelight(_Awaited):
 
 
 class _Opening:
-    """`async with open()` and `await open()`."""
+    """Supports both `async with open()` and `await open()`."""
 
     def __init__(self, make: Callable[[], Relight]) -> None:
         self._make = make
@@ -344,17 +344,17 @@ class _Opening:
 
 
 def open(url: str | os.PathLike[str] | None = None, **ports: Any) -> _Opening:
-    """As `relight.open`, to be awaited or used with `async with`."""
+    """Like `relight.open`, to be awaited or used with `async with`."""
     return _Opening(functools.partial(_open, url, **ports))
 
 
 def _driven(
     program: Callable[Concatenate[Session, _P], Generator[Any, Any, _T]],
 ) -> Callable[Concatenate[AsyncSession, _P], Awaitable[_T]]:
-    """A program as a coroutine function, on a session that is awaited."""
+    """A program as a coroutine function on an `AsyncSession`."""
 
     async def run(s: AsyncSession, /, *args: _P.args, **kwargs: _P.kwargs) -> _T:
-        await s._abandoned.ended()  # what an earlier call began and was cancelled is not begun again
+        await s._abandoned.ended()  # an effect of a cancelled call may still run, and must not begin twice
         return await awaited(program(s._session, *args, **kwargs), s._abandoned)
 
     run.__doc__ = program.__doc__

@@ -1,12 +1,12 @@
-"""Where the work of `relight.aio` is done: coroutines on the caller's event loop, the rest in three kinds of threads.
+"""How `relight.aio` runs work: coroutines on the caller's event loop, everything else in three kinds of threads.
 
-- Store calls go through a pool. They are bounded work (one commit, one page of rows), so the pool always moves on.
-- A sync model, tool or probe has a thread of its own: a thousand that hang keep no store call waiting.
-- So has a verb that takes long (a restore, an export), or as long as an agent runs.
+- Store calls use a pool. They are bounded work (one commit, one page of rows), so the pool always makes progress.
+- A sync model, tool or probe gets its own thread: a thousand that hang do not block a store call.
+- So does a call that takes long (a restore, an export), or as long as an agent runs.
 
-Cancelling. A coroutine is cancelled and awaited. A store call that has begun is awaited, because who writes must know
-what was written. A thread of the user's cannot be stopped: its caller goes on at once, and its outcome is handed to the
-program (`late`), which keeps the session's lease until then. A process that ends waits a moment for such threads.
+Cancelling: a coroutine is cancelled and awaited. A store call that has begun is awaited, because a writer must know
+what was written. A user's thread cannot be stopped: its caller continues at once, and its outcome is passed to the
+program (`late`), which keeps the session's lease until then. A process that exits waits a moment for such threads.
 """
 
 from __future__ import annotations
@@ -31,24 +31,25 @@ from relight.sessions.tools import is_coroutine_function
 
 _T = TypeVar("_T")
 STORE_THREADS: Final = 32
-"""store calls under way at once; further ones wait for them"""
+"""concurrent store calls; further ones wait"""
 EXIT_SECONDS: Final = 5.0
-"""how long a process that ends waits for tools whose callers have given up"""
+"""how long an exiting process waits for tools whose callers were cancelled"""
 
 
 class _Threads:
-    """The pool, and the threads whose callers have given up."""
+    """The pool, and the threads whose callers were cancelled."""
 
     def __init__(self) -> None:
         self.begin()
 
     def begin(self) -> None:
-        """Without any thread: at first, and in a child, which has none of its parent's."""
+        """Start without threads: at first, and in a forked child, which has none of its parent's."""
         self.stores = ThreadPoolExecutor(max_workers=STORE_THREADS, thread_name_prefix="relight-store")
         self.abandoned: set[threading.Thread] = set()
 
     def wait_at_exit(self) -> None:
-        """So that a tool that ends soon has its outcome recorded. One that does not is in doubt, as after a crash."""
+        """Wait a moment, so that a tool that ends soon has its outcome recorded. One that does not is in doubt, as
+        after a crash."""
         deadline = time.monotonic() + EXIT_SECONDS
         for thread in list(self.abandoned):
             thread.join(max(0.0, deadline - time.monotonic()))
@@ -62,7 +63,7 @@ atexit.register(_threads.wait_at_exit)
 
 
 def store_threads() -> ThreadPoolExecutor:
-    """The pool, for a door that hands its own work over. Bounded work only, and nothing of the user's."""
+    """The pool, for entry points that run their own bounded store work. Never user code."""
     return _threads.stores
 
 
@@ -70,10 +71,10 @@ def store_threads() -> ThreadPoolExecutor:
 
 
 async def stored(function: Callable[[], _T], *, always: bool = False, undo: Callable[[_T], object] | None = None) -> _T:
-    """A store call, in a thread of the pool and in this task's context.
+    """Run a store call in a thread of the pool, in this task's context.
 
-    Where the caller is cancelled: not made if it has not begun (unless `always`), else awaited; `undo` takes back what
-    it made, because nobody else has it.
+    If the caller is cancelled, it is not made if it has not begun (unless `always`), else awaited; `undo` reverts its
+    result, because no caller will have it.
     """
     future = _threads.stores.submit(contextvars.copy_context().run, function)
     cancelled = await _awaited(future, on_cancel=None if always else future.cancel)
@@ -86,9 +87,9 @@ async def stored(function: Callable[[], _T], *, always: bool = False, undo: Call
 
 
 async def _awaited(future: Future[_T], *, on_cancel: Callable[[], object] | None) -> asyncio.CancelledError | None:
-    """Wait until it is done, however often this task is cancelled meanwhile; how it was."""
+    """Wait until it is done, however often this task is cancelled meanwhile; returns whether it was."""
     waiter = asyncio.wrap_future(future)
-    waiter.add_done_callback(_looked_at)
+    waiter.add_done_callback(_mark_retrieved)
     cancelled: asyncio.CancelledError | None = None
     while not waiter.done():
         try:
@@ -100,8 +101,8 @@ async def _awaited(future: Future[_T], *, on_cancel: Callable[[], object] | None
     return cancelled
 
 
-def _looked_at(future: asyncio.Future[Any]) -> None:
-    """An outcome that nobody waits for any more is no error of the event loop's."""
+def _mark_retrieved(future: asyncio.Future[Any]) -> None:
+    """Mark an outcome as retrieved, so that the event loop does not log it as an unhandled error."""
     if not future.cancelled():
         future.exception()
 
@@ -110,8 +111,8 @@ def _looked_at(future: asyncio.Future[Any]) -> None:
 
 
 async def alone(function: Callable[[], _T], running_effects: RunningEffects) -> _T:
-    """A verb in a thread of its own. Who is cancelled goes on at once; the verb is done to its end, and the store stays
-    open for it."""
+    """Run a call in its own thread. A cancelled caller continues at once; the call runs to its end, and the store
+    stays open for it."""
     future: Future[_T] = _uncancellable()
     run = partial(contextvars.copy_context().run, function)
 
@@ -128,17 +129,17 @@ async def alone(function: Callable[[], _T], running_effects: RunningEffects) -> 
 
 
 def _uncancellable() -> Future[Any]:
-    """A future whose outcome comes from a thread that nobody can stop."""
+    """A future whose outcome comes from a thread that cannot be stopped."""
     future: Future[Any] = Future()
     future.set_running_or_notify_cancel()
     return future
 
 
 async def _unless_cancelled(*futures: Future[Any]) -> None:
-    """Wait until they are done; who is cancelled stops waiting, and they may come to their ends after the loop's."""
+    """Wait until they are done; a cancelled caller stops waiting, and they may end after the loop has."""
     waiters = [asyncio.wrap_future(one) for one in futures]
     for waiter in waiters:
-        waiter.add_done_callback(_looked_at)
+        waiter.add_done_callback(_mark_retrieved)
     try:
         await asyncio.wait(waiters)
     except asyncio.CancelledError:
@@ -157,7 +158,7 @@ def _settle(future: Future[_T], run: Callable[[], _T]) -> None:
 
 
 def _start(work: Callable[[], None], name: str, undo: Callable[[], object]) -> threading.Thread:
-    """A daemon: what hangs does not keep the process from ending."""
+    """Start a daemon thread: one that hangs does not prevent the process from exiting."""
     thread = threading.Thread(target=work, name=name, daemon=True)
     try:
         thread.start()
@@ -171,24 +172,24 @@ def _start(work: Callable[[], None], name: str, undo: Callable[[], object]) -> t
 
 
 class Abandoned:
-    """The threads of one session whose callers have given up, as far as their outcomes are still to come."""
+    """Threads of one session whose callers were cancelled and whose outcomes are still to come."""
 
     def __init__(self) -> None:
         self._ends: set[Future[None]] = set()
 
     def add(self, ended: Future[None]) -> None:
-        """This one is waited for."""
+        """Wait for this one in `ended`."""
         self._ends.add(ended)
         ended.add_done_callback(self._ends.discard)
 
     async def ended(self) -> None:
-        """Wait for all of them; who is cancelled stops waiting."""
+        """Wait for all of them; a cancelled caller stops waiting."""
         while ends := list(self._ends):
             await _unless_cancelled(*ends)
 
 
 async def awaited(program: Program[_T], abandoned: Abandoned) -> _T:
-    """Run a program to its end: its own lines in the pool, what it yields as `Execute` where that belongs."""
+    """Run a program to its end: its own code in the pool, each `Execute` on the loop or in a thread of its own."""
     advance: Callable[[], Request] = partial(next, program)
     try:
         while True:
@@ -208,7 +209,7 @@ async def awaited(program: Program[_T], abandoned: Abandoned) -> _T:
 
 
 def _advanced(advance: Callable[[], Request]) -> tuple[bool, Any]:
-    """(False, its next request) or (True, its result): a StopIteration cannot travel through a future."""
+    """(False, its next request) or (True, its result): a StopIteration cannot pass through a future."""
     try:
         return False, advance()
     except StopIteration as end:
@@ -225,7 +226,7 @@ async def _done(request: Request, abandoned: Abandoned) -> Any:
 
 
 async def _as_task(request: Execute, make: Callable[[], Any]) -> Any:
-    """A coroutine as a task of this loop; cancelled and awaited where its caller is cancelled."""
+    """A coroutine as a task of this loop; cancelled and awaited if its caller is cancelled."""
 
     async def call() -> Any:
         return await make()
@@ -240,21 +241,21 @@ async def _as_task(request: Execute, make: Callable[[], Any]) -> Any:
             task.cancel()
     if cancelled is None:
         return task.result()
-    if not task.cancelled() and task.exception() is None:  # it had its result before it could be cancelled
-        await _tell_late(request, task.result)
+    if not task.cancelled() and task.exception() is None:  # it finished before the cancellation reached it
+        await _record_late(request, task.result)
     raise cancelled
 
 
-async def _tell_late(request: Execute, outcome: Callable[[], Any]) -> None:
-    """Record what was learned after the caller was cancelled."""
+async def _record_late(request: Execute, outcome: Callable[[], Any]) -> None:
+    """Record an outcome that arrived after the caller was cancelled."""
     if request.late is not None:
         request.is_running = True
-        with suppress(RelightError):  # then it is in doubt, and the cancellation matters more
+        with suppress(RelightError):  # the effect is then in doubt; the cancellation must still propagate
             await stored(partial(request.late, outcome), always=True)
 
 
 class _Handover:
-    """A function of the user's in its thread, and who takes its outcome: the task that waits, or the thread itself."""
+    """A user's function in its thread, and the owner of its outcome: the waiting task, or the thread itself."""
 
     def __init__(self, request: Execute) -> None:
         self._request = request
@@ -263,10 +264,9 @@ class _Handover:
         self._given_up = False
         self.outcome: Future[Any] = _uncancellable()
         self.ended: Future[None] = _uncancellable()
-        """the thread has done everything"""
+        """set when the thread is done"""
 
     def work(self) -> None:
-        """In the thread."""
         settled: Future[Any] = Future()
         _settle(settled, self._run)
         with self._lock:
@@ -275,14 +275,16 @@ class _Handover:
                 _settle(self.outcome, settled.result)
         try:
             if given_up and self._request.late is not None:
-                with suppress(BaseException):  # nobody waits any more; without an outcome it is in doubt
+                with suppress(
+                    BaseException
+                ):  # no caller is left to raise to; without an outcome the effect is in doubt
                     self._request.late(partial(_no_coroutine, settled))
         finally:
             self.ended.set_result(None)
             _threads.abandoned.discard(threading.current_thread())
 
     def give_up(self, thread: threading.Thread) -> bool:
-        """Leave the outcome to the thread. False: it is there already."""
+        """Leave the outcome to the thread. False if it is there already."""
         with self._lock:
             if self.outcome.done():
                 return False
@@ -294,7 +296,7 @@ class _Handover:
 
 
 def _no_coroutine(settled: Future[Any]) -> Any:
-    """What a function returned. A coroutine that nobody will await has not run: no outcome."""
+    """What a function returned. A coroutine that will not be awaited has not run: no outcome."""
     value = settled.result()
     if inspect.iscoroutine(value):
         value.close()
@@ -312,6 +314,6 @@ async def _in_own_thread(request: Execute, abandoned: Abandoned) -> Any:
             if request.is_running:
                 abandoned.add(handover.ended)
         else:
-            await _tell_late(request, partial(_no_coroutine, handover.outcome))
+            await _record_late(request, partial(_no_coroutine, handover.outcome))
         raise
     return handover.outcome.result()

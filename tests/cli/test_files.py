@@ -509,9 +509,9 @@ def test_a_checkpoint_names_what_it_does_not_hold(shell: Shell, work: Path) -> N
     [
         ("no/such/file", 3, "no captured file answers to 'no/such/file'"),
         (".env", 3, "it was left out then: secret"),
-        ("../secrets", 2, "'../secrets' lies outside the workspace"),
-        ("lib/../../secrets", 2, "lies outside the workspace"),
-        ("/etc/passwd", 2, "'/etc/passwd' lies outside the workspace"),
+        ("../secrets", 2, "'../secrets' is outside the workspace"),
+        ("lib/../../secrets", 2, "is outside the workspace"),
+        ("/etc/passwd", 2, "'/etc/passwd' is outside the workspace"),
     ],
 )
 def test_a_path_that_cannot_be_restored_is_refused(
@@ -541,4 +541,4 @@ def test_no_hint_speaks_of_a_ref_that_nobody_typed(shell: Shell, work: Path, rl:
         assert "REF" not in done.stderr and "relight resume fix --restore" in done.stderr, done.stderr
     with pytest.raises(relight.errors.WorkspaceUnusable) as refused:
         rl.session("another", workspace=str(work))
-    assert refused.value.hints == (f"make it first: mkdir -p {work}",)
+    assert refused.value.hints == (f"create it first: mkdir -p {work}",)

@@ -11,7 +11,7 @@ import apsw
 import pytest
 
 import relight
-from relight.files.drill import Room, bring_back
+from relight.files.drill import DrillBudget, restore_into
 from relight.server.jobs.upkeep import Size, growth_of
 from relight.testing.clock import ManualClock
 from relight.values.snapshot import Change, Entry, Skipped
@@ -159,12 +159,12 @@ class Lying:
 
 def test_what_comes_back_is_compared_with_what_was_captured_not_with_itself(tmp_path: Path) -> None:
     good, bad, short = (Lying(data) for data in (b"first\n", b"fir5t\n", b"first"))
-    room = Room(100)
-    bring_back(good, "s", tmp_path / "good", room)
+    room = DrillBudget(100)
+    restore_into(good, "s", tmp_path / "good", room)
     assert (room.files, room.size_bytes) == (1, 6)
     for number, content in enumerate((bad, short)):
         with pytest.raises(OSError, match=r"below/a\.txt did not come back"):
-            bring_back(content, "s", tmp_path / str(number), Room(100))
+            restore_into(content, "s", tmp_path / str(number), DrillBudget(100))
 
 
 def test_a_store_whose_own_check_finds_damage_is_told(tmp_path: Path) -> None:

@@ -252,7 +252,7 @@ def test_a_forged_session_is_refused(here: Machine, there: Machine, tmp_path: Pa
 def test_only_an_id_as_relight_makes_them_is_one(here: Machine, there: Machine, tmp_path: Path, name: str) -> None:
     here.session("fix", "one")
     parts = with_part(read(bundle(here, tmp_path / "b")), identity={"id": name}, head={"session": name})
-    with pytest.raises(BundleRefused, match="an id that is none"):
+    with pytest.raises(BundleRefused, match="invalid or duplicate session id"):
         there.rl.import_bundle(write(tmp_path / "f", parts), workspace=str(there.work))
     assert there.is_untouched()
 

@@ -1,1 +1,1 @@
-"""Sessions in one file, for another machine: export, check, import."""
+"""Bundles: sessions in one file, for another machine. Export, check, import."""

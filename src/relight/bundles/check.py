@@ -1,7 +1,6 @@
-"""A bundle examined: every frame in its place, every link of the digest chain, every bound; or `BundleInvalid`.
+"""Checks a bundle: every frame in order, every link of the digest chain, every bound; or `BundleInvalid`.
 
-Nothing here writes. A bundle is read as a stream; what is kept of it are sessions, labels and the ids of snapshots,
-each up to a bound.
+Read-only. A bundle is read as a stream; only sessions, labels and snapshot ids are held in memory, each up to a bound.
 """
 
 from __future__ import annotations
@@ -43,8 +42,8 @@ MAX_SNAPSHOTS: Final = 200_000
 MAX_STEPS: Final = 1 << 31
 _SNAPSHOT_ID: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
-Taken = tuple[Step, list[tuple[int, str]]]
-"""a step, and (root, snapshot) of those taken with it"""
+NamedSnapshots = tuple[Step, list[tuple[int, str]]]
+"""a step, and the (root, snapshot) pairs taken with it"""
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,7 +55,7 @@ class Part(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CheckedBundle(msgspec.Struct, kw_only=True):
-    """What a bundle holds, believed."""
+    """The content of a bundle that passed all checks."""
 
     manifest: Manifest
     parts: list[Part]
@@ -64,15 +63,15 @@ class CheckedBundle(msgspec.Struct, kw_only=True):
     labels: list[tuple[str, int, str]] = []
     """session, seq, label"""
     snapshots: dict[int, dict[str, None]] = {}
-    """by root"""
+    """snapshot ids by root index"""
     steps: int = 0
     signature: Signature | None = None
     digest: bytes = b""
-    """of the whole; what a signature signs"""
+    """of the whole bundle; this is what a signature covers"""
 
 
 def examine(file: BinaryIO, size: int) -> CheckedBundle:
-    """Read all of it once."""
+    """Read and check the whole bundle once."""
     stream = frames(file, size)
     found = _begun(next(stream, None))
     chain = _Chain(found.parts)
@@ -95,8 +94,8 @@ def examine(file: BinaryIO, size: int) -> CheckedBundle:
     return found
 
 
-def step_frames(file: BinaryIO, size: int, found: CheckedBundle) -> Iterator[Taken]:
-    """The steps of a bundle that was examined, checked again on the way."""
+def step_frames(file: BinaryIO, size: int, found: CheckedBundle) -> Iterator[NamedSnapshots]:
+    """The steps of a bundle that was examined, checked again while they are read."""
     stream = frames(file, size)
     if _begun(next(stream, None)).manifest != found.manifest:
         raise BundleInvalid("it changed while it was read")
@@ -109,7 +108,7 @@ def step_frames(file: BinaryIO, size: int, found: CheckedBundle) -> Iterator[Tak
 
 def _begun(manifest: object) -> CheckedBundle:
     if not isinstance(manifest, Manifest) or manifest.format != FORMAT:
-        raise BundleInvalid("no manifest, or one of a newer form")
+        raise BundleInvalid("no manifest, or one of a newer format")
     _bound(len(manifest.parts), MAX_PARTS, "sessions")
     _bound(len(manifest.roots), MAX_ROOTS, "roots")
     _bound(len(manifest.attachments), MAX_ATTACHMENTS, "attachments")
@@ -118,7 +117,7 @@ def _begun(manifest: object) -> CheckedBundle:
     try:
         for names in (manifest.roots, manifest.attachments):
             if len({check_name(name) for name in names}) != len(names):
-                raise BundleInvalid("a name twice")
+                raise BundleInvalid("duplicate name")
         return CheckedBundle(manifest=manifest, parts=_parts(manifest), labels=[], snapshots={})
     except (InvalidName, UsageError) as error:
         raise BundleInvalid(error.message) from None
@@ -130,23 +129,24 @@ def _parts(manifest: Manifest) -> list[Part]:
         identity, head = read_part(row)
         parent, older = identity.parent, parts[-1] if parts else None
         if not is_session_id(identity.id) or identity.id in {part.identity.id for part in parts}:
-            raise BundleInvalid("an id that is none, or twice")
+            raise BundleInvalid("invalid or duplicate session id")
         if (parent.session if parent else None) != (older.identity.id if older else None):
-            raise BundleInvalid("a line of ancestors that does not fit together")
+            raise BundleInvalid("ancestors that do not link up")
         if parent is not None and older is not None and not 1 <= parent.seq <= older.head.seq:
             raise BundleInvalid("a fork of a step that is not there")
         if identity.name is not None:
             check_name(identity.name)
         check_moments(identity.snapshot)
         if not set(identity.workspace) <= set(manifest.roots) or head.session != identity.id or head.lease is not None:
-            raise BundleInvalid("a session that does not fit together")
+            raise BundleInvalid("identity and head of a session contradict each other")
         after = parent.seq if parent else 0
         if not after <= head.seq < MAX_STEPS or not 0 <= head.head <= head.seq or not 0 <= head.since <= head.seq:
             raise BundleInvalid("a head out of bounds")
         times = (identity.created_us, head.updated_us, head.ended_us or 0, head.wake_us or 0)
         if not all(0 <= one < LATEST_US for one in times) or not 0 <= head.epoch < MAX_STEPS:
             raise BundleInvalid("a time out of bounds")
-        here = msgspec.structs.replace(head, native=None, handle=None, place=None)  # places of another machine
+        # Native session, runtime handle and queue position mean something on the exporting machine only.
+        here = msgspec.structs.replace(head, native=None, handle=None, place=None)
         own = msgspec.structs.replace(identity, place=None, stop_attempt=None, former_name=None)
         parts.append(Part(identity=own, head=here, after=after))
     return parts
@@ -165,7 +165,7 @@ def _note_snapshots(found: CheckedBundle, row: StepRow, step: Step) -> None:
     _bound(len(row.snapshots), len(found.manifest.roots), "snapshots of a step")
     for root, snapshot in row.snapshots:
         if not 0 <= root < len(found.manifest.roots) or not _SNAPSHOT_ID.fullmatch(snapshot):
-            raise BundleInvalid("a snapshot that is none")
+            raise BundleInvalid("invalid snapshot id")
         held = found.snapshots.setdefault(root, {})
         held[snapshot] = None
         _bound(len(held), MAX_SNAPSHOTS, "snapshots")
@@ -174,7 +174,7 @@ def _note_snapshots(found: CheckedBundle, row: StepRow, step: Step) -> None:
     if row.snapshots:
         named = {found.manifest.roots[root]: snapshot for root, snapshot in row.snapshots}
         if not named_by(named, decode_changes(step.body).snapshot or {}):
-            raise BundleInvalid("files that are not those that a step names")
+            raise BundleInvalid("snapshots that differ from those that a step names")
 
 
 def _bound(number: int, most: int, what: str) -> None:
@@ -183,7 +183,7 @@ def _bound(number: int, most: int, what: str) -> None:
 
 
 class _Chain:
-    """The digest chain through all parts, link by link."""
+    """The digest chain through all parts, checked link by link."""
 
     def __init__(self, parts: list[Part]) -> None:
         self._parts = parts
@@ -193,7 +193,7 @@ class _Chain:
         self._points = {part.after for part in parts}
 
     def follow(self, row: StepRow) -> Step:
-        """The next step, or Unbelievable."""
+        """The next step, or BundleInvalid."""
         while row.part > self._at:
             self._end_part()
         part = self._parts[self._at]
@@ -218,7 +218,7 @@ class _Chain:
         return step
 
     def end(self) -> None:
-        """Every part must be whole."""
+        """BundleInvalid unless every part is complete."""
         while self._at < len(self._parts):
             self._end_part()
 
@@ -232,7 +232,7 @@ class _Chain:
             self._digest = self._digest_at(self._at - 1, self._seq)
 
     def _digest_at(self, number: int, seq: int) -> bytes:
-        """Of an ancestor's step, whichever of them holds it."""
+        """Digest of an ancestor's step, whichever part holds it."""
         while seq <= self._parts[number].after and number:
             number -= 1
         found = self._edges.get((number, seq))

@@ -1,8 +1,8 @@
-"""Exporting a bundle: a session, the ancestors it stands on, its captured files, in one file for another machine.
+"""Exporting a bundle: a session, the ancestors it depends on and its captured files, in one file.
 
-Steps travel as they are, so that the digest chain still proves them. Where one holds a secret that the redactor finds,
-it travels without it, and the chain is made anew from there; the manifest says how many steps that were. The file
-appears whole under its name, or not at all, and replaces nothing.
+Steps are exported unchanged, so that the digest chain still proves them. If the redactor finds a secret in one, it is
+exported without it, and the chain is computed again from there; the manifest says how many steps were changed. The file
+appears under its name complete or not at all, and replaces nothing.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from relight.history.branching import head_at
 from relight.history.loading import Found, chain_of
 from relight.journal.bundle import (
     FORMAT,
-    KEY_LEAST_BYTES,
+    KEY_MIN_BYTES,
     MAX_ATTACHMENTS,
     MAX_PARTS,
     PIECE_BYTES,
@@ -46,19 +46,19 @@ _OUT_OF_HEAD: Final = ("reason", "failure", "question", "asking", "said")
 
 
 class Exported(msgspec.Struct, frozen=True, kw_only=True):
-    """What was written."""
+    """The result of an export."""
 
     session: str
     name: str | None
     steps: int
     objects: int
-    """of captured files"""
+    """number of objects of captured files"""
     redacted: int
-    """steps that travel without a secret they held"""
+    """number of steps exported without a secret they held"""
     secrets_left: int
-    """steps in which secrets were found and, as asked, left"""
+    """number of steps with secrets that were exported as requested"""
     signed_by: str | None
-    """the key's name, see `key_id`"""
+    """id of the key, see `key_id`"""
     sha256: str
     size_bytes: int
     attachments: list[str]
@@ -93,7 +93,7 @@ def export_to(
             file.flush()
             os.fsync(file.fileno())
             size = file.tell()
-        os.link(partial, path)  # unlike a rename it never replaces what somebody put there meanwhile
+        os.link(partial, path)  # unlike a rename it never replaces an existing file
     except FileExistsError:
         raise Refused(f"{path}: there is something already", hints=["choose another file"]) from None
     except OSError as error:
@@ -112,9 +112,9 @@ def _check(found: Found, key: bytes | None, attachments: Mapping[str, Path]) -> 
     if found.seq is not None:
         hints = [f"make the checkpoint a session of its own: relight fork {name}@{found.seq}"]
         raise UsageError("a bundle holds a whole session, not one up to a checkpoint", hints=hints)
-    if key is not None and len(key) < KEY_LEAST_BYTES:
+    if key is not None and len(key) < KEY_MIN_BYTES:
         hints = ["make one: head -c 32 /dev/urandom > bundle.key"]
-        raise UsageError(f"a key of {len(key)} bytes; the least is {KEY_LEAST_BYTES}", hints=hints)
+        raise UsageError(f"a key of {len(key)} bytes; the least is {KEY_MIN_BYTES}", hints=hints)
     if len(attachments) > MAX_ATTACHMENTS:
         raise UsageError(f"{len(attachments)} attachments; the most is {MAX_ATTACHMENTS}")
     for place in attachments.values():
@@ -123,7 +123,7 @@ def _check(found: Found, key: bytes | None, attachments: Mapping[str, Path]) -> 
 
 
 class _Export:
-    """One export: first a look at every step, which finds secrets and damage, then the writing."""
+    """One export: a first pass over every step finds secrets and damage, the second one writes."""
 
     def __init__(self, context: Context, found: Found, *, redact: bool) -> None:
         self._context, self._store, self._redact = context, context.store, redact
@@ -134,7 +134,7 @@ class _Export:
         self._roots = sorted({root for part in self._parts for root in part.identity.workspace})
         self._points = {part.after for part in self._parts} | {part.upto for part in self._parts}
         self._digests: dict[tuple[str, int], tuple[bytes, bytes]] = {}
-        """where parts begin and end: as stored, and as it travels"""
+        """digests at the edges of parts: as stored, and as exported"""
         self._sizes: dict[str, int] = {}
         self.changed = 0
 
@@ -169,31 +169,31 @@ class _Export:
     # -- steps ------------------------------------------------------------------------------------------------
 
     def _steps(self, part: _Part) -> Iterator[Step]:
-        """As they travel, each checked by the digest it is stored with."""
+        """The steps as exported, each checked by its stored digest."""
         session, seq = part.identity.id, part.after
-        stored, travels = self._digest_at(part, seq)
+        stored, exported = self._digest_at(part, seq)
         for step in self._store.steps(session, after=part.after, upto=part.upto):
             if step.seq != seq + 1 or step_digest(stored, step) != step.digest:
                 raise Corrupt("the step is missing or fails its digest", session=session, seq=seq + 1)
-            cleaned = self._cleaned(step)
-            if cleaned is not step or travels != stored:
-                cleaned = msgspec.structs.replace(cleaned, digest=step_digest(travels, cleaned))
-            seq, stored, travels = step.seq, step.digest, cleaned.digest
+            cleaned = self._redacted_step(step)
+            if cleaned is not step or exported != stored:
+                cleaned = msgspec.structs.replace(cleaned, digest=step_digest(exported, cleaned))
+            seq, stored, exported = step.seq, step.digest, cleaned.digest
             if seq in self._points:
-                self._digests[session, seq] = (stored, travels)
+                self._digests[session, seq] = (stored, exported)
             yield cleaned
         if seq != part.upto:
             raise Corrupt("the step is missing", session=session, seq=seq + 1)
 
     def _digest_at(self, part: _Part, seq: int) -> tuple[bytes, bytes]:
-        """Of a step at the edge of a part, whichever ancestor holds it."""
+        """Digest of a step at the edge of a part, whichever ancestor holds it."""
         if seq == 0:
             return GENESIS, GENESIS
         generation = next(at for at, identity in enumerate(self._chain) if identity.id == part.identity.id)
         return self._digests[owner_of(self._chain[generation:], seq), seq]
 
-    def _cleaned(self, step: Step) -> Step:
-        """Without secrets, and with a digest that does not fit yet; the same step where there are none."""
+    def _redacted_step(self, step: Step) -> Step:
+        """The step without secrets, its digest not updated yet; the same object if there are none."""
         try:
             changes = msgspec.to_builtins(decode_changes(step.body))
         except Undecodable as error:
@@ -216,7 +216,7 @@ class _Export:
             written += 1
         labels = {row.seq: row.label for row in rows if row.label is not None}
         last = {self._store.find_label(session, label, upto=part.upto) for label in labels.values()}
-        for seq in sorted(labels, key=lambda one: (one in last, one)):  # the one that a label leads to is given last
+        for seq in sorted(labels, key=lambda one: (one in last, one)):  # the newest use of a label last: it wins
             writer.label(LabelRow(number, seq, labels[seq]))
         return written
 
@@ -241,10 +241,10 @@ class _Export:
         )
 
     def _head_of(self, part: _Part) -> Head:
-        """The session's own without its lease; of an ancestor, one that stands where its fork begins."""
+        """The session's own head without its lease; for an ancestor, a head at the fork point."""
         digest, size = self._digest_at(part, part.upto)[1], self._sizes[part.identity.id]
         if part.identity.id == self._found.identity.id:
-            here = {"lease": None, "native": None, "handle": None}  # what means something on this machine only
+            here = {"lease": None, "native": None, "handle": None}  # meaningful on this machine only
             return msgspec.structs.replace(self._head, digest=digest, size_bytes=size, **here)
         found = Found(identity=part.identity, head=None, seq=part.upto)
         head = head_at(self._context, found, part.upto)
@@ -256,7 +256,7 @@ class _Export:
     # -- files ------------------------------------------------------------------------------------------------
 
     def _write_objects(self, writer: Writer, number: int, root: str) -> int:
-        """What the snapshots of one root are made of; forks share a pool, other ancestors may have their own."""
+        """The objects of the snapshots of one root; forks share a pool, other ancestors may have their own."""
         wanted: dict[str, list[str]] = {}
         for part in self._parts:
             for row in self._store.checkpoints(part.identity.id, after=part.after, upto=part.upto):
@@ -273,7 +273,7 @@ class _Export:
         return written
 
     def _pieces(self, source: IO[bytes]) -> Iterator[bytes]:
-        """An attachment without secrets, line by line: a transcript is a line a message."""
+        """An attachment without secrets, line by line: a transcript has one message per line."""
         lines = (self._line(line) for line in source) if self._redact else iter(lambda: source.read(PIECE_BYTES), b"")
         held = b""
         for line in lines:
@@ -294,7 +294,7 @@ class _Export:
 
 
 def _parts_of(chain: list[Identity], head: Head) -> list[_Part]:
-    """Oldest ancestor first. An ancestor is needed up to where its fork begins, and at least to where it begins."""
+    """Parts, oldest ancestor first. An ancestor is needed up to its fork point, and at least to its own beginning."""
     if len(chain) > MAX_PARTS:
         raise Refused(f"{chain[0].name or chain[0].id}: {len(chain)} generations; a bundle holds {MAX_PARTS}")
     parts: list[_Part] = []
@@ -307,7 +307,7 @@ def _parts_of(chain: list[Identity], head: Head) -> list[_Part]:
 
 
 def _without(redactor: Redactor, record: Any, names: tuple[str, ...]) -> Any:
-    """The same record with these fields free of secrets."""
+    """The same record with secrets removed from these fields."""
     fields = msgspec.to_builtins({name: getattr(record, name) for name in names})
     after = redactor.value(fields)
     if after is fields:

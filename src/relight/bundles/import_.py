@@ -1,8 +1,8 @@
 """Importing a bundle: everything is checked before anything is written, and it becomes visible in one transaction.
 
-A bundle may come from anybody. Until its signature is known with a key of ours, the session in it is marked untrusted:
-what it would start is kept to be read and cannot be started, and its files go only where the importer says. No word of
-a bundle becomes a path. A kill leaves at most captured content that nothing names, which the next sweep removes.
+A bundle may come from anyone. Unless it is signed with a key given by the user, its session is marked untrusted: its
+command is stored for reading and cannot be started, and its files go only where the user says. No text of a bundle
+becomes a path. A kill leaves at most captured content that nothing names, which the next sweep removes.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relight.bundles.check import Part, examine, step_frames
 from relight.errors import BundleRefused, Corrupt, NotFound, SnapshotSwept, UsageError
 from relight.files.restore import new_roots
 from relight.history.branching import moved_directory
-from relight.journal.bundle import KEY_LEAST_BYTES, BundleInvalid, Piece, Signature, frames, key_id, mac_of
+from relight.journal.bundle import KEY_MIN_BYTES, BundleInvalid, Piece, Signature, frames, key_id, mac_of
 from relight.ports.store import Record
 from relight.sessions import names as naming
 from relight.sessions.context import Context
@@ -35,17 +35,17 @@ ATTACHMENT_MAX_BYTES: Final = 128 * 1024 * 1024
 
 
 class Imported(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken in."""
+    """The result of an import."""
 
     session: str
     name: str | None
     steps: int
     trusted: bool
     signed_by: str | None
-    """the name of the key it says it is signed with"""
+    """id of the key it claims to be signed with"""
     redacted: int
     already_here: bool
-    """the same session was here before, and nothing was written but perhaps that it is trusted now"""
+    """the same session existed; nothing was written, except that it may be trusted now"""
     workspace: dict[str, str]
     attachments: list[str]
 
@@ -58,9 +58,9 @@ def import_from(
     workspace: str | Mapping[str, str] | None = None,
     key: bytes | None = None,
 ) -> Imported:
-    """Take in the session of a bundle. With a key, only one that is signed with it."""
-    if key is not None and len(key) < KEY_LEAST_BYTES:
-        raise UsageError(f"a key of {len(key)} bytes; the least is {KEY_LEAST_BYTES}")
+    """Import the session of a bundle. With a key, only one that is signed with it."""
+    if key is not None and len(key) < KEY_MIN_BYTES:
+        raise UsageError(f"a key of {len(key)} bytes; the least is {KEY_MIN_BYTES}")
     if name is not None:
         check_name(name)
     with _opened(path) as file:
@@ -75,7 +75,7 @@ def import_from(
 
 
 def attachment(path: str, name: str) -> bytes:
-    """One attachment of a bundle, which is checked as a whole first."""
+    """One attachment of a bundle; the whole bundle is checked first."""
     with _opened(path) as file:
         try:
             found = examine(file, os.fstat(file.fileno()).st_size)
@@ -114,16 +114,16 @@ class _Import:
         self._workspace, self._key = workspace, key
         self._size = os.fstat(file.fileno()).st_size
         self._found = examine(file, self._size)
-        self._trusted = self._judged(self._found.signature)
+        self._trusted = self._is_trusted(self._found.signature)
 
-    def _judged(self, signature: Signature | None) -> bool:
-        """Whether a key of ours vouches for it; a key that was given and does not is a refusal."""
+    def _is_trusted(self, signature: Signature | None) -> bool:
+        """Whether it is signed with the given key; BundleRefused if a key was given and does not match."""
         if self._key is None:
             return False
         if signature is None:
-            raise BundleRefused(self._path, "it is not signed", hints=["take it in untrusted: leave --key away"])
+            raise BundleRefused(self._path, "it is not signed", hints=["import it untrusted: without --key"])
         if signature.key_id != key_id(self._key):
-            hints = ["use the key it was exported with, or take it in untrusted: leave --key away"]
+            hints = ["use the key it was exported with, or import it untrusted: without --key"]
             raise BundleRefused(self._path, f"it is signed with another key ({signature.key_id[:16]!a})", hints=hints)
         if not hmac.compare_digest(signature.mac, mac_of(self._key, self._found.digest)):
             raise BundleRefused(self._path, "its signature is forged or damaged")
@@ -133,7 +133,7 @@ class _Import:
         own = self._found.parts[-1]
         here = self._context.store.find(own.identity.id)
         if here is not None:
-            return self._met(here, own)
+            return self._existing(here, own)
         known = self._known_ancestors()
         roots = self._roots(own.identity)
         pools = self._pools(roots, known)
@@ -144,20 +144,20 @@ class _Import:
                 swept = error
         raise swept
 
-    def _met(self, here: Record, own: Part) -> Imported:
-        """The id is here. The same history is no error; another one is never written over."""
-        if not self._holds(here, own):
+    def _existing(self, here: Record, own: Part) -> Imported:
+        """The id exists here. The same history is no error; a different one is never overwritten."""
+        if not self._has_step(here, own):
             raise self._in_the_way("the session", here, own)
         identity = here.identity
         if self._trusted and identity.labels.get(IMPORTED) == "untrusted":
             identity = self._identity(own.identity, identity.workspace, identity.pools, identity.name)
             self._context.store.update(identity)
-        return self._told(identity, already_here=True)
+        return self._report(identity, already_here=True)
 
-    def _holds(self, here: Record, part: Part) -> bool:
-        """Whether our own journal of that session has this very step, and so everything before it."""
+    def _has_step(self, here: Record, part: Part) -> bool:
+        """Whether the local journal of that session has this very step, and so everything before it."""
         seq, digest = part.head.seq, part.head.digest
-        if seq == part.after:  # it has no step of its own; the one it begins at is its parent's to prove
+        if seq == part.after:  # it has no step of its own; its fork point is proved by the parent's chain
             return here.identity.parent == part.identity.parent
         return any(
             step.digest == digest for step in self._context.store.steps(here.identity.id, after=seq - 1, upto=seq)
@@ -167,7 +167,7 @@ class _Import:
         why = f"{what} {part.identity.id} is here and has another history"
         if here.head is not None and here.head.seq < part.head.seq:
             why = f"{what} {part.identity.id} is here, up to @{here.head.seq} and not to @{part.head.seq}"
-        hints = [f"look at it: relight show {part.identity.id[:12]}", "nothing was taken in; import into another store"]
+        hints = [f"see it: relight show {part.identity.id[:12]}", "nothing was imported; import into another store"]
         return BundleRefused(self._path, why, hints=hints)
 
     def _known_ancestors(self) -> dict[str, Identity]:
@@ -175,7 +175,7 @@ class _Import:
         for part in self._found.parts[:-1]:
             here = self._context.store.find(part.identity.id)
             if here is not None:
-                if not self._holds(here, part):
+                if not self._has_step(here, part):
                     raise self._in_the_way("its ancestor", here, part)
                 known[part.identity.id] = here.identity
         return known
@@ -186,20 +186,22 @@ class _Import:
         names = self._found.manifest.roots
         if not names:
             if self._workspace is not None:
-                raise UsageError("the session in the bundle has no workspace", hints=["leave --workspace away"])
+                raise UsageError("the session in the bundle has no workspace", hints=["leave out --workspace"])
             return {}
         if self._workspace is not None:
             roots = new_roots(self._workspace, dict.fromkeys(names, ""))
             if set(roots) != set(names):
-                raise UsageError(f"say where each of its roots goes: {', '.join(names)}")
+                raise UsageError(f"name a directory for each root: {', '.join(names)}")
             return roots
         if self._trusted and set(identity.workspace) >= set(names):
             return {name: identity.workspace[name] for name in names}
-        hints = [f"say where: relight import {self._path} --workspace DIR"]
-        raise UsageError("the bundle holds files, and an untrusted one does not say where they go", hints=hints)
+        hints = [f"name a directory: relight import {self._path} --workspace DIR"]
+        raise UsageError(
+            "the bundle contains files, and it is untrusted: a directory for them is required", hints=hints
+        )
 
     def _pools(self, roots: Mapping[str, str], known: Mapping[str, Identity]) -> dict[str, str]:
-        """Where an ancestor is here already, its pools: a fork shares the content it stands on."""
+        """If an ancestor exists here, its pools: a fork shares the content it depends on."""
         pools = {root: self._context.workspaces().pool_of(path) for root, path in roots.items()}
         for identity in known.values():
             pools |= {root: pool for root, pool in identity.pools.items() if root in roots}
@@ -208,7 +210,7 @@ class _Import:
     # -- taking in ----------------------------------------------------------------------------------------------
 
     def _adopt(self, known: Mapping[str, Identity], roots: dict[str, str], pools: dict[str, str]) -> Imported:
-        taken = self._take_in(pools)
+        taken = self._import_objects(pools)
         name = self._free_name(self._found.parts[-1].identity)
         records = []
         for part in self._found.parts:
@@ -220,9 +222,9 @@ class _Import:
         labels = [one for one in self._found.labels if one[0] in new]
         naming.release_archived(self._context, name)
         self._context.store.import_sessions(records, self._steps(new, taken), labels)
-        return self._told(records[-1].identity, already_here=False)
+        return self._report(records[-1].identity, already_here=False)
 
-    def _take_in(self, pools: Mapping[str, str]) -> dict[tuple[str, str], Snapshot]:
+    def _import_objects(self, pools: Mapping[str, str]) -> dict[tuple[str, str], Snapshot]:
         """(root, id) to the snapshot, its content durable."""
         taken: dict[tuple[str, str], Snapshot] = {}
         for number, root in enumerate(self._found.manifest.roots):
@@ -242,7 +244,7 @@ class _Import:
     def _steps(
         self, new: set[str], taken: Mapping[tuple[str, str], Snapshot]
     ) -> Iterator[tuple[Step, Sequence[Snapshot]]]:
-        """Read again, and checked again: the file may have changed since."""
+        """Read and check again: the file may have changed since it was examined."""
         self._file.seek(0)
         again = step_frames(self._file, self._size, self._found)
         for step, snapshots in again:
@@ -264,8 +266,8 @@ class _Import:
     def _identity(
         self, given: Identity, roots: Mapping[str, str], pools: Mapping[str, str], name: str | None
     ) -> Identity:
-        """Who the session is here. An untrusted one starts nothing: what it would is kept to be read."""
-        # a signature vouches for the one who exported it; a session that was untrusted there is untrusted here
+        """The identity of the session here. An untrusted one cannot start anything: its command is stored as data."""
+        # The signature proves who exported the bundle, not who wrote the session: what was untrusted there stays so.
         trusted = self._trusted and given.labels.get(IMPORTED) != "untrusted"
         trust = "trusted" if trusted else "untrusted"
         signature = self._found.signature
@@ -293,7 +295,7 @@ class _Import:
             moved, command=None, directory=None, runtime=None, policy=RunPolicy(), secrets=[], env={}
         )
 
-    def _told(self, identity: Identity, *, already_here: bool) -> Imported:
+    def _report(self, identity: Identity, *, already_here: bool) -> Imported:
         signature = self._found.signature
         return Imported(
             session=identity.id,

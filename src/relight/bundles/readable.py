@@ -1,7 +1,7 @@
-"""Exporting: a session as documents that can be read without relight, one a step, and one about the session.
+"""Readable export: a session as JSON documents, one per step and one about the session.
 
-What comes out holds everything the digest chain was computed over, so that somebody else can check it; a step that lost
-a secret on the way says so (`redacted`), and its digest is that of the whole step.
+They contain everything the digest chain was computed over, so that others can check it; a step from which a secret was
+removed is marked (`redacted`), and its digest is that of the original step.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _DIGITS: Final = 8
 
 
 def export(context: Context, found: Found, *, redact: bool = True) -> Iterator[Document]:
-    """`session.json`, then `step-00000001.json` and on, a fork's inherited steps included."""
+    """`session.json`, then `step-00000001.json` and so on, including a fork's inherited steps."""
     for name, document in _documents(context, found):
         after = context.redactor().value(document) if redact else document
         yield name, after if after is document else {**after, "redacted": True}

@@ -1,9 +1,8 @@
-"""A session's files while it is open: which roots it has, when they are captured, what was captured last.
+"""The files of an open session: its roots, when they are captured, and what was captured last.
 
-A snapshot is taken before the step that names it is handed to the store, so the step can only ever name content that
-is durable. At the policy's moments a capture that fails does not cost the step: a paid reply is worth more than its
-files, so the step is committed with a note that says what is missing. Where the program asks for a snapshot itself, the
-error is its own.
+A snapshot is durable before the step that names it is passed to the store, so a step only ever names durable content.
+If a capture that is due by policy fails, the step is committed all the same, with a note: a paid reply is worth more
+than its files. If the program asks for a snapshot itself, it gets the error.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, StepKind
 
 DEFAULT_ROOT: Final = "main"
-SWEPT_TRIES: Final = 4
+MAX_SWEPT_TRIES: Final = 4
 
 
 def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[str, str]:
@@ -39,7 +38,7 @@ def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[s
 
 
 def _is_path(path: object) -> bool:
-    """Could it lead anywhere?"""
+    """Whether it is a non-empty path without NUL."""
     text = os.fspath(path) if isinstance(path, os.PathLike) else path
     return isinstance(text, str) and text != "" and "\0" not in text
 
@@ -47,10 +46,10 @@ def _is_path(path: object) -> bool:
 def open_roots(
     workspaces: Workspaces, identity: Identity, *, watch: bool, adopt: bool = False, read_only: bool = False
 ) -> dict[str, Workspace]:
-    """The session's roots, opened. An error names the root and the path, and leaves none of them open."""
+    """Open the session's roots. An error names the root and the path, and leaves none of them open."""
     opened: dict[str, Workspace] = {}
     try:
-        with hints_naming(identity):
+        with complete_hints(identity):
             for name, path in identity.workspace.items():
                 pool = identity.pools.get(name) or workspaces.pool_of(path)
                 opened[name] = workspaces.open(
@@ -69,14 +68,14 @@ def open_roots(
 
 
 def is_untrusted(identity: Identity) -> bool:
-    """Whether it came with a bundle whose signature is not known here; its forks are the same."""
+    """Whether it, or the session it was forked from, came with a bundle whose signature is not trusted here."""
     noted = identity.metadata.get("imported")
     return isinstance(noted, Mapping) and noted.get("trusted") is False
 
 
 @contextmanager
-def hints_naming(identity: Identity) -> Iterator[None]:
-    """A workspace knows no sessions: what it tells people to type is completed here."""
+def complete_hints(identity: Identity) -> Iterator[None]:
+    """Complete hints of workspace errors with the session's name, which a workspace does not know."""
     try:
         yield
     except RelightError as error:
@@ -85,22 +84,22 @@ def hints_naming(identity: Identity) -> Iterator[None]:
 
 
 def refuse_unfinished(name: str, path: str, root: Workspace, *, target: str | None = None) -> None:
-    """RestoreUnfinished where a restore of this root was interrupted, unless it was on its way to `target`."""
+    """RestoreUnfinished if a restore of this root was interrupted, unless it was on its way to `target`."""
     for one in root.restores():
         if one.state == "begun" and (one.target != target or one.undoes):
             raise RestoreUnfinished(f'workspace "{name}" ({path})', restore=one.id, target=one.target)
 
 
 def close_all(roots: Mapping[str, Workspace]) -> None:
-    """Let go of descriptors and watches."""
+    """Close descriptors and watches."""
     for root in roots.values():
         root.close()
 
 
-def settle_workspace(
+def record_workspace(
     context: Context, found: Found, workspace: str | os.PathLike[str] | Mapping[str, str], moments: str | float
 ) -> Found:
-    """Record where the session's files are, and when they are captured."""
+    """Record the session's roots, and when they are captured."""
     wanted = fitted(context, found.identity, workspace, moments)
     if wanted != found.identity:
         context.store.update(wanted)
@@ -113,8 +112,9 @@ def fitted(
     workspace: str | os.PathLike[str] | Mapping[str, str] | None,
     moments: str | float | None,
 ) -> Identity:
-    """With these roots and moments, or those it has; an unusable root is refused before anything is written down."""
-    wanted = housed(context, identity, workspace) if workspace is not None else identity
+    """The identity with these roots and capture moments, or those it has; an unusable root is refused before
+    anything is written."""
+    wanted = with_roots(context, identity, workspace) if workspace is not None else identity
     if moments is not None:
         wanted = msgspec.structs.replace(wanted, snapshot=check_moments(moments))
     if wanted.workspace == identity.workspace:
@@ -122,20 +122,20 @@ def fitted(
     try:
         close_all(open_roots(context.workspaces(), wanted, watch=False, read_only=True))
     except WorkspaceUnusable as error:
-        if not os.path.lexists(error.path):  # nothing was ever captured of it that could be brought back
-            error.hints = (f"make it first: mkdir -p {shlex.quote(error.path)}",)
+        if not os.path.lexists(error.path):  # a new root: nothing was captured that could be restored
+            error.hints = (f"create it first: mkdir -p {shlex.quote(error.path)}",)
         raise
     return wanted
 
 
-def placement_changes(before: Identity, wanted: Identity) -> dict[str, Any]:
-    """What `fitted` changed, by field."""
+def workspace_changes(before: Identity, wanted: Identity) -> dict[str, Any]:
+    """The fields that `fitted` changed."""
     fields = ("workspace", "pools", "snapshot")
     return {name: getattr(wanted, name) for name in fields if getattr(wanted, name) != getattr(before, name)}
 
 
-def housed(context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str]) -> Identity:
-    """With these roots. A pool once chosen stays."""
+def with_roots(context: Context, identity: Identity, workspace: str | os.PathLike[str] | Mapping[str, str]) -> Identity:
+    """The identity with these roots. A pool once chosen stays."""
     roots = {name: os.path.abspath(path) for name, path in named_roots(workspace).items()}
     pools = {name: identity.pools.get(name) or context.workspaces().pool_of(path) for name, path in roots.items()}
     return msgspec.structs.replace(identity, workspace=roots, pools=pools)
@@ -149,18 +149,18 @@ class Files:
         self._moments = identity.snapshot
         self._roots = self._opened(identity)
         self._committed = dict(last)
-        """the newest snapshot of each root that a step names"""
-        self._waiting: dict[str, Snapshot] = {}
-        """taken by `snapshot()`, for the next step"""
+        """newest snapshot of each root that a step names"""
+        self._uncommitted: dict[str, Snapshot] = {}
+        """snapshots that the next step will name"""
         self._taken_at_us = context.clock.instant().us
         self.failure: str | None = None
-        """why the last capture at a moment of the policy did not work"""
+        """why the last capture that was due by policy failed"""
 
     def _opened(self, identity: Identity) -> dict[str, Workspace]:
-        """Watched from here on. Nobody works on files that are half restored."""
+        """Open and watch the roots; refused while a restore is unfinished."""
         roots = open_roots(self._context.workspaces(), identity, watch=True)
         try:
-            with hints_naming(identity):
+            with complete_hints(identity):
                 for name, root in roots.items():
                     refuse_unfinished(name, identity.workspace[name], root)
         except BaseException:
@@ -169,14 +169,15 @@ class Files:
         return roots
 
     def capture(self) -> dict[str, Snapshot]:
-        """Capture all roots now; they join the next step."""
+        """Capture all roots now; the next step names the snapshots."""
         for name, root in self._roots.items():
-            self._waiting[name] = root.snapshot()
+            self._uncommitted[name] = root.snapshot()
         self._taken_at_us = self._context.clock.instant().us
-        return dict(self._waiting)
+        return dict(self._uncommitted)
 
     def baseline(self) -> bool:
-        """Capture what nobody has changed yet, for the next step. False where that is done, or not wanted."""
+        """Capture the unchanged files before the first start, for the next step. False if that was done, or is not
+        wanted."""
         if self._committed or self._moments == "manual":
             return False
         try:
@@ -187,7 +188,7 @@ class Files:
         return True
 
     def due(self, kind: StepKind, *, is_reply: bool, asked: bool) -> tuple[Snapshot, ...]:
-        """What the step about to be committed takes along; a root that did not change adds nothing."""
+        """The snapshots that the next step must name; an unchanged root adds none."""
         self.failure = None
         seconds = (self._context.clock.instant().us - self._taken_at_us) / 1e6
         if asked and self._moments != "manual":
@@ -198,7 +199,7 @@ class Files:
             except RelightError as error:
                 self.failure = str(error)
                 self._context.notify(f"the files could not be captured: {error}")
-        return tuple(one for name, one in self._waiting.items() if self._committed.get(name) != one.id)
+        return tuple(one for name, one in self._uncommitted.items() if self._committed.get(name) != one.id)
 
     def commit(
         self,
@@ -210,12 +211,12 @@ class Files:
     ) -> Checkpoint:
         """Commit a step with the snapshots that are due, or with the reason why there are none.
 
-        Where a sweep was faster than the step they are taken again; where it is so again and again, the step goes
-        without them, unless they were asked for.
+        If a sweep removed their content before the step was committed, they are taken again; if that keeps happening,
+        the step is committed without them, unless they were asked for.
         """
         snapshots = self.due(kind, is_reply=is_reply, asked=asked)
         swept: SnapshotSwept | None = None
-        for _ in range(SWEPT_TRIES):
+        for _ in range(MAX_SWEPT_TRIES):
             try:
                 return self._named(snapshots, write(snapshots, self.failure))
             except SnapshotSwept as error:
@@ -227,13 +228,13 @@ class Files:
         return self._named((), write((), str(swept)))
 
     def _named(self, snapshots: tuple[Snapshot, ...], checkpoint: Checkpoint) -> Checkpoint:
-        """A step names them now."""
+        """Mark the snapshots as named by a step."""
         self._committed.update((one.root, one.id) for one in snapshots)
-        self._waiting.clear()
+        self._uncommitted.clear()
         return checkpoint
 
     def _recapture(self, *, asked: bool) -> tuple[Snapshot, ...]:
-        """Their content was swept before a step could name them: look again, capture again."""
+        """Their content was swept before a step named them: capture again."""
         self._committed.clear()
         self.failure = None
         try:
@@ -246,12 +247,12 @@ class Files:
             self.failure = str(error)
             return ()
 
-    def others_wrote(self) -> None:
-        """Another program wrote to the session: what was named last is not known any more, so all is named again."""
+    def forget_committed(self) -> None:
+        """Another program wrote to the session, so its newest snapshots are unknown: the next step names all of
+        them."""
         self._committed.clear()
 
     def close(self) -> None:
-        """Let go of the roots."""
         close_all(self._roots)
 
 

@@ -1,6 +1,6 @@
 """`diff`: which files differ between two checkpoints, or between a checkpoint and the disk, and how.
 
-Text is compared line by line up to a size; anything else is named with its sizes. What a snapshot left out is listed
+Text is compared line by line up to a size; anything else is listed with its sizes. What a snapshot left out is listed
 with its reason, because a list that hides something reads as data loss.
 """
 
@@ -26,11 +26,11 @@ from relight.values.snapshot import Change, Entry
 
 TEXT_MAX_BYTES: Final = 1024 * 1024
 TEXTS_MAX_BYTES: Final = 64 * 1024 * 1024
-"""of all texts in one comparison; what comes after is named with its sizes"""
+"""total size of texts in one comparison; further files are listed with their sizes only"""
 
 
 Holder = Content | Workspace
-"""who can tell snapshots apart and read them"""
+"""an object that can compare and read snapshots"""
 
 
 class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,13 +46,13 @@ class FileDiff(msgspec.Struct, frozen=True, kw_only=True):
     lines_added: int | None = None
     lines_removed: int | None = None
     text: str | None = None
-    """a unified diff; None for what is not text, or too large"""
+    """a unified diff; None if it is not text, or too large"""
     may_run_later: bool = False
-    """some tool executes this file by itself"""
+    """some tool executes this file on its own"""
 
 
 def diff(context: Context, a: Found, b: Found | None) -> list[FileDiff]:
-    """From `a` to `b`, or to the disk now. Both must be of one family: they share the content's pool."""
+    """From `a` to `b`, or to the disk now. Both must be in one fork tree: they share the pool."""
     if b is not None and a.identity.pools != b.identity.pools:
         raise Conflict("the two sessions keep their files in different pools and cannot be compared")
     before = held_at(context, a)
@@ -70,7 +70,7 @@ def diff(context: Context, a: Found, b: Found | None) -> list[FileDiff]:
 
 
 def file_at(context: Context, found: Found, root: str, path: str) -> bytes:
-    """The content of one captured file at a checkpoint. NotFound where it holds none."""
+    """The content of one captured file at a checkpoint. NotFound if it holds none."""
     held = held_at(context, found)
     if root not in held or root not in found.identity.pools:
         raise NotFound(root, what="workspace root")
@@ -82,7 +82,7 @@ def file_at(context: Context, found: Found, root: str, path: str) -> bytes:
 
 
 def held_at(context: Context, found: Found) -> dict[str, str]:
-    """Root name to snapshot at a checkpoint; before the first capture it is the first. NotFound where there is none."""
+    """Root name to snapshot at a checkpoint; before the first capture, the first one. NotFound if there is none."""
     rows = rows_of(context, found)
     first: dict[str, str] = {}
     for row in rows:
@@ -97,7 +97,7 @@ def held_at(context: Context, found: Found) -> dict[str, str]:
 def _between(
     context: Context, identity: Identity, before: Mapping[str, str], after: Mapping[str, str]
 ) -> list[FileDiff]:
-    """Two snapshots of the same pools; the directories need not be there any more."""
+    """Two snapshots of the same pools; the directories need not exist any more."""
     found: list[FileDiff] = []
     for name in sorted(before.keys() & after.keys() & identity.pools.keys()):
         content = context.workspaces().content(identity.pools[name])
@@ -146,7 +146,7 @@ def _file_diff(
 
 
 def _text(content: Holder, snapshot: str, path: bytes, entry: Entry | None) -> str | None:
-    """The file's text; empty where it is not there; None where it is not text."""
+    """The file's text; empty if it does not exist; None if it is not text."""
     if entry is None or entry.kind == "dir":
         return ""
     if entry.kind not in ("file", "link") or entry.size_bytes > TEXT_MAX_BYTES:
@@ -167,13 +167,13 @@ def _unified(path: str, old: str, new: str) -> list[str]:
 
 
 def _lines_of(text: str) -> list[str]:
-    """By the line feed alone: `splitlines` also breaks at characters that are part of a line."""
+    """Split at line feeds only: `splitlines` also breaks at characters that are part of a line."""
     *whole, rest = text.split("\n")
     return [f"{line}\n" for line in whole] + ([rest] if rest else [])
 
 
 def _quoted(name: str) -> str:
-    """As git does: a name that could be read as another line of the diff stands in quotes, escaped."""
+    """Quote and escape like git a name that could be read as another line of the diff."""
     return name if name.isprintable() and '"' not in name else json.dumps(name)
 
 
@@ -182,5 +182,5 @@ def _count(lines: list[str], mark: str) -> int:
 
 
 def shown(path: bytes) -> str:
-    """A path as text; bytes that are no text are kept by escapes, so that it leads back to the file."""
+    """A path as text; bytes that are not UTF-8 are escaped, so that it still leads to the file."""
     return os.fsdecode(path)

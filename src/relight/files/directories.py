@@ -1,4 +1,4 @@
-"""The directories that are made for one start: filled from a checkpoint, kept with its commit, or gone with it."""
+"""Directories created for one start: filled from a checkpoint, kept if the start commits, else removed."""
 
 from __future__ import annotations
 
@@ -14,19 +14,20 @@ from relight.values.session import Identity
 
 
 class Directories:
-    """None at first. `fill` makes them; then `keep` or `discard`, once."""
+    """Empty at first. `fill` creates them; then `keep` or `discard`, once."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
         self._made: list[MadeDirectory] = []
 
     def fill(self, found: Found, targets: Mapping[str, str]) -> None:
-        """Make the directories of these roots and put the snapshots into them. What fails leaves none of them."""
+        """Create the directories of these roots and restore the snapshots into them. On failure none of them
+        remains."""
         identity, attempt = found.identity, found.whole_head().attempt
         paths = {root: identity.workspace[root] for root in targets}
         workspaces = self._context.workspaces()
         try:
-            for root in sorted(paths, key=lambda one: len(paths[one])):  # one inside another comes after it
+            for root in sorted(paths, key=lambda one: len(paths[one])):  # outer directories first
                 if not any(paths[root].startswith(f"{path}/") for path in paths.values()):
                     made = workspaces.make(
                         paths[root], name=root, session=identity.id, attempt=attempt, begun=self.has_begun
@@ -45,23 +46,21 @@ class Directories:
             close_all(opened)
 
     def has_begun(self, session: str, attempt: int) -> bool:
-        """Has this session begun an attempt after this one? Then what was made for it is its own."""
+        """Whether the session has begun an attempt after this one, so that what was created for it is in use."""
         record = self._context.store.find(session)
         return record is not None and (record.head is None or record.head.attempt > attempt)
 
     def keep(self) -> None:
-        """A session works in them now."""
+        """Keep them: a session works in them now."""
         for made in self._made:
             made.keep()
         self._made.clear()
 
     def discard(self) -> None:
-        """Remove them."""
         for made in reversed(self._made):
             made.discard()
         self._made.clear()
 
     @property
     def are_made(self) -> bool:
-        """Is there any?"""
         return bool(self._made)

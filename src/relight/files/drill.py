@@ -1,8 +1,8 @@
-"""A restore drill: what a session's checkpoint holds is brought back into an empty directory, and compared there.
+"""Restore drill: restores a checkpoint into an empty directory and compares it there.
 
-It proves what a digest alone does not: that conversation and files come back when they are wanted. Nothing of the
-session, its directory or its captures is touched. Files come as a stream, and what was really written is counted: a
-bundle from elsewhere may say that it is small.
+It proves what a digest alone does not: that conversation and files can be restored. The session, its directory and its
+snapshots are not touched. Files are streamed and the bytes written are counted, because an imported bundle may declare
+sizes that are too small.
 """
 
 from __future__ import annotations
@@ -23,57 +23,57 @@ from relight.sessions.context import Context
 from relight.values.snapshot import Entry
 
 MAX_NAMES: Final = 1_000_000
-"""names that are brought back in one drill"""
+"""names restored in one drill at most"""
 _READ_BYTES: Final = 1024 * 1024
 
 
 class Drilled(msgspec.Struct, frozen=True, kw_only=True):
-    """What came back."""
+    """The result of a drill."""
 
     session: str
     files: int
     size_bytes: int
     trouble: str | None = None
-    """why not all of it did"""
+    """why not everything could be restored"""
 
 
-class _TooMuch(Exception):
-    """More than this drill brings back."""
+class _TooLarge(Exception):
+    """The checkpoint exceeds the bounds of this drill."""
 
 
-class Room:
-    """What is left of the bounds, and what was brought back."""
+class DrillBudget:
+    """What is left of the bounds, and what was restored."""
 
     def __init__(self, most_bytes: int) -> None:
-        self._most_bytes, self._names = most_bytes, 0
+        self._max_bytes, self._names = most_bytes, 0
         self.files = self.size_bytes = 0
 
     def name(self) -> None:
         self._names += 1
         if self._names > MAX_NAMES:
-            raise _TooMuch
+            raise _TooLarge
 
     def write(self, size_bytes: int) -> None:
         self.size_bytes += size_bytes
-        if self.size_bytes > self._most_bytes:
-            raise _TooMuch
+        if self.size_bytes > self._max_bytes:
+            raise _TooLarge
 
 
 def drill(context: Context, found: Found, directory: Path, *, most_bytes: int) -> Drilled | None:
-    """Bring a checkpoint back below a directory; None where that is more than so many bytes."""
-    session, room = found.identity.id, Room(most_bytes)
+    """Restore a checkpoint below a directory; None if it is larger than so many bytes."""
+    session, room = found.identity.id, DrillBudget(most_bytes)
     try:
         load(context.store, found)
         targets = snapshots_at(rows_of(context, found), position_of(found))
         for place, (name, snapshot) in enumerate(sorted(targets.items())):
             content = context.workspaces().content(found.identity.pools[name])
             try:
-                if _said_bytes(content, snapshot, room) > most_bytes:
+                if _declared_bytes(content, snapshot, room) > most_bytes:
                     return None
-                bring_back(content, snapshot, directory / str(place), room)
+                restore_into(content, snapshot, directory / str(place), room)
             finally:
                 content.close()
-    except _TooMuch:
+    except _TooLarge:
         return None
     except (RelightError, OSError) as error:
         trouble = str(error) or type(error).__name__
@@ -81,8 +81,8 @@ def drill(context: Context, found: Found, directory: Path, *, most_bytes: int) -
     return Drilled(session=session, files=room.files, size_bytes=room.size_bytes)
 
 
-def _said_bytes(content: Content, snapshot: str, room: Room) -> int:
-    """What the files say they take together, so that one that says too much costs nothing."""
+def _declared_bytes(content: Content, snapshot: str, room: DrillBudget) -> int:
+    """The total size that the files declare, so that one that declares too much costs nothing."""
     said = 0
     for _, entry in content.walk(snapshot):
         room.name()
@@ -90,8 +90,8 @@ def _said_bytes(content: Content, snapshot: str, room: Room) -> int:
     return said
 
 
-def bring_back(content: Content, snapshot: str, root: Path, room: Room) -> None:
-    """Files, then links, so that nothing is written through one; each compared with what was captured."""
+def restore_into(content: Content, snapshot: str, root: Path, room: DrillBudget) -> None:
+    """Files first, then links, so that nothing is written through a link; each is compared with what was captured."""
     root.mkdir(parents=True)
     for kinds in (("file", "big"), ("link",)):
         for path, entry in content.walk(snapshot):
@@ -108,8 +108,8 @@ def _linked(target: bytes, entry: Entry) -> bool:
     return os.readlink(target) == entry.ref
 
 
-def _written(content: Content, target: bytes, entry: Entry, room: Room) -> bool:
-    """Whether what is on the disk is what was written there, and that what was captured."""
+def _written(content: Content, target: bytes, entry: Entry, room: DrillBudget) -> bool:
+    """Whether the file on disk is what was written, and that what was captured."""
     wanted, size = sha256(), 0
     with open(target, "xb") as file:
         for piece in content.pieces(entry):

@@ -1,11 +1,11 @@
-"""One operation of the undo log at work: a restore, rewind, undo or redo that changes files.
+"""One operation of the undo log that changes files: a restore, rewind, undo or redo.
 
-    plan each root (safety snapshots taken)  ->  commit the beginning, which names them and takes the lease
-        ->  change the files  ->  commit the end, which gives the lease back
+    plan each root (takes safety snapshots)  ->  commit the beginning, which names them and takes the lease
+        ->  change the files  ->  commit the end, which releases the lease
 
-The lease is held between the two, so that no agent starts on files that are half restored. A kill before the beginning
-has changed nothing; after it the log shows an operation without an end, which the same again finishes or undo takes
-back. A sweep that was faster than a commit costs another look, nothing else.
+The lease is held in between, so that no agent starts on half-restored files. A kill before the beginning has changed
+nothing; after it the log shows an operation without an end, which running it again completes and undo reverts. If a
+sweep removes a safety snapshot before the commit, the roots are planned again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from relight.errors import NotFound, RelightError, RestoreConflict, SnapshotSwept, UsageError
-from relight.files.capture import close_all, hints_naming, open_roots, refuse_unfinished
+from relight.files.capture import close_all, complete_hints, open_roots, refuse_unfinished
 from relight.history.branching import head_at, head_state, rewind_view, status_after_rewind
 from relight.history.loading import Found, chain_of, step_at
 from relight.journal.codec import decode_changes
@@ -39,16 +39,16 @@ _SWEPT_TRIES: Final = 3
 
 
 class FilesReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore did, or with a dry run would do; root name to plan."""
+    """What a restore did, or in a dry run would do; root name to plan."""
 
     plans: dict[str, RestorePlan]
     outcomes: dict[str, RestoreOutcome] = {}
     checkpoint: Checkpoint | None = None
-    """the step that ended it; None for a dry run"""
+    """the step that ended it; None in a dry run"""
 
 
 class FileOperation:
-    """The plans of all roots of one operation, with the workspaces open while it lasts."""
+    """The plans for all roots of one operation; a context manager that holds the workspaces open."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class FileOperation:
         self._adopt, self._read_only = adopt, read_only
         self._roots: Mapping[str, Workspace] = {}
         self._names: Collection[str] = ()
-        """the roots it is about"""
+        """the roots that are restored"""
         self._plan: Callable[[], dict[str, RestorePlan]] = dict
         self.plans: dict[str, RestorePlan] = {}
         head = found.whole_head()
@@ -91,12 +91,12 @@ class FileOperation:
     # -- planning ---------------------------------------------------------------------------------------------
 
     def make(self, targets: Mapping[str, str]) -> None:
-        """Plan each root that the checkpoint holds. Refused where another restore of it was interrupted."""
+        """Plan each root that the checkpoint holds. Refused if another restore of it was interrupted."""
         last, ours = newest_of(self._rows), self._own_snapshots()
 
         def plan(name: str, target: str) -> RestorePlan:
             root = self._root(name)
-            with hints_naming(self._found.identity):
+            with complete_hints(self._found.identity):
                 refuse_unfinished(name, self._found.identity.workspace[name], root, target=target)
             return root.plan_restore(
                 target,
@@ -114,7 +114,7 @@ class FileOperation:
             self._check_known(path)
 
     def _check_known(self, path: bytes) -> None:
-        """A path that was asked for is in the checkpoint or on disk. NotFound says why it is in neither."""
+        """A requested path must be in the checkpoint or on disk. NotFound says why it is in neither."""
         places = self._found.identity.workspace.values()
         why = [one.reason for plan in self.plans.values() for one in plan.left_out if one.path == path]
         if why:
@@ -130,10 +130,10 @@ class FileOperation:
             raise NotFound(os.fsdecode(path), what="captured file")
 
     def make_undo(self, operation: Operation) -> None:
-        """Plan to take each root's restore back, also one that was interrupted.
+        """Plan to revert each root's restore, also an interrupted one.
 
-        Where the session has worked since, that work is its own and no conflict: the files go back to what the
-        operation found, as to any checkpoint.
+        If the session has worked since, that work is its own and no conflict: the files are restored to the state
+        before the operation, as for any checkpoint.
         """
         last, ours = newest_of(self._rows), self._own_snapshots()
         worked = self._own_snapshots(after=operation.latest or operation.id).keys()
@@ -155,7 +155,8 @@ class FileOperation:
         self.plans = self._plan()
 
     def _own_snapshots(self, *, after: int = 0) -> dict[str, list[str]]:
-        """What the session took of its work, by root. Those of restores hold whatever they found: that stays."""
+        """Snapshots of the session's own work, by root. Those of restores hold whatever was on disk, and do not
+        count."""
         chain = chain_of(self._context.store, self._found.identity)
         own: dict[str, list[str]] = {}
         for row in self._rows:
@@ -170,7 +171,7 @@ class FileOperation:
         return own
 
     def _record(self, name: str, operation: Operation) -> RestoreRecord | None:
-        """The workspace's own note of it; None where it never came to touch a file, or is undone already."""
+        """The workspace's own record of the restore; None if it never touched a file, or is undone already."""
         before, aimed = operation.files[name]
         known = operation.restores.get(name)
         for one in self._root(name).restores():
@@ -192,21 +193,22 @@ class FileOperation:
     def carry_out(
         self, verb: Verb, *, moves: bool, of: Operation | None = None, again: Sequence[str] = ()
     ) -> FilesReport:
-        """Beginning, files, end. Nothing is touched where a conflict is undecided; without files the end is all.
+        """Commit the beginning, change the files, commit the end. Nothing is changed if a conflict is undecided;
+        without files only the end is committed.
 
-        `moves`: the head goes to the checkpoint; for undo and redo the operation they are about says it. `again` names
-        effects that may run again there.
+        `moves`: the head moves to the checkpoint; for undo and redo their operation decides. `again` names effects that
+        may run again there.
         """
         self._refuse_conflicts()
         recorder = self._recorder()
         move, back_to = self._move(recorder, verb, moves, of)
         if again and move.heads is not None:
-            rewind_view(self._context, self._at(move.heads[1]), again)  # refused before anything is touched
+            rewind_view(self._context, self._at(move.heads[1]), again)  # to refuse before anything is changed
         if not self.plans:
             note = end_note(move, begun=None, restores={})
             return FilesReport(plans={}, checkpoint=self._end(recorder, note, move, back_to, again))
         begun = self._begin(recorder, move)
-        with self._leased(recorder), hints_naming(self._found.identity):
+        with self._leased(recorder), complete_hints(self._found.identity):
             outcomes = {name: self._root(name).restore(plan) for name, plan in self.plans.items()}
             restores = {name: outcome.id for name, outcome in outcomes.items()}
             note = end_note(move, begun=begun.seq, restores=restores)
@@ -227,19 +229,19 @@ class FileOperation:
         for _ in range(_SWEPT_TRIES):
             files = {name: (plan.safety.id, plan.target) for name, plan in self.plans.items()}
             taken = tuple(plan.safety for plan in self.plans.values())
-            changes = _naming(begin_note(move, files=files), taken)
+            changes = _with_note(begin_note(move, files=files), taken)
             try:
                 claim, changes = self._claim(recorder, changes)
                 return recorder.commit("mark", changes, claim=claim, snapshots=taken)
             except SnapshotSwept as error:
                 swept = error
-                self._look_again()
+                self._recover_roots()
                 self.plans = self._plan()
                 self._refuse_conflicts()
         raise swept
 
     def _claim(self, recorder: Recorder, changes: Changes) -> tuple[Claim | None, Changes]:
-        """How a commit takes the lease, and what it writes down of an owner that died; nothing where we own it."""
+        """The claim for a commit, and its changes with the status of a dead owner; no claim if we own the session."""
         if recorder.owns:
             return None, changes
         context, head = self._context, recorder.head
@@ -252,7 +254,7 @@ class FileOperation:
 
     @contextlib.contextmanager
     def _leased(self, recorder: Recorder) -> Iterator[None]:
-        """Keep the lease; give it back also where the operation fails."""
+        """Renew the lease; release it also if the operation fails."""
         self._context.heartbeat.add(recorder)
         try:
             yield
@@ -270,7 +272,7 @@ class FileOperation:
         back_to: HeadState | None,
         again: Sequence[str],
     ) -> Checkpoint:
-        """Name what the files are now, move the head if that is part of it, give the lease back: one commit."""
+        """Name the new state of the files, move the head if that is part of it, release the lease: one commit."""
         moved, view = Changes(), None
         kind: StepKind = "mark"
         if move.heads is not None:
@@ -278,10 +280,10 @@ class FileOperation:
             view, allowed = rewind_view(self._context, self._at(move.heads[1]), again)
             status = back_to.told if back_to is not None else status_after_rewind(recorder.head, view)
             moved = Changes(outcomes=allowed, status=status, native=back_to.native if back_to is not None else None)
-        place = _place_again(recorder.head.place, back_to)
+        place = _restored_position(recorder.head.place, back_to)
         for _ in range(_SWEPT_TRIES):
             taken = tuple(self._root(name).snapshot() for name in self._names)
-            changes = _naming(note, taken, moved)
+            changes = _with_note(note, taken, moved)
             try:
                 claim, changes = self._claim(recorder, changes)
                 return recorder.commit(
@@ -289,10 +291,10 @@ class FileOperation:
                 )
             except SnapshotSwept as error:
                 swept = error
-                self._look_again()
+                self._recover_roots()
         raise swept
 
-    def _look_again(self) -> None:
+    def _recover_roots(self) -> None:
         for root in self._roots.values():
             root.recover()
 
@@ -300,7 +302,7 @@ class FileOperation:
         return msgspec.structs.replace(self._found, seq=seq)
 
     def _move(self, recorder: Recorder, verb: Verb, moves: bool, of: Operation | None) -> tuple[Move, HeadState | None]:
-        """Where the head goes, if the conversation is part of it; for undo and redo, how the session stands then."""
+        """The move of the head, if the conversation is part of it, and for undo and redo the state to return to."""
         head = recorder.head
         before = head_state(self._context, head)
         if of is not None:
@@ -308,7 +310,7 @@ class FileOperation:
             return Move(verb=verb, heads=heads, of=of.id, before=before), of.before if heads is not None else None
         if not moves or self._found.seq is None:
             return Move(verb=verb, before=before), None
-        target = head_at(self._context, self._found, self._found.seq).head  # a rewind's own step stands on its base
+        target = head_at(self._context, self._found, self._found.seq).head  # for a rewind step: its base
         return Move(verb=verb, heads=(head.head, target), before=before), None
 
     def _recorder(self) -> Recorder:
@@ -319,7 +321,7 @@ class FileOperation:
 
 
 def _inside(paths: Sequence[str], roots: Mapping[str, str]) -> list[bytes]:
-    """Paths below the roots, as they were given: relative, or absolute and in one of them."""
+    """Paths relative to the roots, from relative ones or absolute ones inside a root."""
     found: list[bytes] = []
     for path in paths:
         at = os.path.normpath(path)
@@ -327,7 +329,7 @@ def _inside(paths: Sequence[str], roots: Mapping[str, str]) -> list[bytes]:
         at = os.path.relpath(at, root) if root is not None else at
         if os.path.isabs(at) or at.split("/", maxsplit=1)[0] == ".." or "\0" in at:
             hints = [f"paths are below {one}" for one in roots.values()]
-            raise UsageError(f"{path[:200]!a} lies outside the workspace", hints=hints)
+            raise UsageError(f"{path[:200]!a} is outside the workspace", hints=hints)
         if at == ".":
             return []
         found.append(os.fsencode(at))
@@ -335,17 +337,17 @@ def _inside(paths: Sequence[str], roots: Mapping[str, str]) -> list[bytes]:
 
 
 def newest_of(rows: Sequence[CheckpointRow]) -> dict[str, str]:
-    """Root name to the newest snapshot that any step took, also one that a rewind has left behind."""
+    """Root name to the newest snapshot that any step took, including hidden steps."""
     return {name: snapshot for row in rows for name, snapshot in row.snapshots.items()}
 
 
-def _naming(note: dict[str, object], taken: Sequence[Snapshot], moved: Changes | None = None) -> Changes:
+def _with_note(note: dict[str, object], taken: Sequence[Snapshot], moved: Changes | None = None) -> Changes:
     snapshot = {one.root: one.id for one in taken} or None
     return msgspec.structs.replace(moved or Changes(), note=note, snapshot=snapshot)
 
 
-def _place_again(present: QueuePosition | None, back_to: HeadState | None) -> QueuePosition | None:
-    """The place in line of then, where it is another one now; None changes nothing."""
+def _restored_position(present: QueuePosition | None, back_to: HeadState | None) -> QueuePosition | None:
+    """The queue position to return to, if it differs from the present one; None changes nothing."""
     if back_to is None or back_to.place == present:
         return None
     return back_to.place or QueuePosition(queue="")

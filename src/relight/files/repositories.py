@@ -1,9 +1,9 @@
-"""The repositories of a session's workspace, before it is started: are they where its last snapshot found them?
+"""Checks before a start whether the Git repositories of a workspace are where the last snapshot found them.
 
-Compared are the roots that this session itself has captured: a fork in a directory of its own, or a session that came
-with a bundle, stands somewhere else by right. Where a repository is gone or on another branch, a start is refused until
-somebody says that this is right (`accept`), which is a step of the journal like any other decision. A program that
-opens a session itself is refused the same way, unless a supervisor has started it, which has looked already.
+Only roots that this session itself captured are compared: a fork in its own directory, or an imported session, may be
+elsewhere. If a repository is gone or on another branch, a start is refused until a person accepts it (`accept`), which
+is recorded as a step. A program that opens a session itself is refused the same way, unless a supervisor that has
+already checked started it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ BACK: Final = "else bring the repository back first"
 
 
 def against(context: Context, found: Found) -> list[Reason]:
-    """What stands against a start: one reason a root whose repository is not where it was."""
+    """Reasons against a start: one per root whose repository has moved."""
     cure = f"if that is right: relight resume {_title(found)} --accept-repository"
     return [
         Reason(code=MOVED, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
@@ -39,7 +39,7 @@ def against(context: Context, found: Found) -> list[Reason]:
 
 
 def check(context: Context, found: Found) -> None:
-    """NotResumable, before anything is touched."""
+    """NotResumable if a repository moved, before anything is changed."""
     for reason in against(context, found):
         raise NotResumable(_title(found), reason.text, hints=[reason.cure or "", BACK])
 
@@ -47,8 +47,8 @@ def check(context: Context, found: Found) -> None:
 def check_opening(
     context: Context, found: Found, *, before: Identity, rows: Sequence[CheckpointRow] | None = None
 ) -> None:
-    """The same for a program that opens the session itself; the hints are a program's. `before`: the session as it is
-    recorded. A root for which the program names another directory is that program's decision, and not compared."""
+    """The same for a program that opens the session itself, with hints for a program. `before`: the session as
+    recorded. A root for which the program names another directory is its own decision, and is not compared."""
     kept = {root: path for root, path in found.identity.workspace.items() if before.workspace.get(root) == path}
     if kept:
         for root, what in _seen(context, found, rows).items():
@@ -114,7 +114,7 @@ def _moved(context: Context, found: Found, rows: Sequence[CheckpointRow] | None 
 
 
 def _accepted(context: Context, found: Found, root: str, *, after: int) -> str | None:
-    """The newest head that somebody accepted since the snapshot was taken."""
+    """The newest repository head that a person accepted since the snapshot was taken."""
     accepted = None
     for event in history(context, found, after=after):
         noted = event.note.get(NOTE) if event.note else None

@@ -1,7 +1,7 @@
-"""Files and the journal: what a checkpoint holds of them, and how it is brought back: restore, rewind, undo, redo.
+"""Restore, rewind, undo and redo: what a checkpoint holds of the files, and how it is brought back.
 
-Each is one operation of the undo log (undoable.py). A rewind of files and conversation is the same operation, whose end
-is the rewind itself.
+Each is one operation of the undo log (operation.py). A rewind of files and conversation is a single operation, whose
+last step is the rewind.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from relight.sessions.opening import refuse_archived
 from relight.values.snapshot import Choice
 
 _OFFER_TRIES: Final = 8
-"""checkpoints that are looked at for one whose files are whole"""
+"""earlier checkpoints that are checked for whole files"""
 
 # -- which snapshots -------------------------------------------------------------------------------------------------
 
 
 def rows_of(context: Context, found: Found) -> list[CheckpointRow]:
-    """All steps without bodies, the ancestors' included."""
+    """All steps without bodies, including the ancestors'."""
     chain = chain_of(context.store, found.identity)
     return [
         row
@@ -49,10 +49,10 @@ def snapshots_at(rows: Sequence[CheckpointRow], seq: int) -> dict[str, str]:
 
 
 def files_at(context: Context, found: Found, rows: Sequence[CheckpointRow]) -> dict[str, str]:
-    """As `snapshots_at`, for the checkpoint that a reference means, compared with what the steps themselves say.
+    """Like `snapshots_at` for the checkpoint of a reference, compared with what the steps themselves name.
 
-    NotFound where its own files were deleted: those of an earlier checkpoint are not its own. Corrupt where a row names
-    others than its step does, which its digest covers.
+    NotFound if its own files were deleted: those of an earlier checkpoint are not its own. Corrupt if a row names other
+    snapshots than its step, which the digest covers.
     """
     seq, chain = position_of(found), chain_of(context.store, found.identity)
     name = found.identity.name or found.identity.id
@@ -73,7 +73,7 @@ def files_at(context: Context, found: Found, rows: Sequence[CheckpointRow]) -> d
 
 
 def position_of(found: Found) -> int:
-    """The checkpoint a reference means: its seq, or the head."""
+    """The checkpoint of a reference: its seq, or the head."""
     return found.seq if found.seq is not None else found.whole_head().head
 
 
@@ -90,7 +90,7 @@ def restore(
     dry_run: bool = False,
     adopt: bool = False,
 ) -> FilesReport:
-    """Bring the files back to a checkpoint, whole or by name. Refused while somebody owns the session."""
+    """Restore the files of a checkpoint, all or some paths. Refused while the session is owned."""
     refuse_archived(found)
     rows = rows_of(context, found)
     targets = files_at(context, found, rows)
@@ -109,7 +109,7 @@ def restore(
 
 
 def _offering(context: Context, found: Found, rows: Sequence[CheckpointRow], error: Corrupt) -> Corrupt:
-    """Damage among captured files, named with its checkpoint and the newest one before whose files are whole."""
+    """Damage of captured files, with the checkpoint and the newest earlier one whose files are whole."""
     name, seq = found.identity.name or found.identity.id, position_of(found)
     told = Corrupt(error.what, session=name, seq=seq)
     damaged = snapshots_at(rows, seq)
@@ -136,11 +136,11 @@ def rewind(
     again: Sequence[str] = (),
 ) -> FilesReport:
     """Move the head back, the files back, or both, as one operation of the undo log. `again`: effects, by call id or
-    key, that may run again from there on, under a new generation of their keys."""
+    key, that may run again from there, under a new generation of their keys."""
     if found.seq is None:
         raise UsageError("a rewind needs a checkpoint", hints=["name it: SESSION@SEQ or SESSION@LABEL"])
     if again and not conversation:
-        raise UsageError("calls run again only where the conversation goes back to them")
+        raise UsageError("again needs conversation=True: calls run again only if the conversation is rewound")
     refuse_archived(found)
     rows = rows_of(context, found) if files else []
     targets = files_at(context, found, rows) if files else {}
@@ -153,7 +153,7 @@ def rewind(
 
 
 def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice = "stop") -> FilesReport:
-    """Take back the newest rewind or restore that stands; again, the one before it. `redo` goes forward."""
+    """Undo the newest rewind or restore in force; repeated, the one before it. `redo` reverts the undo."""
     refuse_archived(found)
     log = operation_log(context, found)
     operation = next_redo(log) if redo else next_undo(log)
@@ -163,7 +163,7 @@ def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice =
         raise NotFound(name, what=what, hints=[f"see what was done: relight undo {name} --list"])
     plans = FileOperation(context, found, rows_of(context, found) if operation.files else (), choice=choice)
     with plans:
-        if redo:  # to the files as the undo found them
+        if redo:  # back to the files as they were before the undo
             plans.make({root: pair[0] for root, pair in operation.files.items()})
         else:
             plans.make_undo(operation)
@@ -171,13 +171,14 @@ def undo(context: Context, found: Found, *, redo: bool = False, choice: Choice =
 
 
 def operation_log(context: Context, found: Found) -> list[Operation]:
-    """The undo log, oldest first. A fork's begins with the fork."""
+    """The undo log, oldest first. A fork's log begins with the fork."""
     begins = found.identity.parent.seq if found.identity.parent is not None else 0
     return operations(map(_noted, history(context, found, after=begins)))
 
 
 def _noted(event: Event) -> tuple[int, dict[str, Any]]:
-    """A step's note. 0.1.0 did not write how a session stood, but only completed ones did it put back in line."""
+    """Seq and note of a step. 0.1.0 recorded no state before a rewind, but queued only completed sessions, so it is
+    inferred."""
     ended = event.note.get("operation_end")
     put_back = event.kind == "rewind" and event.status is not None and event.status["status"] == "queued"
     if not isinstance(ended, dict) or "before" in ended or ended.get("begun") is not None or not put_back:
@@ -193,7 +194,7 @@ def _noted(event: Event) -> tuple[int, dict[str, Any]]:
 
 
 def new_roots(given: str | Mapping[str, str], roots: Mapping[str, str]) -> dict[str, str]:
-    """Where each root of a fork goes: one directory for one root, or one below it for each of several."""
+    """The directory for each root of a fork: the given one for a single root, or one below it for each of several."""
     if isinstance(given, Mapping):
         return {name: os.path.abspath(path) for name, path in given.items()}
     if len(roots) == 1:

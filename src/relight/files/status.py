@@ -1,7 +1,7 @@
-"""Surveying: what is known of a session's files, for those who look. Nothing is captured, nothing is written.
+"""Status of a session's files. Read-only: nothing is captured or written.
 
-Three questions, asked apart because they cost differently: since when the files are captured (the rows say it), what
-changed since the first capture (content is read), how the disk differs now (the directory is walked).
+Three separate questions, because their costs differ: since when files are captured (from the rows), what changed since
+the first capture (reads content), how the disk differs now (walks the directory).
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from relight.values.session import Identity
 from relight.values.snapshot import Change
 
 NOTE: Final = "files_not_captured"
-_LOOK_BACK: Final = 200
-"""steps among which the last failed capture is looked for"""
+_MAX_SCANNED_STEPS: Final = 200
+"""steps that are searched for the last failed capture"""
 _COUNT_FILES: Final = 200
 _COUNT_BYTES: Final = 2_000_000
-"""more than this is not compared line by line only to show a number"""
+"""above this, lines are not counted"""
 
 
-def survey(context: Context, found: Found, *, disk: bool = False, start: bool = False) -> FilesState | None:
-    """A checkpoint's files, compared with the disk, with the first capture; None where there is no workspace."""
+def files_status(context: Context, found: Found, *, disk: bool = False, start: bool = False) -> FilesState | None:
+    """Files of a checkpoint, optionally compared with the disk and with the first capture; None without a workspace."""
     identity = found.identity
     if not identity.workspace:
         return None
@@ -47,13 +47,13 @@ def survey(context: Context, found: Found, *, disk: bool = False, start: bool = 
             state = _since_start(context, found, rows, state)
         if disk and state.captured_at is not None and not state.missing:
             state = msgspec.structs.replace(state, differ=_against_disk(context, found, rows))
-    except RelightError as error:  # it is told, and is no obstacle to whatever else is shown
+    except RelightError as error:  # reported in the status; must not hide everything else that is shown
         return msgspec.structs.replace(state, trouble=str(error))
     return state
 
 
 def missing_roots(identity: Identity) -> list[str]:
-    """The directories that are not there."""
+    """The directories that do not exist."""
     return [path for path in identity.workspace.values() if not os.path.isdir(path)]
 
 
@@ -65,7 +65,7 @@ def _path(rows: Sequence[CheckpointRow], seq: int) -> list[CheckpointRow]:
 def _captured(context: Context, found: Found, rows: Sequence[CheckpointRow], state: FilesState) -> FilesState:
     seq = position_of(found)
     captured_at = max((row.seq for row in _path(rows, seq) if row.snapshots), default=None)
-    after = max(captured_at or 0, seq - _LOOK_BACK)
+    after = max(captured_at or 0, seq - _MAX_SCANNED_STEPS)
     why = None
     for event in history(context, found, after=after):
         if event.seq <= seq and event.note.get(NOTE):
@@ -74,7 +74,7 @@ def _captured(context: Context, found: Found, rows: Sequence[CheckpointRow], sta
 
 
 def _since_start(context: Context, found: Found, rows: Sequence[CheckpointRow], state: FilesState) -> FilesState:
-    """From the first snapshot on the path to the newest; in lines too, where that is cheap."""
+    """Changes from the first snapshot on the path to the newest; in lines too, if that is cheap."""
     path = _path(rows, position_of(found))
     since = next(row.seq for row in path if row.snapshots)
     first: dict[str, str] = {}
@@ -117,7 +117,7 @@ def _is_file(change: Change) -> bool:
 
 
 def _lines(name: str, content: Content, before: str, after: str) -> tuple[int, int]:
-    from relight.files.diff import root_diff  # it brings difflib, which most looks do without
+    from relight.files.diff import root_diff  # imported late: it imports difflib
 
     found = root_diff(name, content, before, after)
     return sum(one.lines_added or 0 for one in found), sum(one.lines_removed or 0 for one in found)

@@ -1,8 +1,8 @@
-"""What a resume looks at before the program is started: is its workspace there, and can it be put back?
+"""Checks before a resume: does the workspace exist, and can it be restored?
 
-A missing workspace is refused before anything is touched. Where the user asks for it, it is made anew and filled from
-the checkpoint's snapshot; what stands in a directory already is left as it is. A fork that never ran has its own
-directory made by its first start.
+A missing workspace is refused before anything is changed. On request it is created again and filled from the
+checkpoint's snapshot; existing files are left as they are. The directory of a fork that never ran is created by its
+first start.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from relight.values.status import LIVE
 
 
 def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
-    """Refuse, before anything is touched, a session whose files are not where they should be."""
+    """Refuse a session whose files are not where they should be, before anything is changed."""
     identity = found.identity
     if not identity.workspace:
         return
@@ -46,7 +46,7 @@ def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
 
 
 def check_missing(context: Context, found: Found, missing: list[str], *, restore: bool) -> None:
-    """Refuse directories that are not there, unless they are made and filled from what was captured."""
+    """Refuse missing directories, unless they are to be created and filled from a snapshot."""
     identity = found.identity
     name = identity.name or identity.id[:8]
     held = restoring.files_at(context, found, restoring.rows_of(context, found))
@@ -64,7 +64,7 @@ def check_missing(context: Context, found: Found, missing: list[str], *, restore
 
 
 def lacking_roots(context: Context, found: Found) -> list[str]:
-    """Names of the roots whose directory is not there, or was left half made by a start that was killed."""
+    """Names of roots whose directory is missing, or was left half made by a killed start."""
     begun, identity = Directories(context).has_begun, found.identity
     return [
         name
@@ -74,7 +74,7 @@ def lacking_roots(context: Context, found: Found) -> list[str]:
 
 
 def is_unstarted_fork(context: Context, found: Found) -> bool:
-    """A fork that never ran, with directories of its own: its first start makes them."""
+    """Whether it is a fork that never ran, with directories of its own, which its first start creates."""
     parent = found.identity.parent
     if parent is None or found.whole_head().attempt:
         return False
@@ -85,8 +85,8 @@ def is_unstarted_fork(context: Context, found: Found) -> bool:
 
 @contextmanager
 def first_directories(context: Context, found: Found) -> Iterator[None]:
-    """While a session is opened: the directories of a fork that never ran are made and filled; they go again where the
-    opening fails. NotResumable where nothing was captured that could be put into them."""
+    """While a session is opened: create and fill the directories of a fork that never ran; remove them if the
+    opening fails. NotResumable if nothing was captured to fill them with."""
     made = Directories(context)
     if found.identity.workspace and is_unstarted_fork(context, found):
         missing = lacking_roots(context, found)
@@ -103,7 +103,7 @@ def first_directories(context: Context, found: Found) -> Iterator[None]:
 
 
 def refuse_shared(context: Context, identity: Identity) -> None:
-    """Refuse to put files back where another session works."""
+    """Refuse to restore files in a directory where another session works."""
     for record in every_session(context.store, Query(statuses=LIVE)):
         head, other = record.head, record.identity
         if head is None or other.id == identity.id or derived_status(head, evidence_of(context, head))[0] not in LIVE:
@@ -120,7 +120,7 @@ def _overlap(one: str, other: str) -> bool:
 
 
 def bring_back(context: Context, found: Found) -> FilesReport | None:
-    """Make missing directories and put back what they lack; None where nothing was ever captured."""
+    """Create missing directories and restore what they lack; None if nothing was ever captured."""
     rows = restoring.rows_of(context, found)
     if not restoring.snapshots_at(rows, restoring.position_of(found)):
         return None

@@ -1,8 +1,8 @@
-"""A session's whole life: the steps that are not in view are read for what they tell about effects.
+"""Reads the steps that are not visible, for what they say about effects.
 
-They lie on branches that a rewind left, and, for a fork, in the journals of its ancestors up to the moment it was made.
-Where no branch was ever left and nothing open came with a fork, nothing is read and nothing is decoded: opening costs
-what the visible conversation costs. What the steps mean is decided in journal/effects/ledger.py.
+They are on branches that a rewind left and, for a fork, in the journals of its ancestors up to the moment it was made.
+If no branch was ever left and nothing open came with a fork, nothing is read or decoded: opening then costs what the
+visible conversation costs. What the steps mean is decided in journal/effects/ledger.py.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from relight.values.session import Identity, Parent
 from relight.values.step import Step
 
 
-def know_the_rest(
+def attach_hidden_effects(
     store: Store, chain: list[Identity], fold: Fold, steps: list[Step], path: list[int], broken: Collection[int]
 ) -> None:
-    """Tell the fold which effects ran outside of it. Nothing to do where no branch was left and no parent asked."""
-    foreign = _is_foreign(fold, chain, path)
+    """Add to the fold what is known about its effects from steps outside it."""
+    foreign = _has_inherited_open(fold, chain, path)
     if len(path) == len(steps) and not foreign:
         return
     ledger = EffectLedger(fold)
@@ -43,10 +43,10 @@ def know_the_rest(
         shared = _shared_with(chain, identity)
         left = [(one, points[one.seq]) for one in steps if one.session == identity.id and one.seq in points]
         if foreign and shared is not None:
-            left += _behind_the_fork(store, chain, identity, {**dict(zip(path, path, strict=True)), **points}, behind)
+            left += _after_fork_point(store, chain, identity, {**dict(zip(path, path, strict=True)), **points}, behind)
         for step, left_at in left:
             if step.kind in CARRIES_EFFECTS and (step.kind != "message" or fold.has_open):
-                with contextlib.suppress(Undecodable):  # `verify` names it; that it is there does no harm
+                with contextlib.suppress(Undecodable):  # damage off the visible path is reported by `verify` only
                     changes = decode_changes(step.body)
                     theirs = None if own.get(step.seq) == step.session else shared
                     ledger.take(step, changes, left_at=left_at, shared=theirs, whole=step.seq not in broken)
@@ -54,8 +54,8 @@ def know_the_rest(
 
 
 def _inherited_path(chain: list[Identity], steps: list[Step], bases: Mapping[int, int]) -> Mapping[int, str]:
-    """The steps that a fork began with, and whose they are: they belong to its own life, also where it went back
-    below them."""
+    """The steps that a fork began with, and the sessions that store them. They count as the fork's own life, even if
+    it was rewound to before them."""
     parent = chain[0].parent
     if parent is None:
         return {}
@@ -65,8 +65,8 @@ def _inherited_path(chain: list[Identity], steps: list[Step], bases: Mapping[int
     return {seq: sessions[seq] for seq in visible(bases, head=begins, since=0) if seq in sessions}
 
 
-def _is_foreign(fold: Fold, chain: list[Identity], path: list[int]) -> bool:
-    """Is there something open that an ancestor began or asked for, and of which it may know more?"""
+def _has_inherited_open(fold: Fold, chain: list[Identity], path: list[int]) -> bool:
+    """Whether something is open that an ancestor began or requested, so that the ancestor may know more about it."""
     begins = chain[0].parent.seq if chain[0].parent is not None else 0
     if not begins or not path:
         return False
@@ -78,22 +78,22 @@ def _is_foreign(fold: Fold, chain: list[Identity], path: list[int]) -> bool:
 
 
 def _forks_of(chain: list[Identity], identity: Identity) -> list[Parent]:
-    """Where the younger sessions begin, the youngest first."""
+    """Fork points of the younger sessions, the youngest first."""
     younger = chain[: [one.id for one in chain].index(identity.id)]
     return [one.parent for one in younger if one.parent is not None]
 
 
 def _shared_with(chain: list[Identity], identity: Identity) -> int | None:
-    """The last step of an ancestor, or of one before it, that the session began with; None: it is the session."""
+    """The last step of this ancestor that the session inherits; None for the session itself."""
     return min((one.seq for one in _forks_of(chain, identity)), default=None)
 
 
-def _behind_the_fork(
+def _after_fork_point(
     store: Store, chain: list[Identity], identity: Identity, points: Mapping[int, int], behind: dict[int, int]
 ) -> list[tuple[Step, int]]:
-    """Steps that an ancestor had taken, after the point where the view leaves it, when its fork was made; each with the
-    visible step where its branch was left. `behind` holds the same of older ancestors' steps: a fork builds on them.
-    """
+    """Steps that an ancestor had taken, beyond the inherited ones, when its fork was made; each with the visible
+    step at which its branch was left. `behind` holds the same for steps of older ancestors, on which a fork may
+    build."""
     parents = _forks_of(chain, identity)
     begins, known = min(one.seq for one in parents), parents[-1].known
     found: list[tuple[Step, int]] = []
@@ -104,14 +104,14 @@ def _behind_the_fork(
 
 
 def planned(fold: Fold, *, agent: bool) -> tuple[list[PlannedCall], str | None]:
-    """What will be done about what is open, and what the model will be told of it."""
+    """What will be done about open calls, and what the model will be told about them."""
     calls = planned_calls(fold, agent=agent)
     return calls, notice_for(calls)
 
 
 def effects_since(store: Store, found: Found, seq: int) -> list[Call]:
-    """Effects declared `once` that began after a step, on any branch, in the order they began. Corrupt where a step of
-    then cannot be read."""
+    """Effects declared `once` that began after a step, on any branch, in the order they began. Corrupt if a step
+    since then cannot be read."""
     fold = load(store, found)
     begun: dict[tuple[int, str, int], Call] = {}
     asked: dict[tuple[int, str], CallSite] = {}
@@ -150,12 +150,12 @@ def _begun(step: Step, intent: Intent, arguments: Any) -> Call:
 
 
 def _end(begun: dict[tuple[int, str, int], Call], outcome: Outcome, step: Step) -> None:
-    place = (outcome.asked_seq, outcome.id, outcome.generation)
-    call = begun.get(place)
+    key = (outcome.asked_seq, outcome.id, outcome.generation)
+    call = begun.get(key)
     if call is None or outcome.status == "unknown" or outcome.carried_from:
-        return  # that it let another generation run says nothing about the one before
+        return  # these say nothing about whether this generation took effect
     if outcome.status == "void":
-        del begun[place]
+        del begun[key]
         return
     ended = {"result": outcome.content, "success": outcome.status == "ok", "in_doubt": False}
-    begun[place] = msgspec.structs.replace(call, **ended, result_seq=step.seq, ended_at=at(step.at_us))
+    begun[key] = msgspec.structs.replace(call, **ended, result_seq=step.seq, ended_at=at(step.at_us))

@@ -1,8 +1,8 @@
-"""Which sessions need somebody: exact numbers at any size, and the most urgent of them.
+"""Which sessions need attention: exact counts at any size, and the most urgent of them.
 
-Whoever waits, failed, halted or was stopped needs somebody, and of those the store knows the number. Which of the
-waiting ones wait for a decision about a call, and which of the running ones are quiet or lost, is seen in their heads
-alone; those are all looked at. So the cost is that of the waiting, halted and running sessions, not of all.
+Every waiting, failed, halted or terminated session does, and the store knows their number. Which waiting ones wait for
+a decision, and which running ones are quiet or lost, is visible in their heads only, so those are all read. The cost is
+that of waiting, halted and running sessions, not of all.
 """
 
 from __future__ import annotations
@@ -19,28 +19,28 @@ from relight.sessions.context import Context
 from relight.values.info import AttentionKind, SessionInfo
 from relight.values.status import Status
 
-LOOKED_AT: Final[frozenset[Status]] = frozenset({"waiting", "halted", "working", "spawning"})
-"""looked at one by one"""
+INSPECTED: Final[frozenset[Status]] = frozenset({"waiting", "halted", "working", "spawning"})
+"""statuses whose sessions are read one by one"""
 COUNTED: Final[tuple[Literal["failed", "terminated"], ...]] = ("failed", "terminated")
-"""every one of them needs somebody; they are counted, and the newest are shown"""
+"""statuses whose sessions all need attention: counted by the store, and only the newest are read"""
 
 
 class Needing(msgspec.Struct, frozen=True, kw_only=True):
-    """What needs somebody."""
+    """Sessions that need attention."""
 
     total: int
-    """all of them, exact"""
+    """exact number of all of them"""
     counts: dict[AttentionKind, int]
     """the same by kind; they add up to the total"""
     sessions: list[SessionInfo]
-    """the most urgent first; fewer than `total` where there are many"""
+    """the most urgent first; may be fewer than `total`"""
 
 
 def needing(context: Context, *, most: int) -> Needing:
-    """The numbers, and up to `most` sessions of each kind that is only counted."""
+    """The counts, and up to `most` sessions of each kind that is only counted."""
     store = context.store
     stored = store.count_sessions()
-    found = [info_of(context, record) for record in every_session(store, Query(statuses=LOOKED_AT))]
+    found = [info_of(context, record) for record in every_session(store, Query(statuses=INSPECTED))]
     found = [info for info in found if info.attention is not None]
     counts: Counter[AttentionKind] = Counter(info.attention.kind for info in found if info.attention is not None)
     for status in COUNTED:
@@ -50,7 +50,7 @@ def needing(context: Context, *, most: int) -> Needing:
         counts["corrupt"] += damaged
         counts[status] += max(stored.get(status, 0), len(shown)) - damaged
         found += [info for info in shown if info.attention is not None]
-    order = {kind: place for place, kind in enumerate(get_args(AttentionKind))}
+    order = {kind: rank for rank, kind in enumerate(get_args(AttentionKind))}
     found.sort(key=lambda info: order[info.attention.kind] if info.attention is not None else len(order))
     counts = Counter({kind: number for kind, number in counts.items() if number})
     return Needing(total=sum(counts.values()), counts=dict(counts), sessions=found)

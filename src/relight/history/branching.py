@@ -1,7 +1,7 @@
 """Fork and rewind: both append, neither deletes.
 
-A fork is a new session that stores only its own suffix; making it reads one row of the parent. A rewind appends a
-step whose base is the target; what it leaves behind stays in the journal and can be returned to.
+A fork is a new session that stores only its own suffix; creating it reads one row of the parent. A rewind appends a
+step whose base is the target; the steps it hides remain in the journal and can be returned to.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def fork(
     prompt: str | None = None,
     workspace: dict[str, str] | None = None,
 ) -> Identity:
-    """A new session from a checkpoint, or from the head, in these directories. The parent stays as it was."""
+    """A new session from a checkpoint, or from the head, in these directories. The parent is not changed."""
     identity, head = planned_fork(context, found, name=name, workspace=workspace)
     release_archived(context, name)
     context.store.create(identity, head)
@@ -53,7 +53,7 @@ def fork(
 def planned_fork(
     context: Context, found: Found, *, name: str | None = None, workspace: dict[str, str] | None = None
 ) -> tuple[Identity, Head]:
-    """What a fork would be, and the head it begins with; nothing is written."""
+    """The identity and head of a fork; nothing is written."""
     check_free(context, name)
     seq = found.seq if found.seq is not None else found.whole_head().head
     identity = msgspec.structs.replace(
@@ -65,10 +65,11 @@ def planned_fork(
         created_us=context.clock.now_us(),
         model=found.identity.model_at(seq),
         models=[one for one in found.identity.models if one[0] < seq],
-        place=None,  # it stands in no line unless it is put there
+        place=None,  # not queued unless it is asked for
         stop_attempt=None,
         spawned_by=None,
-        # whoever forks a session from a bundle has decided to go on with it; its parent's calls are not run here
+        # Forking an imported session is a decision to continue it, so the fork is not marked as untrusted. This is safe
+        # because a fork never runs calls that its parent requested.
         labels={key: value for key, value in found.identity.labels.items() if key != IMPORTED},
     )
     if workspace is not None:
@@ -83,7 +84,7 @@ def moved(identity: Identity, workspace: dict[str, str]) -> Identity:
 
 
 def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | None:
-    """Where the command runs: what lay in a root that has moved moves with it."""
+    """The working directory: if it was inside a root that has moved, it moves with it."""
     for name, path in identity.workspace.items():
         directory = identity.directory or ""
         if name in workspace and f"{directory}/".startswith(f"{path}/"):
@@ -92,9 +93,10 @@ def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | N
 
 
 def _inherited_head(context: Context, found: Found, seq: int) -> Head:
-    """A fork's head. Its doubts are those in the view it inherits, without what its parent knows more of by now.
+    """The head of a fork. Its effects in doubt are those in the view it inherits, minus those whose outcome the parent
+    knows.
 
-    Only where something was open there is anything read but one row.
+    Reads more than one row only if something was open.
     """
     head = head_at(context, found, seq)
     if not head.open:
@@ -107,7 +109,7 @@ def _inherited_head(context: Context, found: Found, seq: int) -> Head:
 
 
 def head_at(context: Context, found: Found, seq: int) -> Head:
-    """A head that stands on the checkpoint and has nothing of its own yet."""
+    """A head at the checkpoint, with nothing of its own yet."""
     if seq == 0:
         return Head(session="", digest=GENESIS)
     step = step_at(context.store, chain_of(context.store, found.identity), seq)
@@ -127,7 +129,7 @@ def head_at(context: Context, found: Found, seq: int) -> Head:
 
 
 def add_prompt(context: Context, found: Found, prompt: str) -> Checkpoint:
-    """Append what the user says next, in the provider's own form, and put the session in line."""
+    """Append a user message in the provider's own form, and queue the session."""
     return operator.add_prompt(context, recorder_for(context, found), prompt)
 
 
@@ -144,21 +146,21 @@ def rewind(context: Context, found: Found) -> Checkpoint:
 
 
 def head_state(context: Context, head: Head) -> HeadState:
-    """How a session stands now, as everybody sees it."""
+    """The state of the head now, with the status as shown."""
     return head_state_of(head, *derived_status(head, evidence_of(context, head)))
 
 
 def status_after_rewind(head: Head, view: View) -> StatusChange | None:
-    """A session that was moved back goes on: it is completed no longer, nor does it wait for an answer to what it has
-    not asked. Any other stays what it is."""
+    """A completed session is queued after a rewind, and so is a waiting one whose question is no longer in view. Any
+    other keeps its status."""
     if head.status != "completed" and (head.status != "waiting" or view.head == head.head):
         return None
     return StatusChange(status="queued", reason=f"rewound to @{view.head}")
 
 
 def rewind_view(context: Context, found: Found, again: Sequence[str] = ()) -> tuple[View, list[Outcome]]:
-    """What is visible once the head stands on this checkpoint, and what is recorded so that the effects named by
-    `again` may run again there. NotFound where one of them is not open there."""
+    """What is visible with the head at this checkpoint, and the outcomes that allow the effects named by `again` to
+    run again. NotFound if one of them is not open there."""
     target = head_at(context, found, found.seq or 0)
     view = View(
         head=target.head,
@@ -172,7 +174,7 @@ def rewind_view(context: Context, found: Found, again: Sequence[str] = ()) -> tu
     except Corrupt:
         if again:
             raise
-        return view, []  # what is left is damaged; that is no reason to stay on it
+        return view, []  # the steps left behind are damaged: a rewind is the way to leave them
     allowed = [_allowed_again(fold, found, key) for key in again]
     closed = {(one.asked_seq, one.id) for one in allowed}
     began = [one for one in open_effects(fold, target.seq, target.updated_us) if (one.asked_seq, one.id) not in closed]

@@ -1,6 +1,6 @@
-"""JSON as the reference promises it: which keys a session, a checkpoint, a call and a plan have, and in which order.
+"""JSON documents of sessions, checkpoints, calls and plans: the keys the reference documents, in their order.
 
-The same for every door: `--json` of the command line, the HTTP interface, and the pages over it.
+Used by `--json` of the command line, the HTTP interface and the pages.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ _USAGE_KEYS: Final = ["input_tokens", "output_tokens", "cache_read_tokens", "cac
 
 
 def session_document(info: SessionInfo) -> dict[str, Any]:
-    """A session. Parts that are empty are there all the same."""
+    """A session; empty members are included."""
     built = msgspec.to_builtins(info)
     document = {key: built[key] for key in SESSION_KEYS}
     document["usage"] = {key: getattr(info.usage, key) for key in _USAGE_KEYS}
@@ -86,26 +86,24 @@ def session_document(info: SessionInfo) -> dict[str, Any]:
 
 
 def checkpoint_document(checkpoint: Checkpoint) -> dict[str, Any]:
-    """A checkpoint."""
     built: dict[str, Any] = msgspec.to_builtins(checkpoint)
     return built
 
 
 def call_document(call: Call) -> dict[str, Any]:
-    """A tool call."""
     built = msgspec.to_builtins(call)
     return {key: built[key] for key in CALL_KEYS}
 
 
 def plan_document(plan: ResumePlan) -> dict[str, Any]:
-    """A resume plan, its calls in doubt as calls are shown elsewhere."""
+    """A resume plan; its calls in doubt are documents of calls."""
     built: dict[str, Any] = msgspec.to_builtins(plan)
     built["in_doubt"] = [call_document(call) for call in plan.in_doubt]
     return built
 
 
 def outcome_document(outcome: Outcome) -> dict[str, Any]:
-    """What came of a start."""
+    """The result of a start."""
     built: dict[str, Any] = msgspec.to_builtins(outcome)
     return built
 
@@ -128,19 +126,19 @@ def restore_document(plans: Mapping[str, RestorePlan]) -> dict[str, Any]:
 
 
 def path_text(path: bytes) -> str:
-    """A path as text; bytes that are no text are kept by escapes, so that it leads back to the file."""
+    """A path as text; bytes that are not UTF-8 are escaped, so that it still leads to the file."""
     return os.fsdecode(path)
 
 
 def encoded(document: Any) -> bytes:
-    """As bytes: whatever a message may hold, lone surrogates and long numbers too, in plain ASCII."""
+    """A document as ASCII JSON bytes, including lone surrogates and long numbers."""
     import json
 
     return json.dumps(document, ensure_ascii=True, default=str, separators=(",", ":")).encode("ascii")
 
 
 def retention_document(policy: Policy, last_sweep_us: int | None) -> dict[str, Any]:
-    """The store's policy, and when it was last swept by it. `retention` is null where nobody set one."""
+    """The store's retention policy, and when it was last swept. `retention` is null if none is set."""
     return {
         "retention": days_text(policy.finished_days) if policy.is_set else None,
         "finished_days": policy.finished_days,

@@ -1,7 +1,7 @@
-"""Tailing: the journal told to the outside, step by step, without a gap and without a duplicate.
+"""Events: the journal as a public stream, step by step, without gaps or duplicates.
 
-The event is the step's public projection. Following polls the store; a cheap change token spares the look where
-nothing happened, so a hint that gets lost costs one interval and no event.
+An event is the public form of a step. Following polls the store; a cheap change token avoids reading when nothing
+happened, and every tenth poll reads anyway, so a missed change costs a delay and no event.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from relight.values.status import LIVE
 from relight.values.step import Changes, Step, StepKind
 
 POLL_SECONDS: Final = 0.1
-_LOOK_ANYWAY: Final = 10
+_MAX_SKIPPED_POLLS: Final = 10
 
 
 class Event(msgspec.Struct, frozen=True, kw_only=True):
-    """One step as the outside sees it."""
+    """One step in its public form."""
 
     session: str
     seq: int
@@ -44,17 +44,17 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
     usage: dict[str, Any] | None = None
     status: dict[str, Any] | None = None
     started: dict[str, Any] | None = None
-    """of an attempt: number, resumed_from, reason, owner"""
+    """for an attempt: number, resumed_from, reason, owner"""
     partial: Any = None
     answer: list[Any] = []
     note: dict[str, Any] = {}
     record: Any = None
-    """what a framework keeps with the step"""
+    """the framework record of the step"""
     base: int = 0
 
 
 def event_of(step: Step, changes: Changes) -> Event:
-    """The public projection of a step."""
+    """The public form of a step."""
     built = msgspec.to_builtins
     return Event(
         session=step.session,
@@ -105,7 +105,7 @@ def _status(changes: Changes) -> dict[str, Any] | None:
 
 
 def history(context: Context, found: Found, *, after: int = 0) -> Iterator[Event]:
-    """All steps after a seq, ancestors' included for a fork, oldest first."""
+    """All steps after a seq, oldest first; a fork includes its ancestors' steps."""
     head = found.whole_head()
     for stretch in stretches(chain_of(context.store, found.identity), after=after, upto=head.seq):
         for step in context.store.steps(stretch.session, after=stretch.after, upto=stretch.upto):
@@ -113,7 +113,7 @@ def history(context: Context, found: Found, *, after: int = 0) -> Iterator[Event
 
 
 def thread(context: Context, found: Found, seq: int) -> list[dict[str, Any]]:
-    """The conversation of a framework's thread at a checkpoint, which its records hold; none of any other session."""
+    """The conversation of a LangGraph thread at a checkpoint, from its records; empty for any other session."""
     if found.identity.agent != AGENT:
         return []
     events = {event.seq: event for event in history(context, found) if event.seq <= seq}
@@ -122,22 +122,22 @@ def thread(context: Context, found: Found, seq: int) -> list[dict[str, Any]]:
 
 
 def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: float = POLL_SECONDS) -> Iterator[Event]:
-    """History, then each step as it is committed; ends when nobody can write any more without a new attempt."""
-    for event in looks(context, found, after=after):
+    """History, then each step as it is committed; ends when no process can write without a new attempt."""
+    for event in poll_events(context, found, after=after):
         if event is None:
             context.clock.sleep(poll_seconds)
         else:
             yield event
 
 
-def looks(context: Context, found: Found, *, after: int = 0) -> Iterator[Event | None]:
-    """`follow` for who waits in another way: None where there is nothing more for the moment."""
+def poll_events(context: Context, found: Found, *, after: int = 0) -> Iterator[Event | None]:
+    """Like `follow`, without sleeping: yields None when there is nothing new at the moment."""
     seen, token, idle = after, object(), 0
     session = found.identity.id
     while True:
         now = context.store.changed()
         idle += 1
-        if now != token or idle >= _LOOK_ANYWAY:
+        if now != token or idle >= _MAX_SKIPPED_POLLS:
             token, idle = now, 0
             record = context.store.find(session)
             if record is None:
@@ -152,7 +152,7 @@ def looks(context: Context, found: Found, *, after: int = 0) -> Iterator[Event |
 
 
 def event_from(step: Step, found: Found) -> Event:
-    """A stored step, read. Corrupt where it cannot be."""
+    """The event of a stored step. Corrupt if it cannot be decoded."""
     try:
         return event_of(step, decode_changes(step.body))
     except Undecodable as error:

@@ -1,8 +1,7 @@
-"""Forks and their files: a session that begins at a checkpoint has that checkpoint's files in directories of its own.
+"""Forks with files: a session that begins at a checkpoint gets that checkpoint's files in its own directories.
 
-A fork that is only made records where its files will be: its own directory beside the one it comes from, filled by its
-first start. One that is given a directory is filled before it exists. Two sessions never share a live directory unless
-somebody says so.
+A fork records where its files will be: a directory beside the original, filled by its first start. If a directory is
+given, it is filled before the fork exists. Two sessions never share a live directory unless that is requested.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from relight.sessions.pending_store import with_pending
 from relight.values.pending import Pending, Wanted
 from relight.values.session import Identity
 
-_NUMBERS: Final = 1000
+_MAX_SUFFIX: Final = 1000
 
 
 def fork(
@@ -36,15 +35,15 @@ def fork(
     prompt: str | None = None,
     workspace: str | Mapping[str, str] | None = None,
 ) -> Identity:
-    """A new session from a checkpoint, or from the head; the parent stays as it was. `workspace`: directories that are
-    made and filled now; else its own ones are made by its first start."""
+    """A new session from a checkpoint, or from the head; the parent is not changed. `workspace`: directories to
+    create and fill now; otherwise its first start creates its own."""
     pending = plan_fork(context, found, name=name, workspace=workspace, filled=workspace is not None)
     made = Directories(context)
     try:
         if workspace is not None:
             check_captured(pending)
             made.fill(Found(identity=pending.identity, head=pending.head, seq=None), pending.files)
-        if prompt is not None:  # the fork and what it is told are one commit
+        if prompt is not None:  # fork and prompt are one commit
             told = with_pending(context, pending)
             branching.add_prompt(told, Found(identity=pending.identity, head=pending.head, seq=None), prompt)
         else:
@@ -66,9 +65,9 @@ def plan_fork(
     in_place: bool = False,
     filled: bool = True,
 ) -> Pending:
-    """The session that a fork would be; nothing is written and nothing is made. `filled`: its files are needed now."""
+    """The session that a fork would be; nothing is written or created. `filled`: its files are needed now."""
     if in_place and workspace is not None:
-        raise UsageError("in place is where it was: name no other directory")
+        raise UsageError("in_place uses the original directory: do not name another one")
     identity, head = branching.planned_fork(context, found, name=name)
     pending = Pending(
         identity=identity, head=head, asked=f"{found.identity.id}@{position_of(found)}", in_place=in_place
@@ -86,13 +85,13 @@ def plan_fork(
     return msgspec.structs.replace(pending, identity=branching.moved(identity, roots), files=files)
 
 
-def begins_anew(found: Found) -> bool:
-    """Does a start from there begin a new session, since the checkpoint lies below the head?"""
+def starts_new_session(found: Found) -> bool:
+    """Whether a start from there begins a new session, because the checkpoint is before the head."""
     return found.seq is not None and found.seq != found.whole_head().head
 
 
 def refuse_at_head(found: Found, wanted: Wanted) -> None:
-    """UsageError for wishes that only a new session can have."""
+    """UsageError for options that only a new session can have."""
     if wanted.workspace is not None or wanted.in_place or wanted.name is not None:
         raise UsageError(
             "a name, a directory of its own and in place are for a checkpoint below the head, which is forked",
@@ -101,7 +100,7 @@ def refuse_at_head(found: Found, wanted: Wanted) -> None:
 
 
 def check_captured(pending: Pending) -> None:
-    """NotFound where a directory could not be filled, since nothing of it was captured up to the checkpoint."""
+    """NotFound if a directory cannot be filled, because nothing of it was captured up to the checkpoint."""
     if lacking := [root for root in pending.identity.workspace if root not in pending.files]:
         asked = pending.asked or pending.identity.id
         hints = [f"see which checkpoints have files: relight checkpoints {asked.partition('@')[0][:12]}"]
@@ -109,7 +108,7 @@ def check_captured(pending: Pending) -> None:
 
 
 def own_roots(context: Context, identity: Identity) -> dict[str, str]:
-    """A directory of its own for every root, beside the one it comes from; a root inside another one moves with it."""
+    """A new directory for every root, beside the original; a root inside another one moves with it."""
     begun = Directories(context).has_begun
     suffix = identity.name or identity.id[:8]
     roots: dict[str, str] = {}
@@ -124,9 +123,9 @@ def own_roots(context: Context, identity: Identity) -> dict[str, str]:
 
 
 def _unused(path: str, is_left: Callable[[str], bool]) -> str:
-    """Where nothing is, or what a start that was killed has left."""
-    for number in range(1, _NUMBERS):
+    """The first path of this name that does not exist, or that is left over from a killed start."""
+    for number in range(1, _MAX_SUFFIX):
         tried = path if number == 1 else f"{path}-{number}"
         if not os.path.lexists(tried) or is_left(tried):
             return tried
-    raise Conflict(f"{path}: {_NUMBERS} directories of this name", hints=["name one yourself"])
+    raise Conflict(f"{path}: {_MAX_SUFFIX} directories of this name exist", hints=["choose another directory"])

@@ -1,4 +1,4 @@
-"""Listing: sessions as every door shows them, by pages, newest created first."""
+"""Listing: sessions with their derived status, page by page, newest first."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from relight.values.session import Head, Identity
 from relight.values.status import LIVE
 
 PAGE: Final = 200
-_JOINED: Final = "tmux"
-"""the runtime whose places a person can join"""
-_RHYTHM_STEPS: Final = 200
-_TREE_BOUND: Final = 1000
+_ATTACHABLE_RUNTIME: Final = "tmux"
+"""the runtime whose terminal a person can attach to"""
+_MAX_GAP_STEPS: Final = 200
+_MAX_TREE: Final = 1000
 
 
 def every_session(store: Store, query: Query | None = None) -> Iterator[Record]:
-    """All sessions that fit, page by page; bounded by the number of sessions, since pages never overlap."""
+    """All matching sessions, page by page. Bounded by the number of sessions, since pages never overlap."""
     query = msgspec.structs.replace(query or Query(), limit=PAGE)
     while True:
         page = store.list_sessions(query)
@@ -39,31 +39,32 @@ def every_session(store: Store, query: Query | None = None) -> Iterator[Record]:
 
 
 def info_of(context: Context, found: Found | Record, *, tree: bool = False) -> SessionInfo:
-    """One session with status, attention and evidence. A broken head is told, not hidden."""
+    """One session with status, attention and evidence. A damaged head is reported, not hidden."""
     if found.head is None:
         return _broken(context, found.identity)
     head = found.head
     evidence = evidence_of(context, head)
-    if head.status in LIVE and evidence.now_us - head.updated_us > QUIET_SECONDS * 1e6:  # sooner nobody calls it quiet
+    # Reading the gaps costs a query per session, so it is done only for those that could be called quiet at all.
+    if head.status in LIVE and evidence.now_us - head.updated_us > QUIET_SECONDS * 1e6:
         evidence = msgspec.structs.replace(evidence, gaps_us=_gaps(context, head))
     if tree:
         evidence = msgspec.structs.replace(evidence, cost_tree=_tree_cost(context, found.identity, head))
     info = describe(found.identity, head, evidence)
-    if info.status in LIVE and head.handle and found.identity.runtime == _JOINED:
+    if info.status in LIVE and head.handle and found.identity.runtime == _ATTACHABLE_RUNTIME:
         return msgspec.structs.replace(info, attach=context.runtime(found.identity).attach_command(head.handle))
     return info
 
 
 def _gaps(context: Context, head: Head) -> tuple[int, ...]:
-    rows = context.store.checkpoints(head.session, after=max(0, head.seq - _RHYTHM_STEPS))
+    rows = context.store.checkpoints(head.session, after=max(0, head.seq - _MAX_GAP_STEPS))
     return tuple(after.at_us - before.at_us for before, after in pairwise(rows))
 
 
 def _tree_cost(context: Context, identity: Identity, head: Head) -> float | None:
-    """Own cost and that of all forks below; None where nobody said what anything cost."""
+    """Cost of the session and all forks below it; None if no cost is known."""
     known = [head.usage.cost]
     waiting = [identity.id]
-    for _ in range(_TREE_BOUND):
+    for _ in range(_MAX_TREE):
         if not waiting:
             break
         for record in every_session(context.store, Query(parent=waiting.pop())):

@@ -1,8 +1,8 @@
-"""Reading: from a reference to a verified state. Reading changes nothing.
+"""Loading: from a reference to a verified state, without changing anything.
 
-Loading reads the steps from the last reset to the checkpoint, checks every link of the digest chain on the way, and
-folds the visible ones. A broken step on the visible path is an error that names it and offers the newest checkpoint
-that is whole; a broken step that a rewind already left behind is only reported by `verify`.
+Reads the steps from the last reset to the checkpoint, checks every link of the digest chain, and folds the visible
+ones. A broken step on the visible path is an error that names it and offers the newest whole checkpoint; a broken step
+that a rewind has hidden is only reported by `verify`.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ if TYPE_CHECKING:
     from relight.journal.fold import Fold
 
 MAX_GENERATIONS: Final = 1000
-CANDIDATES: Final = 10
-_NONSENSE: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
-"""what folding raises over words that no writer of ours wrote; not what a signal handler raises meanwhile"""
+MAX_CANDIDATES: Final = 10
+_FOLD_ERRORS: Final = (TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""what folding raises on values that no writer of ours wrote; a broad `except` would also catch signal handlers"""
 _OFFER_TRIES: Final = 64
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reference leads to. `seq` is None where it named only the session."""
+    """What a reference resolves to. `seq` is None if it named only the session."""
 
     identity: Identity
     head: Head | None
     seq: int | None
 
     def whole_head(self) -> Head:
-        """The head, or Corrupt where its row cannot be trusted."""
+        """The head, or Corrupt if its row fails its seal."""
         if self.head is None:
             raise Corrupt("its head row fails its seal", session=self.identity.id)
         return self.head
 
 
 def resolve(store: Store, text: str) -> Found:
-    """A full id, an exact name, an id prefix of at least 4 characters, or the former name of an archived session; then
-    `@seq` or `@label`."""
+    """Resolve a full id, an exact name, an id prefix of at least 4 characters, or the former name of an archived
+    session; then `@seq` or `@label`."""
     ref = parse_ref(text)
     record = find_exactly(store, ref.session) or by_prefix(store, ref.session) or find_former(store, ref.session)
     if record is None:
@@ -58,13 +58,13 @@ def resolve(store: Store, text: str) -> Found:
 
 
 def by_prefix(store: Store, text: str, *, least: int = PREFIX_MIN) -> Record | None:
-    """By the beginning of an id, at least so many characters of it. Ambiguous where several ids begin so."""
+    """By an id prefix of at least so many characters. Ambiguous if several ids match."""
     if len(text) < least:
         return None
-    found = store.find_prefixed(text, CANDIDATES + 1)
+    found = store.find_prefixed(text, MAX_CANDIDATES + 1)
     if len(found) > 1:
         names = [record.identity.name or record.identity.id for record in found]
-        lines = [f"{record.identity.id[:12]}  {record.identity.name or '-'}" for record in found[:CANDIDATES]]
+        lines = [f"{record.identity.id[:12]}  {record.identity.name or '-'}" for record in found[:MAX_CANDIDATES]]
         raise Ambiguous(text, names, evidence=lines)
     return found[0] if found else None
 
@@ -76,7 +76,7 @@ def _position(store: Store, record: Record, ref: Ref) -> int | None:
             seq = store.find_label(identity.id, ref.label, upto=upto)
             if seq is not None:
                 return seq
-            if identity.parent is not None:  # what the parent got after the fork is not the fork's
+            if identity.parent is not None:  # labels the parent got after the fork do not belong to it
                 upto = identity.parent.seq if upto is None else min(upto, identity.parent.seq)
         raise NotFound(str(ref), what="checkpoint")
     if ref.seq is None:
@@ -92,7 +92,7 @@ def chain_of(store: Store, identity: Identity) -> list[Identity]:
     chain = [identity]
     while (parent := chain[-1].parent) is not None:
         if len(chain) > MAX_GENERATIONS:
-            raise Corrupt("its line of parents does not end", session=identity.id)
+            raise Corrupt("too many ancestors, or a cycle among them", session=identity.id)
         record = store.find(parent.session)
         if record is None:
             raise Corrupt(f"the session it was forked from is missing ({parent})", session=identity.id)
@@ -101,7 +101,7 @@ def chain_of(store: Store, identity: Identity) -> list[Identity]:
 
 
 def step_at(store: Store, chain: list[Identity], seq: int) -> Step:
-    """One step, wherever in the line of parents it lies."""
+    """One step, from whichever ancestor stores it."""
     session = owner_of(chain, seq)
     for step in store.steps(session, after=seq - 1, upto=seq):
         return step
@@ -109,7 +109,7 @@ def step_at(store: Store, chain: list[Identity], seq: int) -> Step:
 
 
 def load(store: Store, found: Found) -> Fold:
-    """The state at a checkpoint, or at the head. Corrupt names the broken step and what is whole before it."""
+    """The state at a checkpoint, or at the head. Corrupt names the broken step and the newest whole one before it."""
     chain = chain_of(store, found.identity)
     try:
         if found.seq is None and found.head is not None:
@@ -126,40 +126,40 @@ def load(store: Store, found: Found) -> Fold:
 
 
 def readable_head(store: Store, found: Found) -> Head:
-    """The head; where its row cannot be trusted, Corrupt with the checkpoint to go on from, as `load` says it."""
+    """The head; if its row fails its seal, Corrupt with the checkpoint to continue from, as in `load`."""
     if found.head is None:
         load(store, Found(identity=found.identity, head=None, seq=None))
     return found.whole_head()
 
 
 def load_returned(store: Store, found: Found, seq: int) -> Fold:
-    """The state at a checkpoint as a session would have it that goes back to it now: with all that it did since."""
+    """The state at a checkpoint as after a rewind to it: with knowledge of the effects that ran since."""
     chain = chain_of(store, found.identity)
     return _load(store, chain, None, seq, newest=found.whole_head().seq)
 
 
 def load_forked(store: Store, found: Found, seq: int) -> Fold:
-    """The state at a checkpoint as a fork would have it that is made there now."""
+    """The state at a checkpoint as a fork made there now would have it."""
     parent = Parent(session=found.identity.id, seq=seq, known=found.whole_head().seq)
     made = msgspec.structs.replace(found.identity, id="", parent=parent)
     return _load(store, [made, *chain_of(store, found.identity)], None, seq, newest=seq)
 
 
 def _check_newest(store: Store, head: Head) -> None:
-    """A head older than its journal would serve a shorter history. One that moves while we read is no damage."""
-    if goes_on_behind(store, head):
+    """A head older than its journal would serve a truncated history. One that moves while we read is not damage."""
+    if has_steps_after(store, head):
         record = store.find(head.session)
         if record is not None and record.head is not None and record.head.seq == head.seq:
             raise Corrupt("the session row is older than its journal", session=head.session, seq=head.seq + 1)
 
 
-def goes_on_behind(store: Store, head: Head) -> bool:
-    """Has the journal steps that the head does not know of?"""
+def has_steps_after(store: Store, head: Head) -> bool:
+    """Whether the journal has steps that the head does not know."""
     return next(iter(store.steps(head.session, after=head.seq)), None) is not None
 
 
 def newest_whole(store: Store, chain: list[Identity], *, below: int) -> int | None:
-    """The newest checkpoint under `below` that loads; None where there is none."""
+    """The newest checkpoint under `below` that loads; None if there is none."""
     for seq in islice(_present(store, chain, below=below), _OFFER_TRIES):
         try:
             _load(store, chain, None, seq)
@@ -172,7 +172,7 @@ def newest_whole(store: Store, chain: list[Identity], *, below: int) -> int | No
 
 
 def _present(store: Store, chain: list[Identity], *, below: int) -> Iterator[int]:
-    """Seqs under `below` that have a row, newest first; every one where the rows cannot be listed."""
+    """Seqs under `below` that have a row, newest first; all of them if the rows cannot be listed."""
     for stretch in reversed(stretches(chain, after=0, upto=below - 1)):
         try:
             rows = store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
@@ -198,11 +198,11 @@ def _offering(error: Corrupt, found: Found, offered: int | None) -> Corrupt:
 def _load(
     store: Store, chain: list[Identity], head: Head | None, seq: int | None, *, newest: int | None = None
 ) -> Fold:
-    """Fold the visible steps up to `seq`, or up to the head, whose own row must then agree with the journal.
+    """Fold the visible steps up to `seq`, or up to the head, whose row must then agree with the journal.
 
-    At the head, and where `newest` says how far its life has come, open calls know what ran outside of the view.
+    At the head, and if `newest` says how far the session has come, open calls get what the effect ledger knows.
     """
-    from relight.journal.fold import Fold  # a list of sessions folds none, and does not wait for it
+    from relight.journal.fold import Fold  # imported late: listing sessions needs no fold
 
     session = chain[0].id
     fold = Fold(chain[0].provider)
@@ -218,6 +218,7 @@ def _load(
         since = step.since if step is not None else 0
     if upto == 0:
         return fold
+    # One step before the reset is read too: its digest is what the reset's own link is checked against.
     anchor = max(since - 1, 0)
     steps = [
         step
@@ -228,10 +229,10 @@ def _load(
     by_seq = {step.seq: step for step in steps}
     _apply(fold, [by_seq[number] for number in path], session)
     if head is not None or newest is not None:
-        from relight.history.abandoned_effects import know_the_rest  # as above
+        from relight.history.abandoned_effects import attach_hidden_effects  # imported late, like Fold
 
         below = 1 if anchor and steps[0].seq == anchor else 0  # read for its digest alone
-        know_the_rest(store, chain, fold, steps[below:], path, broken)
+        attach_hidden_effects(store, chain, fold, steps[below:], path, broken)
     return fold
 
 
@@ -261,7 +262,7 @@ def _checked_path(
 
 
 def _is_trusted_rewind(last: Step, head: Head) -> bool:
-    """A rewind away from a damaged step cannot fit that step's digest; the sealed head names it, and that is enough."""
+    """A rewind away from a damaged step cannot match that step's digest; that the sealed head names it is enough."""
     return last.kind == "rewind" and last.digest == head.digest
 
 
@@ -270,7 +271,7 @@ def _start(anchor: int) -> bytes | None:
 
 
 def _check_whole(path: list[int], steps: Iterable[Step], *, target: int, since: int, session: str) -> None:
-    """A path that stops short of its beginning has lost a step."""
+    """Corrupt if the path does not reach its beginning: a step is missing."""
     if target == 0:
         return
     if not path:
@@ -289,6 +290,6 @@ def _apply(fold: Fold, steps: list[Step], session: str) -> None:
             fold.apply(step, next(decoded))
     except Undecodable as error:
         raise Corrupt(f"the step cannot be read: {error}", session=session, seq=seq) from None
-    except _NONSENSE as error:  # a step that folds to nonsense is that step's damage, not the reader's end
+    except _FOLD_ERRORS as error:  # a hostile or damaged step must not crash the reader
         what = f"the step cannot be folded: {type(error).__name__}: {error}"
         raise Corrupt(what, session=session, seq=seq) from error

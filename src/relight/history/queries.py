@@ -1,7 +1,4 @@
-"""What somebody sees who oversees many sessions: who owns what, which forks there are, where a word was said.
-
-It reads, and nothing else. Every look has a bound.
-"""
+"""Queries over many sessions: leases, the fork tree, full-text search. Read-only; each has a bound."""
 
 from __future__ import annotations
 
@@ -24,31 +21,31 @@ from relight.values.info import SessionInfo
 from relight.values.status import LIVE
 
 MAX_FORKS: Final = 1000
-_AROUND: Final = 60
+_CONTEXT_CHARS: Final = 60
 _MAX_TEXT: Final = 1_000_000
 
 
-class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """A lease, and what can be seen of its owner."""
+class LeaseInfo(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease, and what is observed about its owner."""
 
     session: str
     name: str | None
     status: str
-    """as shown: a dead `working` is terminated"""
+    """as shown: `working` with a dead owner is terminated"""
     owner: str
     epoch: int
     attempt: int
     expires_at: datetime | None
-    """None: its time is over"""
+    """None: expired"""
     remaining_seconds: float
     owner_gone: bool | None
-    """None: it cannot be seen from here"""
+    """None: not observable from this machine"""
     last_step_at: datetime
     evidence: list[str]
 
 
 class Branch(msgspec.Struct, frozen=True, kw_only=True):
-    """A session among its forks."""
+    """A session in its fork tree."""
 
     session: SessionInfo
     forked_at: int | None
@@ -56,7 +53,7 @@ class Branch(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hit(msgspec.Struct, frozen=True, kw_only=True):
-    """A step that says the word, and what stands around it."""
+    """A step that contains the text, with an excerpt."""
 
     seq: int
     kind: str
@@ -65,25 +62,25 @@ class Hit(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hits(msgspec.Struct, frozen=True, kw_only=True):
-    """How many there are, all counted, and some of them."""
+    """The exact number of hits, and some of them."""
 
     count: int
     hits: list[Hit]
 
 
-def leases(context: Context, *, most: int) -> list[Held]:
-    """Who owns what right now, the newest sessions first."""
+def leases(context: Context, *, most: int) -> list[LeaseInfo]:
+    """Current leases, newest sessions first."""
     query = Query(statuses=LIVE)
     held = (record for record in listing.every_session(context.store, query) if record.head and record.head.lease)
-    return [_held(context, Found(identity=one.identity, head=one.head, seq=None)) for one in islice(held, most)]
+    return [_lease_info(context, Found(identity=one.identity, head=one.head, seq=None)) for one in islice(held, most)]
 
 
-def _held(context: Context, found: Found) -> Held:
+def _lease_info(context: Context, found: Found) -> LeaseInfo:
     head = found.whole_head()
     assert head.lease is not None
     evidence = evidence_of(context, head)
     left = head.lease.remaining_seconds(evidence.now)
-    return Held(
+    return LeaseInfo(
         session=found.identity.id,
         name=found.identity.name,
         status=listing.info_of(context, found).status,
@@ -99,7 +96,7 @@ def _held(context: Context, found: Found) -> Held:
 
 
 def tree(context: Context, found: Found) -> list[Branch]:
-    """The session's whole family, each fork below what it comes from, oldest first."""
+    """The whole fork tree of a session, each fork below its parent, oldest first."""
     root = chain_of(context.store, found.identity)[-1]
     left: list[tuple[str, int]] = [(root.id, 0)]
     branches: list[Branch] = []
@@ -115,23 +112,24 @@ def tree(context: Context, found: Found) -> list[Branch]:
 
 
 def search(context: Context, found: Found, text: str, *, after: int, most: int) -> Hits:
-    """Where a text was said, in words, calls, results and reasons. Counted to the end; `most` of them are told."""
+    """Steps that contain a text in messages, calls, results or reasons. All are counted; the first `most` after a
+    seq are returned."""
     wanted, count = text.casefold(), 0
     hits: list[Hit] = []
     for event in events.history(context, found):
-        words = _words_of(event)
-        place = words.casefold().find(wanted)
-        if place < 0:
+        words = _text_of(event)
+        position = words.casefold().find(wanted)
+        if position < 0:
             continue
         count += 1
         if event.seq > after and len(hits) < most:
-            around = words[max(0, place - _AROUND) : place + len(text) + _AROUND]
+            around = words[max(0, position - _CONTEXT_CHARS) : position + len(text) + _CONTEXT_CHARS]
             hits.append(Hit(seq=event.seq, kind=event.kind, at=event.at, text=" ".join(around.split())))
     return Hits(count=count, hits=hits)
 
 
-def _words_of(event: events.Event) -> str:
-    """All text of a step, in its order."""
+def _text_of(event: events.Event) -> str:
+    """All text of a step, in order."""
     parts = (event.label, event.messages, event.intents, event.outcomes, event.status, event.answer, event.note)
     return "\n".join(_texts(parts))[:_MAX_TEXT]
 
@@ -148,7 +146,7 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def checkpoint_rows(context: Context, found: Found, *, after: int, upto: int | None) -> list[Checkpoint]:
-    """The checkpoints with after < seq <= upto, wherever in the line of parents they lie."""
+    """The checkpoints with after < seq <= upto, including those stored by ancestors."""
     newest = found.whole_head().seq
     return [
         listing.checkpoint_of_row(stretch.session, row, found.identity.model_at(row.seq))

@@ -1,7 +1,7 @@
-"""Going on after damage: from the newest whole checkpoint, without deleting anything.
+"""Continuing after damage: from the newest whole checkpoint, without deleting anything.
 
-The broken step stays where it is, for whoever wants to look at it; a rewind to the checkpoint before it makes it
-invisible. Where the session row itself is broken it is rebuilt from the journal first.
+The broken step stays for inspection; a rewind to the checkpoint before it hides it. If the session row itself is
+broken, it is first rebuilt from the journal.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import msgspec
 
 from relight.errors import Corrupt
 from relight.history.branching import head_at, rewind
-from relight.history.loading import Found, chain_of, goes_on_behind, load, newest_whole
+from relight.history.loading import Found, chain_of, has_steps_after, load, newest_whole
 from relight.journal.codec import Undecodable, decode_changes
 from relight.sessions.context import Context
 from relight.values.checkpoint import Checkpoint
@@ -21,7 +21,7 @@ from relight.values.usage import Usage
 
 
 def go_back_to_whole(context: Context, found: Found) -> Checkpoint | None:
-    """Rewind to the newest whole checkpoint; None where nothing is broken. Corrupt where nothing is whole."""
+    """Rewind to the newest whole checkpoint; None if nothing is broken. Corrupt if nothing is whole."""
     try:
         load(context.store, Found(identity=found.identity, head=found.head, seq=None))
     except Corrupt:
@@ -29,7 +29,7 @@ def go_back_to_whole(context: Context, found: Found) -> Checkpoint | None:
     else:
         return None
     head = found.head
-    if head is None or goes_on_behind(context.store, head):
+    if head is None or has_steps_after(context.store, head):
         stale, head = head, _rebuilt(context, found.identity)
         context.store.rebuild_head(head, instead_of=stale.digest if stale is not None else None)
     good = newest_whole(context.store, chain, below=head.seq + 1)
@@ -39,7 +39,7 @@ def go_back_to_whole(context: Context, found: Found) -> Checkpoint | None:
 
 
 def _rebuilt(context: Context, identity: Identity) -> Head:
-    """The head as the journal tells it. Nobody owns it: a writer of before is refused for not being its owner."""
+    """The head computed from the journal, without an owner."""
     steps = list(context.store.steps(identity.id))
     if not steps and identity.parent is not None:
         begun = head_at(context, Found(identity=identity, head=None, seq=None), identity.parent.seq)
@@ -47,7 +47,7 @@ def _rebuilt(context: Context, identity: Identity) -> Head:
     if not steps:
         raise Corrupt("its head row is broken and it has no step of its own", session=identity.name or identity.id)
     last = steps[-1]
-    usage, status = _told(steps)
+    usage, status = _usage_and_status(steps)
     return Head(
         session=identity.id,
         seq=last.seq,
@@ -63,18 +63,20 @@ def _rebuilt(context: Context, identity: Identity) -> Head:
         usage=usage,
         size_bytes=sum(len(step.body) for step in steps),
         updated_us=last.at_us,
+        # Any epoch that no writer can hold will do: every claim was a step, so their number is an upper bound. A former
+        # owner is refused because nobody owns the rebuilt head.
         epoch=last.attempt + len(steps),
         place=identity.place,
     )
 
 
-def _told(steps: list[Step]) -> tuple[Usage, StatusChange | None]:
+def _usage_and_status(steps: list[Step]) -> tuple[Usage, StatusChange | None]:
     usage, status = Usage(), None
     for step in steps:
         try:
             changes = decode_changes(step.body)
         except Undecodable:
-            continue  # this very step may be the broken one; what the others say still counts
+            continue  # this may be the broken step; the others still count
         usage = usage + changes.usage if changes.usage is not None else usage
         status = changes.status or status
     return usage, status

@@ -1,4 +1,4 @@
-"""`verify`: read everything, believe nothing. Reports every broken place; changes nothing."""
+"""`verify`: reads everything, trusts nothing, reports every problem, changes nothing."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from relight.values.step import Step
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """One broken place."""
+    """One damaged step, row or file."""
 
     session: str | None
     seq: int | None
     what: str
     abandoned: bool = False
-    """a rewind has left it behind: nothing that is loaded needs it"""
+    """hidden by a rewind: nothing that is loaded needs it"""
     offered: str | None = None
     """the newest whole checkpoint before it"""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What `verify` found."""
+    """The result of `verify`."""
 
     sessions: int
     steps: int
@@ -38,12 +38,12 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def ok(self) -> bool:
-        """Can everything be loaded?"""
+        """Whether everything visible can be loaded."""
         return all(problem.abandoned for problem in self.problems)
 
 
 def verify(context: Context, found: Found | None, *, files: bool = True) -> Report:
-    """Check one session, or the whole store with its own integrity check. `files`: what was captured is read too."""
+    """Check one session, or the whole store with its own integrity check. `files`: read captured files too."""
     if found is not None:
         steps, problems = _check_session(context, found, files=files)
         return Report(sessions=1, steps=steps, problems=problems)
@@ -60,7 +60,7 @@ def verify(context: Context, found: Found | None, *, files: bool = True) -> Repo
 
 
 def _check_store(context: Context) -> list[Problem]:
-    """The store's own check. Damage that keeps it from being made is what it found."""
+    """The store's own check; damage that prevents it is a problem itself."""
     try:
         return [Problem(session=None, seq=None, what=damage.what) for damage in context.store.check()]
     except Corrupt as error:
@@ -90,7 +90,7 @@ def _check_session(context: Context, found: Found, *, files: bool) -> tuple[int,
 def _row_problems(
     context: Context, identity: Identity, name: str, steps: list[Step], *, known: set[int | None]
 ) -> list[Problem]:
-    """Rows beside the chain that say something else than the step they belong to: its files, the label it was given."""
+    """Rows beside the chain that contradict their step: its snapshots, its label."""
     try:
         rows = {row.seq: row for row in context.store.checkpoints(identity.id)}
     except Corrupt as error:
@@ -110,9 +110,10 @@ def _row_problems(
 
 
 def _is_label_gone(context: Context, identity: Identity, step: Step, now: str | None) -> bool:
-    """Whether the label that the chain knows was moved or renamed. One that is only missing may have been dropped."""
+    """Whether a label covered by the chain was moved or renamed. One that is only missing may have been removed on
+    purpose."""
     assert step.label is not None
-    if step.seq in identity.unlabelled or "imported" in identity.metadata:  # a bundle has the newest label of a step
+    if step.seq in identity.unlabelled or "imported" in identity.metadata:  # a bundle holds only a step's newest label
         return False
     try:
         elsewhere = context.store.find_label(identity.id, step.label)
@@ -122,7 +123,7 @@ def _is_label_gone(context: Context, identity: Identity, step: Step, now: str | 
 
 
 def _file_problems(context: Context, identity: Identity, name: str) -> list[Problem]:
-    """Checkpoints whose captured files are not all there. The conversation at them is whole all the same."""
+    """Checkpoints whose captured files are incomplete. Their conversation is whole all the same."""
     if not identity.pools:
         return []
     rows = context.store.checkpoints(identity.id)
@@ -139,7 +140,7 @@ def _file_problems(context: Context, identity: Identity, name: str) -> list[Prob
 
 
 def _needed(found: Found, steps: list[Step]) -> set[int] | None:
-    """The seqs on the visible path; None where the head cannot be trusted, and then everything is needed."""
+    """The seqs on the visible path; None if the head cannot be trusted, so that everything is needed."""
     head = found.head
     if head is None:
         return None
@@ -149,7 +150,7 @@ def _needed(found: Found, steps: list[Step]) -> set[int] | None:
         needed.add(head.seq)
     begins = found.identity.parent.seq if found.identity.parent is not None else 0
     gap = bases[min(needed & bases.keys())] if needed & bases.keys() else head.head
-    if gap > begins:  # the path breaks off at a step that is missing: what lies under it cannot be told apart
+    if gap > begins:  # the path ends at a missing step: which steps before it are visible is unknown, so all count
         needed.update(range(begins + 1, gap + 1))
     return needed
 
@@ -158,7 +159,7 @@ def _broken(context: Context, chain: list[Identity], steps: list[Step]) -> Itera
     parent = chain[0].parent
     digest: bytes | None = GENESIS
     if parent is not None and parent.seq:
-        try:  # where it was forked off, which may lie in a session further up
+        try:  # the fork point may be stored by an older ancestor
             digest = step_at(context.store, chain[1:], parent.seq).digest
         except Corrupt:
             digest = None

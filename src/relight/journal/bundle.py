@@ -47,7 +47,7 @@ PIECE_BYTES: Final = 1024 * 1024
 MAX_PARTS: Final = 1000
 MAX_ROOTS: Final = 64
 MAX_ATTACHMENTS: Final = 64
-KEY_LEAST_BYTES: Final = 16
+KEY_MIN_BYTES: Final = 16
 MAX_DECODED_BYTES: Final = 2 * 1024 * 1024
 """a larger body is trusted by its digest alone: decoding a few hostile bytes could create very many objects"""
 _HEAD: Final = struct.Struct(">cQI32s")
@@ -274,7 +274,7 @@ def frames(file: BinaryIO, size: int) -> Iterator[Frame]:
     checked.
     """
     if file.read(len(MAGIC)) != MAGIC:
-        raise BundleInvalid("not a bundle, or one of a newer form")
+        raise BundleInvalid("not a bundle, or one of a newer format")
     whole, left = sha256(MAGIC), size - len(MAGIC)
     counts = dict.fromkeys((STEP, LABEL, OBJECT, ATTACHMENT), 0)
     first, ended = True, False

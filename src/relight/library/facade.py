@@ -1,9 +1,7 @@
-"""`rl`: everything a program, the command line or the server can do with a store, one method a verb.
+"""`Relight`: everything a program, the command line or the server can do with a store, one method per verb.
 
-The verbs that only read are in library_reading.py.
-
-Each verb is a few lines over the use cases beside this file; a door adds nothing of its own. A use case is imported
-when its verb is called, so that a command that only lists, or completes a name, does not wait for the others.
+Methods that only read are in reading.py, those for queues and workers in queues.py. Each is a few lines over a use
+case. Use cases are imported when they are first called, so that a command that only lists does not wait for the others.
 """
 
 from __future__ import annotations
@@ -94,7 +92,7 @@ __all__ = ["Loaded", "Relight"]
 
 
 class Relight(Queueing):
-    """An open store with all verbs. Use it as a context, or call `close`."""
+    """An open store with all verbs. Use it as a context manager, or call `close`."""
 
     _plain: Relight | None = None
 
@@ -120,12 +118,13 @@ class Relight(Queueing):
         resume: bool = True,
         redact: bool | None = None,
     ) -> Session:
-        """Open a session by its name or ref: new, or exactly where it stopped. `resume=False` begins anew.
+        """Open a session by name or ref: new, or exactly where it stopped. `resume=False` begins a new one under the
+        name.
 
-        Of one that exists, the options say how it goes on; another `key` or `agent` than it has is refused.
-        `budget` (US dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; at one of
-        them the session is halted before its next model call. Given on reopening, they take the place of the old ones.
-        `redact`: its own data is redacted too, for good; what is recorded about it always is.
+        For an existing session the options say how it continues; a different `key` or `agent` is refused. `budget` (US
+        dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; when one is reached, the
+        session is halted before its next model call. Given again, they replace the former ones. `redact`: its own data
+        is redacted too, for good; what is recorded about it always is.
         """
         context = self._context
         fields = opening.checked_fields(
@@ -162,7 +161,8 @@ class Relight(Queueing):
     def _begun(
         self, context: Context, found: Found, *, seconds: float, owner: str | None, taken: reopening.Taken | None
     ) -> Session:
-        """Claim a session and begin an attempt; a completed one is opened to read, and may go on with a new prompt."""
+        """Claim a session and begin an attempt; a completed one is opened for reading, and may continue with a new
+        prompt."""
         recorder = opening.recorder_for(context, found)
         later = partial(self._files, found, taken)
         if recorder.head.status == "completed":
@@ -191,7 +191,7 @@ class Relight(Queueing):
         owner: str | None,
         note: dict[str, Any] | None,
     ) -> Session:
-        """With its attempt begun, and its files watched."""
+        """Open it with its attempt begun and its files watched."""
         opened = open_files()
         try:
             made = session.Session(context, recorder, lease_seconds=seconds, files=opened)
@@ -218,7 +218,7 @@ class Relight(Queueing):
         lease_seconds: float | None = None,
         begins: bool = True,
     ) -> shared.SharedSession:
-        """A session that several programs write to at once, for frameworks that allow it; writes are put in a row."""
+        """A session that several programs write to at once, for frameworks that allow it; writes are queued."""
         fields = opening.checked_fields(
             labels=labels, metadata=metadata, agent=agent, provider=provider, task=task, key=key
         )
@@ -235,8 +235,8 @@ class Relight(Queueing):
         )
 
     def _files(self, found: Found, taken: reopening.Taken | None) -> files.Files | None:
-        """The session's workspaces, opened; an unusable one, or one whose repository is not where the session left it,
-        is refused before anything is touched."""
+        """The session's open workspaces; an unusable one, or one whose repository has moved, is refused before
+        anything is changed."""
         if not found.identity.workspace:
             return None
         rows = restoring.rows_of(self._context, found)
@@ -246,8 +246,7 @@ class Relight(Queueing):
         return files.Files(self._context, found.identity, last)
 
     def _existing(self, name: str) -> tuple[Found | None, Context]:
-        """By id or name; `name@seq` below the head is a fork, which begins with its first attempt: the session stays as
-        it was."""
+        """By id or name; `name@seq` before the head is a fork, which is created with its first attempt."""
         context = self._context
         if "@" not in name:
             return opening.find_existing(context, name), context
@@ -271,15 +270,15 @@ class Relight(Queueing):
     # -- writing ----------------------------------------------------------------------------------------------
 
     def as_shown(self, ref: str, plan: str) -> Relight:
-        """The same verbs on a session as it was shown, by the hash of its plan: the first of them that changes it does
-        so in that state, or raises PlanMoved and nothing is done. `plain` leads back."""
+        """The same verbs on a session as it was shown, by its plan hash: the first one that changes it does so in
+        that state, or raises PlanMoved and nothing is done. `plain` returns to the unpinned store."""
         made = Relight(pinned.as_shown(self._context, resolve(self._context.store, ref), plan))
         made._plain = self
         return made
 
     @property
     def plain(self) -> Relight:
-        """Without what `as_shown` adds."""
+        """The unpinned store behind `as_shown`."""
         return self._plain or self
 
     def fork(
@@ -290,8 +289,8 @@ class Relight(Queueing):
         prompt: str | None = None,
         workspace: str | Mapping[str, str] | None = None,
     ) -> SessionInfo:
-        """A new session from a checkpoint; O(1), and the parent stays as it was. Its files are its own: the
-        checkpoint's, in `workspace`, filled now, or in a directory beside the original that its first start makes."""
+        """A new session from a checkpoint, in O(1); the parent is not changed. It has its own files: the
+        checkpoint's, in `workspace`, filled now, or in a directory beside the original that its first start creates."""
         found = resolve(self._context.store, ref)
         return self.get(forking.fork(self._context, found, name=name, prompt=prompt, workspace=workspace).id)
 
@@ -303,7 +302,8 @@ class Relight(Queueing):
         workspace: str | Mapping[str, str] | None = None,
         key: bytes | None = None,
     ) -> import_.Imported:
-        """Take in the session of a bundle, untrusted unless signed with this key. `workspace`: where its files go."""
+        """Import the session of a bundle, untrusted unless signed with this key. `workspace`: the directory for its
+        files."""
         return import_.import_from(self._context, os.fspath(path), name=name, workspace=workspace, key=key)
 
     def rewind(
@@ -317,7 +317,8 @@ class Relight(Queueing):
     ) -> Checkpoint:
         """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted.
 
-        A call that is open there and ran since is not run again, unless `again` names it, by its id or key."""
+        A call that is open there and ran since is not run again, unless `again` names it, by id or key.
+        """
         found = resolve(self._context.store, ref)
         report = restoring.rewind(
             self._context, found, conversation=conversation, files=files, choice=choice, again=_names(again)
@@ -334,16 +335,17 @@ class Relight(Queueing):
         exact: bool = False,
         dry_run: bool = False,
     ) -> FilesReport:
-        """Put the workspace's files back to a checkpoint, whole or by name; with `dry_run` say what would happen."""
+        """Restore the workspace's files to a checkpoint, all or some paths; with `dry_run` only report what would
+        happen."""
         found = resolve(self._context.store, ref)
         return restoring.restore(self._context, found, paths=paths, choice=choice, exact=exact, dry_run=dry_run)
 
     def undo(self, ref: str, *, redo: bool = False, choice: Choice = "stop") -> FilesReport:
-        """Take back the last rewind or restore; again, the one before. `redo` goes forward."""
+        """Undo the last rewind or restore; repeated, the one before it. `redo` reverts the undo."""
         return restoring.undo(self._context, resolve(self._context.store, ref), redo=redo, choice=choice)
 
     def prepare_resume(self, ref: str, *, prompt: str | None = None, from_last_good: bool = False) -> SessionInfo:
-        """Everything of a resume but the start: the checkpoint chosen (a fork below the head), the prompt added."""
+        """Everything of a resume but the start: the checkpoint chosen (a fork before the head), the prompt added."""
         found = resolve(self._context.store, ref)
         if not from_last_good or found.head is not None:
             opening.refuse_archived(found)
@@ -369,10 +371,11 @@ class Relight(Queueing):
         env: Mapping[str, str | None] | None = None,
         secrets: Sequence[str] | None = None,
     ) -> SessionInfo:
-        """A session that knows how it is started, and where its files are; `supervise` starts it.
+        """Create a session that knows its command and its workspace; `supervise` starts it.
 
-        `env`: variables that every start sets (None: with the value they have here). `secrets`: names of variables that
-        every start needs; their values are never stored."""
+        `env`: variables that every start sets (None: with their value here). `secrets`: names of variables that every
+        start needs; their values are never stored.
+        """
         made = launching.launch(
             self._context,
             command,
@@ -389,7 +392,7 @@ class Relight(Queueing):
         return self.get(made.id)
 
     def plan_launch(self, command: Sequence[str], *, name: str | None = None, **shape: Any) -> Pending:
-        """As `launch`, without a session: `supervise` on what comes back begins it with its first attempt."""
+        """Like `launch`, without creating a session: `supervise` on the result creates it with its first attempt."""
         identity = launching.planned(self._context, command, name=name, **shape)
         return Pending(identity=identity, head=Head(session=identity.id))
 
@@ -401,13 +404,13 @@ class Relight(Queueing):
         workspace: str | Mapping[str, str] | None = None,
         in_place: bool = False,
     ) -> Pending:
-        """As `fork`, without a session: `supervise` on what comes back begins it with its first attempt."""
+        """Like `fork`, without creating a session: `supervise` on the result creates it with its first attempt."""
         found = resolve(self._context.store, ref)
         return forking.plan_fork(self._context, found, name=name, workspace=workspace, in_place=in_place)
 
     def plan_start(self, ref: str, wanted: Wanted) -> Pending | None:
-        """Refuse what could not be started in the end, and what somebody owns; else the session that a start would
-        begin, or None where it goes on with the one that is there. Nothing is touched."""
+        """Refuse what could not be started, and what is owned; else the session that a start would create, or None
+        if it continues the existing one. Nothing is changed."""
         planned = first_start.plan(self._context, ref, wanted)
         if planned.pending is None:
             found = resolve(self._context.store, planned.session)
@@ -416,7 +419,7 @@ class Relight(Queueing):
         return planned.pending
 
     def clear_away(self, pending: Pending) -> None:
-        """What a start that was killed has left of a session that never began."""
+        """Remove what a killed start left of a session that was never created."""
         first_start.clear_away(self._context, pending)
 
     def supervise(
@@ -434,12 +437,13 @@ class Relight(Queueing):
         in_place: bool = False,
         name: str | None = None,
     ) -> supervise.Supervision:
-        """Plan a resume, or a first start; `run` on what comes back starts the program and keeps it running.
+        """Plan a resume, or a first start; `run` on the result starts the program and keeps it running.
 
-        Nothing is touched before `run`, and a start that fails leaves everything as it was. `restore` makes a missing
-        workspace anew and puts back what it lacks; what is there stays. Below the head a fork is begun, with the
-        checkpoint's files in a directory of its own (`workspace`), or `in_place`, where the original's were. `limits`
-        take the place of those it had."""
+        Nothing is changed before `run`, and a start that fails leaves everything as it was. `restore` creates a missing
+        workspace and restores what it lacks; existing files stay. Before the head a fork is created, with the
+        checkpoint's files in its own directory (`workspace`), or `in_place`, in the original's. `limits` replace those
+        it had.
+        """
         context = self._context
         if isinstance(ref, Pending):
             made = first_start.FirstStart(context, ref.identity.id, pending=ref, prompt=prompt)
@@ -474,8 +478,9 @@ class Relight(Queueing):
         in_place: bool = False,
         name: str | None = None,
     ) -> Resumed:
-        """Continue a session that `relight run` began, in front, to its end. What came of the start: attempt, rung,
-        command, workspace, whether the prompt was sent, calls in doubt; and in `ended` the session as it is then."""
+        """Continue a session that `relight run` began, in the foreground, to its end. Returns the result of the
+        start (attempt, rung, command, workspace, whether the prompt was sent, calls in doubt), and in `ended` the
+        session as it is then."""
         found = resolve(self._context.store, ref)
         if not restore and found.head is not None:
             opening.refuse_archived(found)
@@ -488,36 +493,36 @@ class Relight(Queueing):
         return resumed(supervision.outcome, ended.session, ended.exit.shell_code)
 
     def stop(self, ref: str) -> stopping.Stopped:
-        """End the process that runs a session on this machine: asked first, killed if it does not listen."""
+        """End the process that runs a session on this machine: by a signal first, by SIGKILL if it does not react."""
         return stopping.stop(self._context, resolve(self._context.store, ref))
 
     def run_directory_of(self, session: str) -> Path:
-        """The same for a session by its id, which need not exist yet."""
+        """The run directory for a session id, which need not exist yet."""
         return self._context.run_directory(session)
 
     def take_command(self, session: str) -> tuple[str, ...] | None:
-        """The command line that `launch` was given, where its record holds less; for one start elsewhere."""
+        """The command line given to `launch`, if the stored one is redacted; for one start in another process."""
         return self._context.commands.pop(session, None)
 
     def run_directory(self, ref: str) -> Path:
-        """Where the logs of a supervised session lie."""
+        """The directory with the logs of a supervised session."""
         return self._context.run_directory(resolve(self._context.store, ref).identity.id)
 
     def send(self, ref: str, text: str) -> Checkpoint | None:
-        """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: in its own
-        terminal; its transcript will tell)."""
+        """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (returns None: the
+        prompt appears in its transcript)."""
         found = resolve(self._context.store, ref)
         if operator.deliver(self._context, found, text):
             return None
         return operator.send(self._context, found, text)
 
     def decide(self, ref: str, *, allow: bool, reason: str | None = None) -> Checkpoint:
-        """Allow or deny the tool call that a session waits with; it goes on when it is resumed. The model is told the
+        """Allow or deny the tool call that a session waits for; it continues when it is resumed. The model gets the
         `reason` of a denial."""
         return approvals.decide(self._context, resolve(self._context.store, ref), allow=allow, reason=reason)
 
     def attach(self, ref: str) -> list[str]:
-        """The command that shows a session's place to a person. Refused where there is none to join."""
+        """The command that attaches to a session's terminal. Refused if it has none."""
         return adopting.attach(self._context, resolve(self._context.store, ref))
 
     def adopt(
@@ -528,7 +533,8 @@ class Relight(Queueing):
         command: Sequence[str] = (),
         name: str | None = None,
     ) -> SessionInfo:
-        """Take over a session of a coding agent that was begun without relight; the newest of this directory."""
+        """Take over a native session of a coding agent that was begun without relight; by default the newest of this
+        directory."""
         made = adopting.adopt(self._context, native, directory=directory, command=command, name=name)
         return self.get(made.id)
 
@@ -537,12 +543,12 @@ class Relight(Queueing):
         return adopting.found_here(self._context, limit=most)
 
     def settle(self, ref: str, call: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
-        """Decide a call in doubt: its result, or that it may run again."""
+        """Record the outcome of a call in doubt: its result, or that it may run again."""
         found = resolve(self._context.store, ref)
         return operator.settle(self._context, found, call, result=result, retry=retry)
 
     def label(self, ref: str, label: str) -> str:
-        """Name a checkpoint (the head where the ref names a session); its id. The newest use of a label wins."""
+        """Label a checkpoint (the head if the ref names a session); returns its id. The newest use of a label wins."""
         check_label(label)
         found = resolve(self._context.store, ref)
         seq = found.seq if found.seq is not None else found.whole_head().head
@@ -552,53 +558,53 @@ class Relight(Queueing):
         return f"{found.identity.id}@{seq}"
 
     def accept_repository(self, ref: str) -> Checkpoint:
-        """Say that the repositories of its workspace are right where they are now, though the session left them
-        elsewhere: a start refuses until then. Recorded as a step; nothing in the workspace is touched."""
+        """Accept that the Git repositories of its workspace are on another branch than the session left them; a
+        start is refused until then. Recorded as a step; the workspace is not changed."""
         return repositories.accept(self._context, resolve(self._context.store, ref))
 
     def archive(self, ref: str) -> Checkpoint:
-        """Finished for good: kept to read, never resumed."""
+        """Archive for good: readable, never resumed."""
         return operator.archive(self._context, resolve(self._context.store, ref))
 
     def clear(
         self, ref: str, *, why: str | None = None, who: str | None = None, forget_native: bool = False
     ) -> Checkpoint:
-        """Take the lease from whoever holds it; recorded in the journal. `forget_native`: the agent's own session is
-        not gone on with."""
+        """Revoke the lease, whoever holds it; recorded in the journal. `forget_native`: the native session is not
+        continued."""
         found = resolve(self._context.store, ref)
         return operator.clear(self._context, found, why=why, who=who, forget_native=forget_native)
 
     def drop(self, ref: str, *, with_forks: bool = False, dry_run: bool = False) -> remove.Removed:
-        """Remove a session and every byte of it. Counted in what comes back."""
+        """Remove a session with all its bytes. Returns what was removed."""
         found = resolve(self._context.store, ref)
         return remove.drop(self._context, found, with_forks=with_forks, dry_run=dry_run)
 
     def drop_checkpoint(self, ref: str) -> remove.Forgotten:
-        """Remove a checkpoint's labels, and of its files what no other checkpoint goes on from.
+        """Remove a checkpoint's labels, and those of its files that no other checkpoint continues from.
 
-        The step stays, the chain is whole, and every other checkpoint restores as before.
+        The step remains, the digest chain is whole, and every other checkpoint restores as before.
         """
         return remove.drop_checkpoint(self._context, resolve(self._context.store, ref))
 
     def sweep(self, policy: Retention | None = None, *, dry_run: bool = False, by: str = "a program") -> remove.Removed:
-        """Remove finished sessions whose retention is over: by `policy`, else the store's, else 7 days. Counted
-        in what comes back. It is only ever done by who calls this; see `set_retention` for every day."""
+        """Remove finished sessions whose retention is over: by `policy`, else the store's, else 7 days. Returns what
+        was removed. Runs only when called; see `set_retention` for a daily sweep."""
         days = self.retention.finished_days
         chosen = policy or (Retention(finished_days=days) if days is not None else Retention())
         return remove.sweep(self._context, chosen, dry_run=dry_run, by=by)
 
     def set_retention(self, days: float | None, *, by: str = "a program") -> Policy:
-        """The store's policy: finished sessions are removed so many days after their end, once a day, by `serve`,
-        workers and supervisors. None: nothing is removed. Without a policy nothing ever is."""
+        """Set the store's policy: finished sessions are removed so many days after their end, once a day, by
+        `serve`, workers and supervisors. None: nothing is removed. Without a policy nothing ever is."""
         return retention.set_policy(self._context, days, by=by)
 
     def sweep_if_due(self, *, by: str) -> remove.Removed | None:
-        """The sweep of the day under the store's policy; None where there is none, or where it was done already."""
+        """The daily sweep under the store's policy; None if there is no policy, or if it was done already."""
         return remove.sweep_if_due(self._context, by=by)
 
 
 def _here() -> dict[str, str]:
-    """Where the program runs, so that a list can say which sessions belong to this directory."""
+    """The directory of the program, so that a list can show the sessions of this directory."""
     try:
         return {"directory": os.getcwd()}
     except FileNotFoundError:

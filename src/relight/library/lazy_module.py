@@ -1,7 +1,4 @@
-"""Modules that are imported when something of them is first used.
-
-So a command that only lists, or completes a name, does not wait for the others.
-"""
+"""Modules that are imported on first use, so that a command that only lists does not wait for the others."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from typing import Any
 
 
 class LazyModule:
-    """Stands for the module of this dotted name; the first access to an attribute imports it."""
+    """A placeholder for the module of this dotted name; the first access to an attribute imports it."""
 
     def __init__(self, name: str) -> None:
         self._name = name

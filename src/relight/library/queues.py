@@ -1,7 +1,4 @@
-"""The verbs of a fleet: put sessions in line, say what queues allow, see who works, attend to one for a worker.
-
-`library/facade.py` adds the rest.
-"""
+"""The verbs for queues and workers: submit and enqueue sessions, set limits, list workers."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ else:
 
 
 class Queueing(Reading):
-    """An open store with the verbs of a fleet."""
+    """An open store with the verbs for queues; base of `Relight`."""
 
     def submit(
         self,
@@ -55,10 +52,10 @@ class Queueing(Reading):
         env: Mapping[str, str | None] | None = None,
         secrets: Sequence[str] | None = None,
     ) -> SessionInfo:
-        """A session that a worker takes up: in line from the commit that makes it. Nothing is started here.
+        """Create a session for a worker; it is queued from the commit that creates it. Nothing is started here.
 
-        `wants`: labels that the worker must have; `not_before`: a moment, or so many seconds from now. Without a
-        command, `agent` is one that relight knows how to ask (claude, codex), and `prompt` what it is asked.
+        `wants`: labels that the worker must have; `not_before`: a time, or seconds from now. Without a command, `agent`
+        is one that relight knows how to prompt (claude, codex), and `prompt` is its prompt.
         """
         context = self._context
         roots = {"main": os.fspath(workspace)} if isinstance(workspace, str | os.PathLike) else workspace
@@ -91,7 +88,7 @@ class Queueing(Reading):
         not_before: datetime | float | None = None,
         limits: Allowance = NO_ALLOWANCE,
     ) -> SessionInfo:
-        """Put a session that has stopped in line for a worker; below the head, a fork. Refused while it is owned."""
+        """Queue a stopped session for a worker; before the head, a fork. Refused while it is owned."""
         context, found = self._context, resolve(self._context.store, ref)
         place = queueing.position_for(context, queue, priority=priority, wants=wants)
         queueing.refuse_unstartable(found.identity)
@@ -104,8 +101,8 @@ class Queueing(Reading):
         return self.get(found.identity.id)
 
     def attend(self, session: str, *, worker: str, owner: str | None, retries: int | None) -> program.Supervision:
-        """For a worker's own process: a supervision that takes over the lease held under `owner`, or, without one,
-        brings the session's workspace to this machine first."""
+        """For a worker's own process: a supervision that takes over the lease held under `owner` or, without one,
+        first restores the session's workspace on this machine."""
         context, found = self._context, resolve(self._context.store, session)
         handover = watcher.Handover(worker=worker, owner=owner)
         made: program.Supervision
@@ -127,19 +124,19 @@ class Queueing(Reading):
     # -- queues and workers -----------------------------------------------------------------------------------
 
     def queues(self) -> list[queueing.QueueInfo]:
-        """Those that were set, and those somebody stands or works in."""
+        """Queues that have settings, sessions or workers."""
         return queueing.queues(self._context)
 
     def set_queue(
         self, name: str, *, concurrency: int | None = None, rate: str | None = None, retries: int | None = None
     ) -> Queue:
-        """What a queue allows, for all workers from their next claim on. What is None stays as it was."""
+        """Set the limits of a queue, for all workers from their next claim on. None leaves a limit as it is."""
         return queueing.set_queue(self._context, name, concurrency=concurrency, rate=rate, retries=retries)
 
     def forget_queue(self, name: str) -> None:
-        """It allows everything again; who stands in it stays there."""
+        """Remove the limits of a queue; its sessions stay queued."""
         queueing.forget_queue(self._context, name)
 
     def workers(self) -> list[queueing.WorkerInfo]:
-        """Workers that have not said goodbye, the silent ones among them too."""
+        """Workers that have not deregistered, including silent ones."""
         return queueing.workers(self._context)

@@ -1,7 +1,4 @@
-"""The verbs that read: lists, states, plans, reports. They write nothing, start nothing and cost nothing.
-
-`library/facade.py` adds those that write.
-"""
+"""The verbs that read: lists, states, plans, reports. They write nothing and start nothing."""
 
 from __future__ import annotations
 
@@ -79,7 +76,7 @@ else:
 
 
 class Loaded(msgspec.Struct, frozen=True, kw_only=True):
-    """A session's state at a checkpoint, to read."""
+    """A session's state at a checkpoint, read-only."""
 
     session: str
     seq: int
@@ -89,26 +86,26 @@ class Loaded(msgspec.Struct, frozen=True, kw_only=True):
     partial: Any
     """the newest partial result"""
     partials: list[Any]
-    """all of them, oldest first"""
+    """all partial results, oldest first"""
     result: Any
     turns: int
 
 
 class Reading:
-    """An open store with the verbs that read. Use it as a context, or call `close`."""
+    """An open store with the verbs that read; base of `Relight`. Use it as a context manager, or call `close`."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
 
     @property
     def store(self) -> Store:
-        """The store behind it."""
+        """The underlying store."""
         return bare(self._context.store)
 
     def close(self) -> None:
-        """End the heartbeat and give the store back. Sessions still open are found as if their process had ended.
+        """Stop the heartbeat and close the store. Sessions still open are then found as if their process had ended.
 
-        Where a tool still runs in some thread, its session keeps its lease, and the store is given back at its end.
+        If a tool still runs in a thread, its session keeps its lease, and the store is closed when it ends.
         """
         self._context.running_effects.when_idle(self._close)
 
@@ -125,11 +122,11 @@ class Reading:
         self.close()
 
     def get(self, ref: str) -> SessionInfo:
-        """The session a reference leads to. NotFound, Ambiguous."""
+        """The session of a reference. NotFound, Ambiguous."""
         return listing.info_of(self._context, resolve(self._context.store, ref), tree=True)
 
     def find(self, ref: str) -> SessionInfo | None:
-        """As `get`, or None where nothing answers to it, or more than one session."""
+        """Like `get`, but None if no session, or more than one, matches."""
         try:
             return self.get(ref)
         except Unresolved:
@@ -148,7 +145,7 @@ class Reading:
         before: tuple[int, str] | None = None,
         limit: int | None = None,
     ) -> Iterator[SessionInfo]:
-        """Sessions, newest created first. `status` is the one shown: a dead `working` counts as `terminated`."""
+        """Sessions, newest first. `status` is the one shown: `working` with a dead owner counts as `terminated`."""
         query = Query(
             agent=agent,
             provider=provider,
@@ -170,25 +167,25 @@ class Reading:
             yield info
 
     def attention(self, *, most: int = 200) -> list[SessionInfo]:
-        """The sessions that need someone, most urgent first: all that wait, are halted or run and are quiet or lost,
-        and of those that failed or were stopped the newest `most` each."""
+        """Sessions that need attention, most urgent first: all that wait, are halted, or run and are quiet or lost,
+        and the newest `most` each of those that failed or were terminated."""
         return self.needing(most=most).sessions
 
     def needing(self, *, most: int = 200) -> needing.Needing:
-        """How many sessions need someone, exactly and by kind, with the most urgent of them."""
+        """How many sessions need attention, exactly and by kind, with the most urgent of them."""
         return needing.needing(self._context, most=most)
 
     def counts(self) -> dict[Status, int]:
-        """How many sessions there are, by stored status."""
+        """Number of sessions by stored status."""
         return self._context.store.count_sessions()
 
     @property
     def retention(self) -> Policy:
-        """What is removed by itself, and when: nothing, unless somebody set a policy."""
+        """The retention policy; without one nothing is removed."""
         return retaining.policy_of(self._context)
 
     def kept_longer_than(self, days: float) -> retaining.Kept:
-        """How many finished sessions ended longer ago, and what their journals take."""
+        """How many finished sessions ended more than so many days ago, and the size of their journals."""
         return retaining.kept_longer_than(self._context, days)
 
     def last_sweep_us(self) -> int | None:
@@ -196,19 +193,19 @@ class Reading:
         return retaining.last_sweep_us(self._context)
 
     def removed(self, session: str) -> Tombstone | None:
-        """How a session went that is not there any more, by its full id; None where that is not known."""
+        """How a session was removed, by its full id; None if unknown."""
         return retaining.tombstone_of(self._context, session)
 
     def removals(self, *, after: str = "") -> dict[str, Tombstone]:
-        """The removals that are remembered, oldest first, by names that grow; those after `after`."""
+        """Remembered removals, oldest first, by increasing name; those after `after`."""
         return retaining.tombstones(self._context, after=after)
 
     def export(self, ref: str, *, redact: bool = True) -> Iterator[readable.Document]:
-        """The session as (file name, document), one a step, without secrets."""
+        """The session as (file name, document), one per step, without secrets."""
         return readable.export(self._context, resolve(self._context.store, ref), redact=redact)
 
     def load(self, ref: str) -> Loaded:
-        """The state at a session's head or at a checkpoint. Repairs nothing, changes nothing."""
+        """The state at a session's head or at a checkpoint. Changes nothing."""
         found = resolve(self._context.store, ref)
         loaded = self._loaded(found)[0]
         if loaded.messages:
@@ -236,7 +233,7 @@ class Reading:
         return derived_status(head, opening.evidence_of(self._context, head))[0] in LIVE
 
     def checkpoints(self, ref: str) -> list[Checkpoint]:
-        """All checkpoints of a session, its ancestors' included for a fork, oldest first."""
+        """All checkpoints of a session, oldest first; a fork includes its ancestors'."""
         found = resolve(self._context.store, ref)
         head = found.whole_head()
         chain = chain_of(self._context.store, found.identity)
@@ -253,13 +250,13 @@ class Reading:
         return events(self._context, found, after=after)
 
     def files_at(self, ref: str, *, disk: bool = False, start: bool = False) -> FilesState | None:
-        """What is known of a checkpoint's files; None without a workspace. `disk`: how that differs from it now;
-        `start`: what changed since the first capture."""
-        return surveying.survey(self._context, resolve(self._context.store, ref), disk=disk, start=start)
+        """Status of a checkpoint's files; None without a workspace. `disk`: compare with the disk; `start`: changes
+        since the first capture."""
+        return surveying.files_status(self._context, resolve(self._context.store, ref), disk=disk, start=start)
 
     def can_resume(self, ref: str, *, disk: bool = True, wanted: Wanted = AS_IT_IS) -> ResumePlan:
-        """What a resume would do, and what stands against it; `disk` compares the files with it, which takes a walk.
-        `wanted`: how it would be asked to go on."""
+        """What a resume would do, and what prevents it; `disk` compares the files with the disk, which walks the
+        directory. `wanted`: the options it would be given."""
         found = resolve(self._context.store, ref)
         info = listing.info_of(self._context, found)
         damage, calls, count, fold = None, [], 0, None
@@ -274,7 +271,7 @@ class Reading:
             damage = Reason(code="corrupt", text=str(error), cure=cure)
         if found.head is None:
             return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
-        held = surveying.survey(self._context, found, disk=disk) if found.identity.workspace else None
+        held = surveying.files_status(self._context, found, disk=disk) if found.identity.workspace else None
         if held is not None and held.missing and workspace_check.is_unstarted_fork(self._context, found):
             held = msgspec.structs.replace(held, missing=[])  # its start makes them
         speaks = operator.speaks(self._context, found.identity)
@@ -322,8 +319,8 @@ class Reading:
         return waived(msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against), codes)
 
     def planned_calls(self, ref: str, *, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
-        """What would be done about the calls that are open at a checkpoint, once the session was moved back to it, or
-        forked there. For a resume, `can_resume` says it."""
+        """What would be done about the calls that are open at a checkpoint after a rewind to it, or in a fork of it.
+        For a resume, use `can_resume`."""
         found = resolve(self._context.store, ref)
         seq = found.seq if found.seq is not None else found.whole_head().head
         load_it = load_returned if after == "rewind" else load_forked
@@ -333,13 +330,13 @@ class Reading:
     def plan_fork_files(
         self, ref: str, *, name: str | None = None, workspace: str | Mapping[str, str] | None = None
     ) -> FilesPlan | None:
-        """Where a fork would have its files; None where the session has no workspace. Refused like the fork."""
+        """The directories a fork would use; None if the session has no workspace. Refused like the fork."""
         found = resolve(self._context.store, ref)
         return start_plan.fork_files(self._context, found, name=name, workspace=workspace)
 
     def effects_since(self, session: str, seq: int) -> list[Call] | None:
-        """Effects declared `once` that began after a checkpoint, on branches that were left too: going back does not
-        take them back. None where the journal is damaged, and nobody can say."""
+        """Effects declared `once` that began after a checkpoint, on any branch: a rewind does not undo them. None if
+        the journal is damaged, so that it is unknown."""
         try:
             return abandoned_effects.effects_since(self._context.store, resolve(self._context.store, session), seq)
         except Corrupt:
@@ -351,7 +348,7 @@ class Reading:
         return verifying.verify(self._context, found, files=files)
 
     def drill(self, ref: str, directory: str | os.PathLike[str], *, most_bytes: int) -> drilling.Drilled | None:
-        """Bring a checkpoint back below an empty directory and compare it; None where it is larger than that."""
+        """Restore a checkpoint below an empty directory and compare it; None if it is larger than the bound."""
         found = resolve(self._context.store, ref)
         return drilling.drill(self._context, found, Path(directory), most_bytes=most_bytes)
 
@@ -364,15 +361,17 @@ class Reading:
         key: bytes | None = None,
         attachments: Mapping[str, str | os.PathLike[str]] | None = None,
     ) -> bundling.Exported:
-        """A session with its ancestors and its captured files as one new file, without secrets, signed with a key.
+        """Write a session with its ancestors and captured files to one new file, without secrets, signed with a key if
+        given.
 
-        The transcript of a coding agent goes along as it stands, as the attachment `native.jsonl`."""
+        The transcript of a coding agent is included as the attachment `native.jsonl`.
+        """
         found = resolve(self._context.store, ref)
         attached = {**starting.native_file(self._context, found), **(attachments or {})}
         return bundling.export_to(self._context, found, os.fspath(path), redact=redact, key=key, attachments=attached)
 
     def bundle_attachment(self, path: str | os.PathLike[str], name: str) -> bytes:
-        """One attachment of a bundle; the store is not touched."""
+        """One attachment of a bundle; the store is not used."""
         return import_.attachment(os.fspath(path), name)
 
     def operations(self, ref: str) -> list[Operation]:
@@ -389,24 +388,24 @@ class Reading:
         return comparing.file_at(self._context, resolve(self._context.store, ref), root, path)
 
     def file_bytes(self) -> int:
-        """What the captured files of all sessions take on disk."""
+        """Disk usage of the captured files of all sessions."""
         return self._context.workspaces().size_bytes() if self._context.store.list_pools() else 0
 
     def file_place(self) -> tuple[str, bool]:
-        """Where captured files lie, and whether that is off the machine."""
+        """The location of captured files, and whether it is remote."""
         workspaces = self._context.workspaces()
         return workspaces.place, workspaces.is_remote
 
     def probe_files(self) -> None:
-        """Write, read and delete something where captured files lie off the machine; an error says what to do."""
+        """Write, read and delete a test object at a remote location of captured files; an error says what to do."""
         self._context.workspaces().probe()
 
     def speaks(self, ref: str) -> bool:
-        """Is it a coding agent's session, whose own transcript is the conversation?"""
+        """Whether it is a coding agent's session, whose own transcript is the conversation."""
         return operator.speaks(self._context, resolve(self._context.store, ref).identity)
 
     def joining(self, ref: str) -> list[str] | None:
-        """The command that joins a session's terminal while it runs; None: its runtime has none to join."""
+        """The command that attaches to a session's terminal while it runs; None if its runtime has none."""
         found = resolve(self._context.store, ref)
         handle = found.whole_head().handle or found.identity.id[:8]
         return self._context.runtime(found.identity).attach_command(handle)
@@ -421,11 +420,11 @@ class Reading:
     # -- for who oversees many -----------------------------------------------------------------------------------
 
     def steps(self, ref: str, *, after: int = 0, upto: int | None = None) -> Iterator[tailing.Event]:
-        """Steps as events, a stretch of them: after < seq <= upto."""
+        """Steps as events: after < seq <= upto."""
         return queries.steps(self._context, resolve(self._context.store, ref), after=after, upto=upto)
 
     def checkpoint(self, ref: str) -> Checkpoint:
-        """One checkpoint; a session's ref means its head. NotFound where it has none yet."""
+        """One checkpoint; a session's ref means its head. NotFound if it has none yet."""
         found = resolve(self._context.store, ref)
         seq = found.seq if found.seq is not None else found.whole_head().head
         rows = queries.checkpoint_rows(self._context, found, after=seq - 1, upto=seq) if seq else []
@@ -434,29 +433,29 @@ class Reading:
         return rows[0]
 
     def checkpoints_between(self, ref: str, *, after: int, upto: int | None = None) -> list[Checkpoint]:
-        """A stretch of `checkpoints`: after < seq <= upto."""
+        """The checkpoints with after < seq <= upto."""
         return queries.checkpoint_rows(self._context, resolve(self._context.store, ref), after=after, upto=upto)
 
     def unfinished(self, *, most: int = 1000) -> list[SessionInfo]:
-        """Sessions in line, running or waiting, the newest of them."""
+        """Sessions that are queued, running or waiting, newest first."""
         query = Query(statuses=frozenset({"queued", "spawning", "working", "waiting"}))
         records = islice(listing.every_session(self._context.store, query), most)
         return [listing.info_of(self._context, record) for record in records]
 
-    def leases(self, *, most: int = 1000) -> list[queries.Held]:
-        """Who owns what."""
+    def leases(self, *, most: int = 1000) -> list[queries.LeaseInfo]:
+        """Current leases and their owners."""
         return queries.leases(self._context, most=most)
 
     def tree(self, ref: str) -> list[queries.Branch]:
-        """The family of a session: where it was forked from, and what was forked from it."""
+        """The fork tree of a session: ancestors and forks."""
         return queries.tree(self._context, resolve(self._context.store, ref))
 
     def search(self, ref: str, text: str, *, after: int = 0, most: int = 100) -> queries.Hits:
-        """Where a session says a text; all are counted, the first `most` after a seq are told."""
+        """Steps of a session that contain a text; all are counted, the first `most` after a seq are returned."""
         return queries.search(self._context, resolve(self._context.store, ref), text, after=after, most=most)
 
     def plan_hash(self, ref: str) -> str:
-        """The hash that `can_resume` would give its plan, without making one; empty for a damaged session."""
+        """The plan hash of `can_resume`, without computing the plan; empty for a damaged session."""
         found = resolve(self._context.store, ref)
         return plan_hash(found.head, found.seq) if found.head is not None else ""
 
@@ -469,7 +468,7 @@ class Reading:
         without_secrets: bool = False,
         limits: Allowance = NO_ALLOWANCE,
     ) -> None:
-        """Refuse what could not be started in the end, and what somebody owns; nothing is touched."""
+        """Refuse what could not be started, and what is owned; nothing is changed."""
         found = resolve(self._context.store, ref)
         head = found.whole_head()
         launch.check_startable(
@@ -480,7 +479,7 @@ class Reading:
 
 
 def _stored_statuses(shown: Status | None) -> frozenset[Status] | None:
-    """A status as shown may be stored differently: a dead `working` is shown as `terminated`."""
+    """The stored statuses that may be shown as this one: `working` with a dead owner is shown as `terminated`."""
     if shown is None:
         return None
     return frozenset({shown, "working", "spawning"}) if shown == "terminated" else frozenset({shown})

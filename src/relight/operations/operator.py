@@ -1,6 +1,6 @@
-"""An operator's writes: answer, settle, archive, clear, label. Each is claim, one step and release in one commit.
+"""Writes of an operator: answer, settle, archive, clear, label. Each is claim, one step and release in one commit.
 
-They are refused while somebody owns the session, except `clear`, whose purpose it is to take the lease away.
+They are refused while the session is owned, except `clear`, whose purpose is to revoke the lease.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def write_once(
     snapshots: tuple[Snapshot, ...] = (),
     place: QueuePosition | None = None,
 ) -> Checkpoint:
-    """Claim, commit one step, release: one transaction. LeaseHeld while somebody owns the session."""
+    """Claim, commit one step, release: one transaction. LeaseHeld while the session is owned."""
     head = recorder.head
     gone = force or refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
     owner = context.host.owner(context.entropy.session_id())
@@ -50,7 +50,7 @@ def write_once(
         owner=owner,
         seconds=_OPERATOR_SECONDS,
         expected_epoch=head.epoch,
-        expected_seq=None if force else head.seq,  # who clears a lease does so whatever its owner wrote meanwhile
+        expected_seq=None if force else head.seq,  # revoking a lease succeeds whatever its owner wrote meanwhile
         owner_gone=gone,
     )
     changes = with_derived_status(context, head, changes)
@@ -60,7 +60,7 @@ def write_once(
 
 
 def with_derived_status(context: Context, head: Head, changes: Changes) -> Changes:
-    """A `working` session whose owner is gone is written down as `terminated` by the next write of anybody."""
+    """Record a `working` session whose owner is gone as `terminated`, with whatever is written next."""
     status, reason = derived_status(head, evidence_of(context, head))
     if changes.status is not None or status == head.status:
         return changes
@@ -68,24 +68,24 @@ def with_derived_status(context: Context, head: Head, changes: Changes) -> Chang
 
 
 def send(context: Context, found: Found, text: str) -> Checkpoint:
-    """Answer a waiting session; for one that has stopped, say something to go on with."""
+    """Answer a waiting session, or give a stopped one its next prompt."""
     check_text(text, "what is sent")
     refuse_archived(found)
     recorder = recorder_for(context, found)
     head = recorder.head
-    check_words(recorder.identity, head)
+    check_readable(recorder.identity, head)
     if head.status == "waiting" and head.question is not None:
         _refuse_answer(found, head, text)
-        told = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
-        answer = Changes(answer=told, status=StatusChange(status="queued", reason="answered"))
+        filed = [head.question, isolated(text), *([head.asking.key] if head.asking is not None else [])]
+        answer = Changes(answer=filed, status=StatusChange(status="queued", reason="answered"))
         return write_once(context, recorder, "mark", answer)
     if not text.strip():
-        raise UsageError("there is nothing to send: a prompt is not empty")
+        raise UsageError("nothing to send: the prompt is empty")
     return add_prompt(context, recorder, text)
 
 
 def _refuse_answer(found: Found, head: Head, text: str) -> None:
-    """What is no answer to this question: a text that is not among its choices, or one where a decision is wanted."""
+    """Refuse a text that is not among the choices of the question, or that is sent where a decision is expected."""
     asking, name = head.asking, found.identity.name or found.identity.id
     if asking is not None and asking.kind == "approval":
         hints = [f"relight approve {name}", f"relight deny {name}"]
@@ -95,8 +95,8 @@ def _refuse_answer(found: Found, head: Head, text: str) -> None:
         raise UsageError(f"{name}: the answer is one of {known}; not {text!a}", evidence=[f"asks: {head.question}"])
 
 
-def check_words(identity: Identity, head: Head) -> None:
-    """Conflict where nobody would read what a person says to it."""
+def check_readable(identity: Identity, head: Head) -> None:
+    """Conflict if no program would read a message sent to the session."""
     found = no_words_for(
         identity.agent,
         head.status,
@@ -110,7 +110,7 @@ def check_words(identity: Identity, head: Head) -> None:
 
 
 def deliver(context: Context, found: Found, text: str) -> bool:
-    """Type to a coding agent that runs in a place one can type into; False where the session does not run."""
+    """Type text to a coding agent that runs in a terminal; False if the session does not run."""
     head = found.whole_head()
     if derived_status(head, evidence_of(context, head))[0] not in LIVE or not speaks(context, found.identity):
         return False
@@ -121,20 +121,21 @@ def deliver(context: Context, found: Found, text: str) -> bool:
 def add_prompt(
     context: Context, recorder: Recorder, text: str, *, place: QueuePosition | None = None, wake_us: int | None = None
 ) -> Checkpoint:
-    """What the user says next; a session that had stopped is back in line.
+    """Add the next user prompt and queue a session that had stopped.
 
-    In the provider's own form; a coding agent is told it when it starts, and writes it down itself. It is redacted like
-    everything that a person says to relight: a secret belongs in a variable.
+    A message in the provider's own form; a coding agent gets it when it starts, and writes it to its transcript itself.
+    It is redacted like every text passed to relight: a secret belongs in a variable.
     """
     head = recorder.head
     change = StatusChange(status="queued", reason="new prompt", wake_us=wake_us or head.wake_us)
     status = None if head.status in LIVE else change
-    changes = msgspec.structs.replace(said_next(context, recorder, text), status=status)
+    changes = msgspec.structs.replace(next_prompt(context, recorder, text), status=status)
     return write_once(context, recorder, "message" if changes.messages else "mark", changes, place=place)
 
 
-def said_next(context: Context, recorder: Recorder, text: str) -> Changes:
-    """What the user says next, as it is recorded: a message, or for a coding agent what it is told when it starts."""
+def next_prompt(context: Context, recorder: Recorder, text: str) -> Changes:
+    """The changes that record the next user prompt: a message, or for a coding agent a prompt that waits for its
+    start."""
     text = recorder.recording.about(text)
     if speaks(context, recorder.identity):
         return Changes(answer=[NEXT_PROMPT, isolated(text)])
@@ -142,14 +143,14 @@ def said_next(context: Context, recorder: Recorder, text: str) -> Changes:
 
 
 def speaks(context: Context, identity: Identity) -> bool:
-    """Is it a coding agent, whose own transcript is the conversation?"""
+    """Whether it is a coding agent, whose own transcript is the conversation."""
     return context.agent(identity).capabilities.transcript
 
 
 def settle(context: Context, found: Found, key: str, *, result: Any = None, retry: bool = False) -> Checkpoint:
-    """Decide an effect in doubt. The last one decided puts a session that waited for it back in line."""
+    """Record the outcome of an effect in doubt. The last one settled queues a session that waited for it."""
     if retry == (result is not None):
-        raise UsageError("say either a result or retry", hints=["--result TEXT, or --retry"])
+        raise UsageError("give either a result or retry", hints=["--result TEXT, or --retry"])
     refuse_archived(found)
     recorder = recorder_for(context, found)
     outcome = settling_outcome(recorder, key, result, retry=retry)
@@ -161,7 +162,7 @@ def settle(context: Context, found: Found, key: str, *, result: Any = None, retr
 
 
 def archive(context: Context, found: Found) -> Checkpoint:
-    """Finished for good, not restorable. Only what has ended, or was never begun, can be archived."""
+    """Archive for good: readable, not resumable. Only a session that has ended, or never began, can be archived."""
     recorder = recorder_for(context, found)
     status, _ = derived_status(recorder.head, evidence_of(context, recorder.head))
     name = found.identity.name or found.identity.id
@@ -178,9 +179,9 @@ def archive(context: Context, found: Found) -> Checkpoint:
 def clear(
     context: Context, found: Found, *, why: str | None = None, who: str | None = None, forget_native: bool = False
 ) -> Checkpoint:
-    """Take the lease away, whoever has it. If its owner is alive, its next write is refused and it stops.
+    """Revoke the lease, whoever holds it. If its owner is alive, its next write is refused and it stops.
 
-    `forget_native` also drops the agent's own session, so that the next resume starts from a brief of the journal.
+    `forget_native` also drops the native session, so that the next resume starts from a brief of the journal.
     """
     recorder = recorder_for(context, found)
     lease = recorder.head.lease
@@ -189,7 +190,7 @@ def clear(
         return write_once(context, recorder, "mark", Changes(note=forgot, native=""))
     if lease is None:
         name = found.identity.name or found.identity.id
-        raise Conflict(f"{name}: nobody holds its lease", hints=[f"relight resume {name}"])
+        raise Conflict(f"{name}: its lease is free", hints=[f"relight resume {name}"])
     note = {"cleared": lease.owner.label, "epoch": recorder.head.epoch, "why": why or "", "by": who or ""}
     changes = Changes(note=note, native="" if forget_native else None)
     return write_once(context, recorder, "mark", changes, force=True)

@@ -1,8 +1,8 @@
-"""A session as somebody was shown it: what is done about it is done on that state, or not at all.
+"""Optimistic concurrency: a store view with one session pinned to the plan hash a user was shown.
 
-A store with one session pinned. Until something is written, every look at the session has to find it as it was shown;
-the first write carries the pinned epoch and seq into its claim, so that they are compared inside its own transaction.
-After that the change has begun, and what follows is its own.
+Until something is written, every read of the session must find it as it was shown; the first write passes the pinned
+epoch and seq in its claim, so that they are compared inside its own transaction. After that, further changes are the
+caller's own.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from relight.values.step import Committed, Draft
 
 
 def as_shown(context: Context, found: Found, plan: str) -> Context:
-    """The same seams, for a session that was shown under this hash of its plan. PlanMoved where it is another."""
+    """The same context, for a session that was shown with this plan hash. PlanMoved if it has changed."""
     return msgspec.structs.replace(context, store=cast(Store, PinnedStore(context.store, found, plan)))
 
 
 class PinnedStore:
-    """Passes everything on, but for one session."""
+    """Delegates to the store; reads and writes of the pinned session are checked."""
 
     def __init__(self, store: Store, found: Found, plan: str) -> None:
         self._store, self._found, self._plan = store, found, plan
@@ -38,22 +38,20 @@ class PinnedStore:
         return getattr(self._store, name)
 
     def find(self, session: str) -> Record | None:
-        """As the store does; PlanMoved where it is not as shown."""
+        """Like the store's; PlanMoved if the session is not as shown."""
         return self._same(self._store.find(session))
 
     def find_named(self, name: str) -> Record | None:
-        """As `find`."""
         return self._same(self._store.find_named(name))
 
     def find_prefixed(self, prefix: str, limit: int) -> list[Record]:
-        """As `find`."""
         found = self._store.find_prefixed(prefix, limit)
         for record in found:
             self._same(record)
         return found
 
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One durable step; the first one on the session as it was shown, or PlanMoved."""
+        """One durable step; the first one applies to the session as it was shown, or raises PlanMoved."""
         head = self._found.head
         if self._begun or head is None or session != head.session or draft.claim is None:
             return self._store.commit(session, draft)
@@ -61,16 +59,18 @@ class PinnedStore:
         try:
             committed = self._store.commit(session, msgspec.structs.replace(draft, claim=claim))
         except Conflict:
-            self._same(self._store.find(session))  # else it is about something else
+            self._same(self._store.find(session))  # PlanMoved if that is why; else the conflict is another one
             raise
         except StoreUnavailable:
-            self._begun = True  # perhaps; the recorder asks by its own key, and must not be told that it moved
+            # The outcome is unknown. The recorder resolves it by its own key, and must then be able to read a session
+            # that its own commit may have moved.
+            self._begun = True
             raise
         self._begun = True
         return committed
 
     def delete(self, sessions: Sequence[str], *, epochs: Mapping[str, int] | None = None) -> None:
-        """Remove sessions; who would write to this one has to claim it first, which is another epoch."""
+        """Remove sessions. A writer of the pinned one would have to claim it first, which changes the epoch."""
         try:
             self._store.delete(sessions, epochs=epochs)
         except Conflict:
@@ -79,7 +79,7 @@ class PinnedStore:
         self._begun = True
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
-        """Replace a damaged head, which the store compares itself."""
+        """Replace a damaged head; the store itself compares the former one."""
         self._store.rebuild_head(head, instead_of=instead_of)
         self._begun = True
 

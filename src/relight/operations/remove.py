@@ -1,4 +1,4 @@
-"""Removing: one session on demand, or what retention says is over. Bounded, counted, and never by accident."""
+"""Removing one session on demand, or those whose retention is over. Bounded and counted."""
 
 from __future__ import annotations
 
@@ -26,20 +26,20 @@ from relight.values.step import Step
 _MAX_FORKS: Final = 10_000
 _SWEEP_TRIES: Final = 20
 _SWEEP_ROUNDS: Final = 100
-"""of `max_sessions` each, in the sweep of one day"""
+"""rounds of `max_sessions` each in one daily sweep"""
 _DROP_TRIES: Final = 20
 
 
 class Removed(msgspec.Struct, frozen=True, kw_only=True):
-    """What was removed, or with a dry run would be."""
+    """What was removed, or in a dry run would be."""
 
     sessions: list[str]
     names: list[str]
     steps: int
     size_bytes: int
-    """of their journals"""
+    """size of their journals"""
     file_bytes: int = 0
-    """of captured files that nobody else needs"""
+    """size of captured files that no other session needs"""
     dry_run: bool = False
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class Removed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def drop(context: Context, found: Found, *, with_forks: bool = False, dry_run: bool = False) -> Removed:
-    """Remove a session with everything that is its own. Refused while it is owned, or while forks read from it."""
+    """Remove a session with everything of its own. Refused while it is owned, or while forks read from it."""
     family = _family(context, found)
     if len(family) > 1 and not with_forks:
         name = found.identity.name or found.identity.id
@@ -59,19 +59,19 @@ def drop(context: Context, found: Found, *, with_forks: bool = False, dry_run: b
 
 
 class Forgotten(msgspec.Struct, frozen=True, kw_only=True):
-    """What a checkpoint lost. Its step is still there."""
+    """What a checkpoint lost. Its step remains."""
 
     checkpoint: str
     labels: int
     snapshots: int
     kept: int = 0
-    """snapshots that stay, because another checkpoint, a fork or the session itself goes on from them"""
+    """snapshots that stay, because another checkpoint, a fork or the session itself continues from them"""
 
 
 def drop_checkpoint(context: Context, found: Found) -> Forgotten:
-    """Let a checkpoint's labels go, and of its snapshots those that nobody goes on from. Never the step.
+    """Remove a checkpoint's labels, and those of its snapshots that nothing continues from. Never the step.
 
-    A sweep then frees what nobody else needs. Every other checkpoint restores as before.
+    A sweep then frees content that nothing else needs. Every other checkpoint restores as before.
     """
     seq = found.seq if found.seq is not None else found.whole_head().head
     if seq < 1:
@@ -81,30 +81,33 @@ def drop_checkpoint(context: Context, found: Found) -> Forgotten:
     _note_unlabelled(context, step_at(context.store, chain, seq))
     labels = context.store.unlabel(owner, seq)
     for _ in range(_DROP_TRIES):
-        rows, seen, head = _as_seen(context, owner)
+        rows, seen, head = _observed(context, owner)
         forked = any(one.parent is not None and one.parent.seq == seq for one in seen.values())
-        kept = set(inherited(rows, seq, has_successor=forked or seq == head.head or _is_way_back(context, chain, seq)))
+        kept = set(
+            inherited(rows, seq, has_successor=forked or seq == head.head or _is_undo_target(context, chain, seq))
+        )
         going = {root for row in rows if row.seq == seq for root in row.snapshots} - kept
         try:
             dropped = context.store.drop_snapshots(
                 owner, seq, roots=going, seen=Seen(seq=head.seq, forks=frozenset(seen))
             )
         except Conflict:
-            continue  # somebody committed or forked while we looked, and may go on from it; look again
+            continue  # a commit or fork meanwhile may continue from it: read again
         return Forgotten(checkpoint=f"{owner}@{seq}", labels=labels, snapshots=dropped, kept=len(kept))
-    raise Conflict(f"{owner}@{seq}: the session kept changing while it was looked at; its files were left as they are")
+    raise Conflict(f"{owner}@{seq}: the session kept changing; its files were left as they are")
 
 
 def _note_unlabelled(context: Context, step: Step) -> None:
-    """Before the label goes: the step's digest covers it, so `verify` would miss it."""
+    """Before the label is removed: the step's digest covers it, so `verify` would report it as lost."""
     record = context.store.find(step.session)
     if step.label is not None and record is not None and step.seq not in record.identity.unlabelled:
         noted = [*record.identity.unlabelled, step.seq]
         context.store.update(msgspec.structs.replace(record.identity, unlabelled=noted))
 
 
-def _as_seen(context: Context, session: str) -> tuple[list[CheckpointRow], dict[str, Identity], Head]:
-    """Its steps without bodies, its forks, its head. The head is read first: what comes later makes it a former one."""
+def _observed(context: Context, session: str) -> tuple[list[CheckpointRow], dict[str, Identity], Head]:
+    """Its steps without bodies, its forks, its head. The head is read first, so that any later commit makes it
+    outdated."""
     record = context.store.find(session)
     if record is None:
         raise NotFound(session)
@@ -114,26 +117,27 @@ def _as_seen(context: Context, session: str) -> tuple[list[CheckpointRow], dict[
     return list(context.store.checkpoints(session)), forks, record.head
 
 
-def _is_way_back(context: Context, chain: list[Identity], seq: int) -> bool:
-    """Whether a restore or rewind began here: its safety snapshot is what undo goes back to."""
+def _is_undo_target(context: Context, chain: list[Identity], seq: int) -> bool:
+    """Whether a restore or rewind began here: undo returns to its safety snapshot."""
     return is_operation(decode_changes(step_at(context.store, chain, seq).body).note)
 
 
 def sweep(context: Context, policy: Retention, *, dry_run: bool = False, by: str = "") -> Removed:
-    """Remove finished sessions whose time is over; never an unfinished one, never one that a kept fork needs.
+    """Remove finished sessions whose retention is over; never an unfinished one, never one that a retained fork needs.
 
-    `by`: who sweeps, as the tombstones and the audit log have it."""
+    `by`: who sweeps, for tombstones and the audit log.
+    """
     for _ in range(_SWEEP_TRIES):
         try:
             return _sweep(context, policy, dry_run=dry_run, by=by)
         except Conflict:
-            continue  # one of them was resumed or forked while we looked; look again
-    raise Conflict("sessions kept changing while they were looked at; nothing was removed")
+            continue  # one of them was resumed or forked meanwhile: read again
+    raise Conflict("sessions kept changing during the sweep; nothing was removed")
 
 
 def sweep_if_due(context: Context, *, by: str) -> Removed | None:
-    """The sweep of the day under the store's policy, by whoever asks for it first; None where there is nothing to do:
-    no policy, or a sweep within the last day."""
+    """The daily sweep under the store's policy, by the first process that asks for it; None without a policy, or if
+    there was a sweep within the last day."""
     policy = claim_sweep(context)
     if policy is None:
         return None
@@ -144,11 +148,11 @@ def sweep_if_due(context: Context, *, by: str) -> Removed | None:
         more = sweep(context, policy, by=by)
         if not more.sessions:
             break
-        removed = _together(removed, more)
+        removed = _merged(removed, more)
     return removed
 
 
-def _together(one: Removed, other: Removed) -> Removed:
+def _merged(one: Removed, other: Removed) -> Removed:
     return Removed(
         sessions=one.sessions + other.sessions,
         names=one.names + other.names,
@@ -167,7 +171,7 @@ def _sweep(context: Context, policy: Retention, *, dry_run: bool, by: str) -> Re
     forks = {identity.id: _forks(context, identity) for identity, _ in ended}
     going = {identity.id for identity in due(ended, forks, policy, now_us=context.clock.now_us())}
     if not dry_run:
-        _clear_forgotten(context)
+        _clear_orphaned_directories(context)
     return _remove(
         context,
         [pair for pair in ended if pair[0].id in going],
@@ -211,31 +215,32 @@ def _remove(
     )
     if removed.sessions and not dry_run:
         if any(identity.pools for identity, _ in going):
-            context.workspaces().check_location()  # before, or their files would be left behind
+            context.workspaces().check_location()  # first: if it fails later, their files would be orphaned
         epochs = {identity.id: head.epoch for identity, head in going if head is not None}
         with tombstones_for(
             context, removed.sessions, policy=policy, by=by, steps=removed.steps, size=removed.size_bytes
         ):
             context.store.delete(removed.sessions, epochs=epochs)
-        _clear_places(context, going)
+        _clear_runtimes(context, going)
     grace_seconds = policy.grace_seconds if policy is not None else 0.0
     freed = _sweep_files(context, going, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
     return msgspec.structs.replace(removed, file_bytes=freed)
 
 
-def _clear_places(context: Context, going: Sequence[tuple[Identity, Head | None]]) -> None:
-    """What they printed, their places and homes. After the rows: a sweep clears what a kill leaves between the two."""
+def _clear_runtimes(context: Context, going: Sequence[tuple[Identity, Head | None]]) -> None:
+    """Remove terminals, sandbox homes and run directories. After the rows: what a kill leaves in between, a sweep
+    removes."""
     for identity, head in going:
         if identity.command is not None and head is not None and head.handle:
             try:
                 context.runtime(identity).destroy(head.handle)
             except RelightError as error:
-                context.notify(f"the place {head.handle} could not be removed: {error}")
+                context.notify(f"{head.handle} could not be removed: {error}")
         context.remove_run_directory(identity.id)
 
 
-def _clear_forgotten(context: Context) -> None:
-    """Directories of sessions that are gone."""
+def _clear_orphaned_directories(context: Context) -> None:
+    """Remove run directories of sessions that no longer exist."""
     for session in context.run_directories():
         if context.store.find(session) is None:
             context.remove_run_directory(session)
@@ -249,7 +254,7 @@ def _sweep_files(
     thorough: bool,
     grace_seconds: float,
 ) -> int:
-    """Content that no step names any more. A removal looks at its own pools, to the last byte; a sweep at all."""
+    """Remove content that no step names. A removal sweeps its own pools completely; a sweep covers all pools."""
     gone = [identity.id for identity, _ in going]
     pools = (
         {pool for identity, _ in going for pool in identity.pools.values()}
@@ -265,8 +270,10 @@ def _sweep_files(
                 .sweep(pool, live, dry_run=dry_run, thorough=thorough, grace_seconds=grace_seconds)
                 .bytes_removed
             )
-        except Corrupt as error:  # whatever is left of it may be all that can be saved; the other pools are swept
-            context.notify(f"the files beside damaged ones were left as they are: {error.message}")
+        except Corrupt as error:
+            # The rest of a damaged pool may be all that can still be saved, so nothing is removed from it. The other
+            # pools are swept.
+            context.notify(f"a damaged pool was left as it is: {error.message}")
         except StoreUnavailable as error:
             if gone and not dry_run:
                 error.evidence = (*error.evidence, "the journal is removed; captured files are still there")

@@ -1,8 +1,8 @@
-"""Retention: the policy of a store, and the sweep that it asks for. Nobody deletes history unasked.
+"""Retention: the policy of a store, and the sweep it requires. Nothing is deleted without a policy.
 
-Without a policy nothing is ever removed by relight itself. With one, `serve`, workers and supervisors remove finished
-sessions whose time is over, together at most once a day: a record in the store says when the last sweep began, and who
-wants to begin one exchanges it, so that of many processes one does. What was removed is remembered by tombstones.
+With one, `serve`, workers and supervisors remove finished sessions whose retention is over, at most once a day between
+them: a record in the store holds the time of the last sweep, and the process that exchanges it does the sweep. Removals
+are remembered by tombstones.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from relight.values.tombstone import MAX_TOMBSTONES, Tombstone, digest_of
 SETTING: Final = "RELIGHT_RETENTION"
 _POLICY: Final = "retention"
 _SWEPT: Final = "retention"
-_LOOK_SECONDS: Final = 3600.0
-MAX_LOOKED: Final = 2000
+_CHECK_SECONDS: Final = 3600.0
+MAX_SCANNED: Final = 2000
 _PRUNE_ONE_IN: Final = 16
-"""removals after which the oldest are looked for"""
+"""the oldest tombstones are pruned once in so many removals"""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """Finished sessions that are kept although they ended long ago."""
+    """Finished sessions that are retained although they ended long ago."""
 
     days: float
     sessions: int
     size_bytes: int
     more: bool
-    """there are more than were looked at"""
+    """there are more than were counted"""
 
 
 def policy_of(context: Context) -> Policy:
-    """The setting of this process where there is one, else what is kept in the store. Reads only."""
+    """The setting of this process if there is one, else the policy stored in the store. Read-only."""
     asked = context.environment.get(SETTING, "").strip()
     if asked:
         return Policy(finished_days=_days(asked), set_by=SETTING)
@@ -54,7 +54,7 @@ def policy_of(context: Context) -> Policy:
 
 
 def set_policy(context: Context, days: float | None, *, by: str) -> Policy:
-    """From now on, for every process that uses this store. None: nothing is removed any more."""
+    """Set the policy for every process that uses this store. None: nothing is removed."""
     if days is not None and not 0 <= days <= 36_500:
         raise UsageError(f"a retention is between 0 and 36500 days, not {days:g}")
     made = StoredPolicy(finished_days=days, set_us=context.clock.now_us(), set_by=by)
@@ -65,9 +65,9 @@ def set_policy(context: Context, days: float | None, *, by: str) -> Policy:
     return policy_of(context)
 
 
-def kept_longer_than(context: Context, days: float, *, most: int = MAX_LOOKED) -> Kept:
-    """How many finished sessions a policy of so many days would remove, by their journals. Looks at the newest `most`;
-    `sweep --dry-run` is exact, and counts their files too."""
+def kept_longer_than(context: Context, days: float, *, most: int = MAX_SCANNED) -> Kept:
+    """How many finished sessions a policy of so many days would remove, with the size of their journals. Counts the
+    newest `most`; `sweep --dry-run` is exact, and includes files."""
     before_us = context.clock.now_us() - round(days * DAY * 1e6)
     looked = sessions = size = 0
     for record in islice(every_session(context.store, Query(statuses=Retention().statuses)), most):
@@ -85,31 +85,31 @@ def last_sweep_us(context: Context) -> int | None:
 
 
 def is_sweep_due(context: Context) -> bool:
-    """Is there a policy, and was there no sweep for a day? Reads only."""
+    """Whether there is a policy and no sweep within a day. Read-only."""
     return policy_of(context).finished_days is not None and is_due(last_sweep_us(context), context.clock.now_us())
 
 
-class SweepLook:
-    """How a supervisor takes part: it looks whether a sweep is due, at once and then every hour, and has it begun in a
-    process of its own. So a store with a policy is swept also where no server and no worker runs."""
+class SweepCheck:
+    """A supervisor's part: checks at once and then hourly whether a sweep is due, and starts it in a separate
+    process. So a store with a policy is swept even if no server and no worker runs."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
-        self._looked_us: int | None = None
+        self._checked_us: int | None = None
 
-    def look(self) -> None:
-        """Often; it costs nothing but once an hour."""
+    def check(self) -> None:
+        """Cheap, except once an hour; may be called often."""
         now_us = self._context.clock.instant().us
-        if self._looked_us is not None and now_us - self._looked_us < _LOOK_SECONDS * 1e6:
+        if self._checked_us is not None and now_us - self._checked_us < _CHECK_SECONDS * 1e6:
             return
-        self._looked_us = now_us
+        self._checked_us = now_us
         if is_sweep_due(self._context):
             self._context.sweep_in_background()
 
 
 def claim_sweep(context: Context) -> Retention | None:
-    """The policy, for the one process that may sweep now; None for everybody else. A setting of this process becomes
-    the store's policy here, so that every other process, and whoever looks, sees what is swept by."""
+    """The policy, for the one process that may sweep now; None for all others. A setting of this process becomes the
+    store's policy here, so that other processes and readers see which policy applies."""
     policy = policy_of(context)
     if policy.finished_days is None:
         return None
@@ -118,7 +118,7 @@ def claim_sweep(context: Context) -> Retention | None:
     if not is_due(unpack_record(before, int) if before is not None else None, now_us):
         return None
     if not context.store.exchange_record("note", _SWEPT, before, pack_record(now_us)):
-        return None  # somebody else began one this very moment
+        return None  # another process began one at the same moment
     stored = _stored(context)
     if policy.set_by == SETTING and (stored is None or stored.finished_days != policy.finished_days):
         set_policy(context, policy.finished_days, by=SETTING)
@@ -144,8 +144,8 @@ def _days(text: str) -> float | None:
 def tombstones_for(
     context: Context, sessions: Sequence[str], *, policy: Retention | None, by: str = "", steps: int = 0, size: int = 0
 ) -> Iterator[None]:
-    """Around a removal. The tombstone is written before it, so that a kill in between leaves no address that nobody can
-    explain: one of a session that is still there is not looked at. A removal that was refused takes it away again."""
+    """Around a removal. The tombstone is written first, so that a kill in between leaves no link that cannot be
+    explained; one of a session that still exists is ignored. If the removal is refused, it is deleted again."""
     now_us = context.clock.now_us()
     made = Tombstone(
         at_us=now_us,
@@ -160,7 +160,7 @@ def tombstones_for(
     context.store.put_record("tombstone", name, pack_record(made))
     try:
         yield
-    except (Conflict, NotFound):  # certainly nothing was removed; after any other error nobody knows
+    except (Conflict, NotFound):  # nothing was removed for certain; after any other error that is unknown
         context.store.put_record("tombstone", name, None)
         raise
     if made.digests[0][0] % _PRUNE_ONE_IN == 0:
@@ -170,7 +170,7 @@ def tombstones_for(
 
 
 def tombstones(context: Context, *, after: str = "") -> dict[str, Tombstone]:
-    """Those that are remembered, oldest first, with names greater than `after`."""
+    """Remembered removals, oldest first, with names greater than `after`."""
     found = {
         name: unpack_record(record, Tombstone)
         for name, record in sorted(context.store.list_records("tombstone").items())
@@ -179,7 +179,7 @@ def tombstones(context: Context, *, after: str = "") -> dict[str, Tombstone]:
 
 
 def tombstone_of(context: Context, session: str) -> Tombstone | None:
-    """How a session went, by its full id; None where that is not known. The newest one counts."""
+    """How a session was removed, by its full id; None if unknown. The newest one counts."""
     digest = digest_of(session)
     for one in reversed(tombstones(context).values()):
         if digest in one.digests:

@@ -46,7 +46,7 @@ def take(
     before = found.identity
     changed = options_taken(before, fields, seq=readable_head(context.store, found).seq, handed=handed)
     wanted = capture.fitted(context, with_options(before, changed), workspace, snapshot)
-    changed |= capture.placement_changes(before, wanted)
+    changed |= capture.workspace_changes(before, wanted)
     made = Found(identity=wanted, head=found.head, seq=found.seq)
     looked_at = None if handed else before
     return Taken(found=made, before=looked_at, changed=changed, note=note_of(before, changed))

@@ -342,7 +342,7 @@ class SharedSession:
             refuse_archived(found)
             found = self._with_options(found)
             if self._workspace is not None:
-                found = files_of.settle_workspace(context, found, self._workspace, self._moments)
+                found = files_of.record_workspace(context, found, self._workspace, self._moments)
         self._recorder = recorder_for(context, found)
         return self._recorder
 
@@ -371,7 +371,7 @@ class SharedSession:
             recorder.head = head
             return
         if self._files is not None:
-            self._files.others_wrote()
+            self._files.forget_committed()
         steps = list(store.steps(recorder.identity.id, after=known.seq, upto=head.seq))
         follows = head.seq > known.seq == recorder.fold.seq and len(steps) == head.seq - known.seq
         if not follows or any(step.kind == "rewind" for step in steps) or steps[-1].digest != head.digest:

@@ -21,7 +21,7 @@ from relight.files import workspace_check
 from relight.files.directories import Directories
 from relight.history import fork, repair
 from relight.history.loading import Found, resolve
-from relight.operations.operator import said_next
+from relight.operations.operator import next_prompt
 from relight.ports.runtime import Child
 from relight.sessions.context import Context
 from relight.sessions.pending_store import with_pending
@@ -128,7 +128,7 @@ class FirstStart:
             self.doubts = [call for call in recorder.fold.calls(doubtful=True) if call.in_doubt]
         if self._is_over or self._prompt is None:
             return Changes()
-        said = said_next(self.context, recorder, self._prompt)
+        said = next_prompt(self.context, recorder, self._prompt)
         if not said.answer:
             return said
         return msgspec.structs.replace(said, answer=self.context.redactor().value(list(said.answer)))
@@ -225,7 +225,7 @@ def plan(context: Context, ref: str, wanted: Wanted) -> FirstStart:
     if wanted.from_last_good:
         _repair(context, ref, wanted)
     found = resolve(context.store, ref)
-    forks = fork.begins_anew(found)
+    forks = fork.starts_new_session(found)
     if not forks:
         fork.refuse_at_head(found, wanted)
     _check(context, found, wanted)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
 from relight.files import repositories, workspace_check
-from relight.files.capture import close_all, housed, open_roots
+from relight.files.capture import close_all, open_roots, with_roots
 from relight.files.status import missing_roots
 from relight.history.loading import Found
 from relight.journal.redaction.command_line import recordable
@@ -90,7 +90,7 @@ def planned(
     }
     identity = new_identity(context, name or _free_name(context, agent, directory), fields)
     if workspace:
-        identity = housed(context, identity, workspace)
+        identity = with_roots(context, identity, workspace)
         close_all(open_roots(context.workspaces(), identity, watch=False))  # raises if it cannot be captured
     elif adapter.capabilities.transcript:
         identity = _housed_where_it_runs(context, identity, directory)
@@ -137,7 +137,7 @@ def _check_program(context: Context, adapter: AgentAdapter, command: Sequence[st
 def _housed_where_it_runs(context: Context, identity: Identity, directory: str) -> Identity:
     """Capture a coding agent's files in the directory it runs in, if that can be captured."""
     try:
-        housed_there = housed(context, identity, directory)
+        housed_there = with_roots(context, identity, directory)
         close_all(open_roots(context.workspaces(), housed_there, watch=False))
     except WorkspaceUnusable as error:
         context.notify(f"its files are not captured: {error.why}; choose them: relight run --workspace DIR")

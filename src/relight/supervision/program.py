@@ -29,7 +29,7 @@ from relight.errors import (
     StoreUnavailable,
     WorkspaceUnusable,
 )
-from relight.files.status import survey
+from relight.files.status import files_status
 from relight.history import events
 from relight.history.listing import info_of
 from relight.history.loading import Found, resolve
@@ -37,7 +37,7 @@ from relight.journal.limits import Reached, overtime, spent, uncounted
 from relight.journal.queues.takeover import BY_A_PERSON
 from relight.journal.status import derived_status
 from relight.operations.operator import write_once
-from relight.operations.retention import SweepLook
+from relight.operations.retention import SweepCheck
 from relight.ports.runtime import (
     AGENT_VARIABLE,
     OWNER_VARIABLE,
@@ -151,7 +151,7 @@ class Supervision:
         self._last_head: Head | None = None
         """as last read by `_poll_journal`"""
         self._polled_us, self._token = 0, object()
-        self._sweeps, self._files = SweepLook(context), RunFiles(self._context, session)
+        self._sweeps, self._files = SweepCheck(context), RunFiles(self._context, session)
         self._restarts, self._lost_us = 0, 0
 
     @property
@@ -388,7 +388,7 @@ class Supervision:
 
     def _poll_journal(self, *, force: bool = False) -> None:
         """Report new steps to the watcher, and check for stop requests and takeovers."""
-        self._sweeps.look()
+        self._sweeps.check()
         token, now_us = self._context.store.changed(), self._now_us()
         if not force and token == self._token and now_us - self._polled_us < _READ_SECONDS * 1e6:
             return
@@ -570,7 +570,7 @@ class Supervision:
             exit=exit,
             restarts=self._restarts,
             lost_seconds=self._lost_us / 1e6,
-            files=survey(self._context, found, start=True),
+            files=files_status(self._context, found, start=True),
         )
 
     def _head(self) -> Head:

@@ -26,7 +26,7 @@ def files_plan(
     """The plan for the files, the directory the command would run in, and reasons to refuse. UsageError or Conflict for
     options that are impossible in any state of the session."""
     directory = found.identity.directory
-    if fork.begins_anew(found):
+    if fork.starts_new_session(found):
         return _of_a_fork(context, found, wanted, held)
     fork.refuse_at_head(found, wanted)
     if held is None:

@@ -17,7 +17,7 @@ from relight.values.info import AttentionKind
 if TYPE_CHECKING:
     from relight.fleet.queues import QueueInfo, WorkerInfo
     from relight.history.attention import Needing
-    from relight.history.queries import Held
+    from relight.history.queries import LeaseInfo
     from relight.library.facade import Relight
     from relight.server.jobs.upkeep import Upkeep
     from relight.server.resume_stats import Resumed
@@ -111,13 +111,13 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
     height: int = BAR_HEIGHT
 
 
-def lease_rows(held: list[Held], now: datetime) -> list[LeaseRow]:
+def lease_rows(held: list[LeaseInfo], now: datetime) -> list[LeaseRow]:
     """All leases; what is not as it should be first."""
     rows = [_lease_row(one, now) for one in held]
     return [row for row in rows if row.abnormal] + [row for row in rows if not row.abnormal]
 
 
-def _lease_row(one: Held, now: datetime) -> LeaseRow:
+def _lease_row(one: LeaseInfo, now: datetime) -> LeaseRow:
     silent = words.seconds_between(one.last_step_at, now) or 0.0
     gone = one.owner_gone is True
     over = one.expires_at is None
