@@ -1,7 +1,7 @@
 """`Relight`: everything a program, the command line or the server can do with a store, one method per verb.
 
-Methods that only read are in reading.py, those for queues and workers in queues.py. Each is a few lines over a use
-case. Use cases are imported when they are first called, so that a command that only lists does not wait for the others.
+Methods that only read are in reading.py, those for queues in queues.py. Use cases are imported when first called, so
+that a command that only lists does not wait for the others.
 """
 
 from __future__ import annotations
@@ -123,8 +123,7 @@ class Relight(Queueing):
 
         For an existing session the options say how it continues; a different `key` or `agent` is refused. `budget` (US
         dollars), `budget_tokens` and `time_limit` (seconds of work) count over all attempts; when one is reached, the
-        session is halted before its next model call. Given again, they replace the former ones. `redact`: its own data
-        is redacted too, for good; what is recorded about it always is.
+        session is halted before its next model call. `redact`: its own data is redacted too, for good.
         """
         context = self._context
         fields = opening.checked_fields(
@@ -235,8 +234,7 @@ class Relight(Queueing):
         )
 
     def _files(self, found: Found, taken: reopening.Taken | None) -> files.Files | None:
-        """The session's open workspaces; an unusable one, or one whose repository has moved, is refused before
-        anything is changed."""
+        """The session's open workspaces; unusable ones and moved repositories are refused before any change."""
         if not found.identity.workspace:
             return None
         rows = restoring.rows_of(self._context, found)
@@ -271,7 +269,7 @@ class Relight(Queueing):
 
     def as_shown(self, ref: str, plan: str) -> Relight:
         """The same verbs on a session as it was shown, by its plan hash: the first one that changes it does so in
-        that state, or raises PlanMoved and nothing is done. `plain` returns to the unpinned store."""
+        that state, or raises PlanMoved. `plain` returns to the unpinned store."""
         made = Relight(pinned.as_shown(self._context, resolve(self._context.store, ref), plan))
         made._plain = self
         return made
@@ -289,8 +287,8 @@ class Relight(Queueing):
         prompt: str | None = None,
         workspace: str | Mapping[str, str] | None = None,
     ) -> SessionInfo:
-        """A new session from a checkpoint, in O(1); the parent is not changed. It has its own files: the
-        checkpoint's, in `workspace`, filled now, or in a directory beside the original that its first start creates."""
+        """A new session from a checkpoint, in O(1); the parent is not changed. Its files are copies of the
+        checkpoint's: in `workspace`, filled now, or in a directory that its first start creates."""
         found = resolve(self._context.store, ref)
         return self.get(forking.fork(self._context, found, name=name, prompt=prompt, workspace=workspace).id)
 
@@ -315,10 +313,8 @@ class Relight(Queueing):
         choice: Choice = "stop",
         again: str | Sequence[str] = (),
     ) -> Checkpoint:
-        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted.
-
-        A call that is open there and ran since is not run again, unless `again` names it, by id or key.
-        """
+        """Move a session back to a checkpoint: its conversation, its files, or both. Nothing is deleted. `again`:
+        open calls, by id or key, that ran since and may run again."""
         found = resolve(self._context.store, ref)
         report = restoring.rewind(
             self._context, found, conversation=conversation, files=files, choice=choice, again=_names(again)
@@ -371,11 +367,9 @@ class Relight(Queueing):
         env: Mapping[str, str | None] | None = None,
         secrets: Sequence[str] | None = None,
     ) -> SessionInfo:
-        """Create a session that knows its command and its workspace; `supervise` starts it.
-
-        `env`: variables that every start sets (None: with their value here). `secrets`: names of variables that every
-        start needs; their values are never stored.
-        """
+        """Create a session that knows its command and its workspace; `supervise` starts it. `env`: variables that
+        every start sets (None: with their value here). `secrets`: names of variables that every start needs; values
+        are never stored."""
         made = launching.launch(
             self._context,
             command,
@@ -409,8 +403,8 @@ class Relight(Queueing):
         return forking.plan_fork(self._context, found, name=name, workspace=workspace, in_place=in_place)
 
     def plan_start(self, ref: str, wanted: Wanted) -> Pending | None:
-        """Refuse what could not be started, and what is owned; else the session that a start would create, or None
-        if it continues the existing one. Nothing is changed."""
+        """The session that a start would create, or None if it continues the existing one. Refuses what could not be
+        started, and what is owned. Nothing is changed."""
         planned = first_start.plan(self._context, ref, wanted)
         if planned.pending is None:
             found = resolve(self._context.store, planned.session)
@@ -437,13 +431,10 @@ class Relight(Queueing):
         in_place: bool = False,
         name: str | None = None,
     ) -> supervise.Supervision:
-        """Plan a resume, or a first start; `run` on the result starts the program and keeps it running.
-
-        Nothing is changed before `run`, and a start that fails leaves everything as it was. `restore` creates a missing
-        workspace and restores what it lacks; existing files stay. Before the head a fork is created, with the
-        checkpoint's files in its own directory (`workspace`), or `in_place`, in the original's. `limits` replace those
-        it had.
-        """
+        """Plan a resume, or a first start; `run` on the result starts the program. Nothing is changed before `run`,
+        and a start that fails leaves everything as it was. `restore` creates a missing workspace and restores what
+        it lacks. Before the head a fork is created, with the checkpoint's files in its own directory (`workspace`),
+        or `in_place`."""
         context = self._context
         if isinstance(ref, Pending):
             made = first_start.FirstStart(context, ref.identity.id, pending=ref, prompt=prompt)
@@ -479,8 +470,7 @@ class Relight(Queueing):
         name: str | None = None,
     ) -> Resumed:
         """Continue a session that `relight run` began, in the foreground, to its end. Returns the result of the
-        start (attempt, rung, command, workspace, whether the prompt was sent, calls in doubt), and in `ended` the
-        session as it is then."""
+        start, with the session as it is then in `ended`."""
         found = resolve(self._context.store, ref)
         if not restore and found.head is not None:
             opening.refuse_archived(found)
@@ -509,16 +499,15 @@ class Relight(Queueing):
         return self._context.run_directory(resolve(self._context.store, ref).identity.id)
 
     def send(self, ref: str, text: str) -> Checkpoint | None:
-        """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (returns None: the
-        prompt appears in its transcript)."""
+        """Answer a waiting session, give a stopped one its next prompt, or type to a live agent (None: see its
+        transcript)."""
         found = resolve(self._context.store, ref)
         if operator.deliver(self._context, found, text):
             return None
         return operator.send(self._context, found, text)
 
     def decide(self, ref: str, *, allow: bool, reason: str | None = None) -> Checkpoint:
-        """Allow or deny the tool call that a session waits for; it continues when it is resumed. The model gets the
-        `reason` of a denial."""
+        """Allow or deny the tool call that a session waits for. The model gets the `reason` of a denial."""
         return approvals.decide(self._context, resolve(self._context.store, ref), allow=allow, reason=reason)
 
     def attach(self, ref: str) -> list[str]:
@@ -559,7 +548,7 @@ class Relight(Queueing):
 
     def accept_repository(self, ref: str) -> Checkpoint:
         """Accept that the Git repositories of its workspace are on another branch than the session left them; a
-        start is refused until then. Recorded as a step; the workspace is not changed."""
+        start is refused until then. Recorded as a step."""
         return repositories.accept(self._context, resolve(self._context.store, ref))
 
     def archive(self, ref: str) -> Checkpoint:
@@ -580,22 +569,20 @@ class Relight(Queueing):
         return remove.drop(self._context, found, with_forks=with_forks, dry_run=dry_run)
 
     def drop_checkpoint(self, ref: str) -> remove.Forgotten:
-        """Remove a checkpoint's labels, and those of its files that no other checkpoint continues from.
-
-        The step remains, the digest chain is whole, and every other checkpoint restores as before.
-        """
+        """Remove a checkpoint's labels, and those of its files that no other checkpoint continues from. The step
+        remains."""
         return remove.drop_checkpoint(self._context, resolve(self._context.store, ref))
 
     def sweep(self, policy: Retention | None = None, *, dry_run: bool = False, by: str = "a program") -> remove.Removed:
-        """Remove finished sessions whose retention is over: by `policy`, else the store's, else 7 days. Returns what
-        was removed. Runs only when called; see `set_retention` for a daily sweep."""
+        """Remove finished sessions whose retention is over: by `policy`, else the store's, else 7 days. Only when
+        called; see `set_retention` for a daily sweep."""
         days = self.retention.finished_days
         chosen = policy or (Retention(finished_days=days) if days is not None else Retention())
         return remove.sweep(self._context, chosen, dry_run=dry_run, by=by)
 
     def set_retention(self, days: float | None, *, by: str = "a program") -> Policy:
         """Set the store's policy: finished sessions are removed so many days after their end, once a day, by
-        `serve`, workers and supervisors. None: nothing is removed. Without a policy nothing ever is."""
+        `serve`, workers and supervisors. None, or no policy: nothing is removed."""
         return retention.set_policy(self._context, days, by=by)
 
     def sweep_if_due(self, *, by: str) -> remove.Removed | None:
