@@ -160,8 +160,7 @@ class Relight(Queueing):
     def _begun(
         self, context: Context, found: Found, *, seconds: float, owner: str | None, taken: reopening.Taken | None
     ) -> Session:
-        """Claim a session and begin an attempt; a completed one is opened for reading, and may continue with a new
-        prompt."""
+        """Claim a session and begin an attempt; a completed one is opened for reading only."""
         recorder = opening.recorder_for(context, found)
         later = partial(self._files, found, taken)
         if recorder.head.status == "completed":
@@ -300,8 +299,7 @@ class Relight(Queueing):
         workspace: str | Mapping[str, str] | None = None,
         key: bytes | None = None,
     ) -> import_.Imported:
-        """Import the session of a bundle, untrusted unless signed with this key. `workspace`: the directory for its
-        files."""
+        """Import the session of a bundle, untrusted unless signed with this key. `workspace`: where its files go."""
         return import_.import_from(self._context, os.fspath(path), name=name, workspace=workspace, key=key)
 
     def rewind(
@@ -331,8 +329,7 @@ class Relight(Queueing):
         exact: bool = False,
         dry_run: bool = False,
     ) -> FilesReport:
-        """Restore the workspace's files to a checkpoint, all or some paths; with `dry_run` only report what would
-        happen."""
+        """Restore the workspace's files to a checkpoint, all or some paths; `dry_run` only reports."""
         found = resolve(self._context.store, ref)
         return restoring.restore(self._context, found, paths=paths, choice=choice, exact=exact, dry_run=dry_run)
 
@@ -522,8 +519,7 @@ class Relight(Queueing):
         command: Sequence[str] = (),
         name: str | None = None,
     ) -> SessionInfo:
-        """Take over a native session of a coding agent that was begun without relight; by default the newest of this
-        directory."""
+        """Take over a native session that a coding agent began without relight; by default this directory's newest."""
         made = adopting.adopt(self._context, native, directory=directory, command=command, name=name)
         return self.get(made.id)
 
@@ -558,8 +554,7 @@ class Relight(Queueing):
     def clear(
         self, ref: str, *, why: str | None = None, who: str | None = None, forget_native: bool = False
     ) -> Checkpoint:
-        """Revoke the lease, whoever holds it; recorded in the journal. `forget_native`: the native session is not
-        continued."""
+        """Revoke the lease; recorded in the journal. `forget_native`: the native session is not continued."""
         found = resolve(self._context.store, ref)
         return operator.clear(self._context, found, why=why, who=who, forget_native=forget_native)
 
