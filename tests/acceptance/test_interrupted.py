@@ -25,8 +25,8 @@ def test_a_permit_that_nobody_has_any_more_is_free_again() -> None:
     del lost  # as an interruption leaves it: taken, and never given back
     again = permits.take_within(BOUND_SECONDS)
     assert again is not None
-    kept.give_back()
-    kept.give_back()
+    kept.release()
+    kept.release()
     assert permits.take_within(0) is not None
     assert permits.take_within(0) is not None, "what was given back twice counts once"
 

@@ -180,7 +180,7 @@ def test_a_script_without_its_interpreter_is_refused_before_anything_is_started(
     script.write_text(f"{first}\nprint('hello')\n")
     script.chmod(0o700)
     if missing:
-        with pytest.raises(UsageError, match=r"run by '/no/such/python', which is not there"):
+        with pytest.raises(UsageError, match=r"needs the interpreter '/no/such/python', which is missing"):
             ProcessRuntime().check(["./agent"], str(tmp_path))
     else:
         ProcessRuntime().check(["./agent"], str(tmp_path))

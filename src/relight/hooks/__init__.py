@@ -1,1 +1,1 @@
-"""How an agent's hooks reach its supervisor: a small client that the agent runs, and the socket it talks to."""
+"""Hooks: the client that an agent runs as its hook command, and the supervisor's socket that it connects to."""

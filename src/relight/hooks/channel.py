@@ -1,7 +1,4 @@
-"""The supervisor's end of the hooks: a socket in a private directory, one thread an exchange.
-
-The socket is bound and reached through its directory's descriptor, so that a long path is no obstacle.
-"""
+"""The supervisor's hook socket, in a private directory, with one thread per request."""
 
 from __future__ import annotations
 
@@ -12,9 +9,8 @@ import socket
 import struct
 import sys
 import threading
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from relight.hooks import client
 from relight.ports.hooks import LOG_VARIABLE, SOCKET_VARIABLE, Answer
@@ -26,7 +22,7 @@ _NAME: Final = "hook"
 
 
 class SocketListener:
-    """An open socket and the thread that accepts on it."""
+    """An open hook socket and its accepting thread."""
 
     def __init__(self, directory: Path, answer: Answer) -> None:
         self._answer = answer
@@ -35,11 +31,12 @@ class SocketListener:
         self._slots = threading.BoundedSemaphore(AT_ONCE)
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        # Bound through the directory's descriptor: the path itself may be longer than a socket address allows.
+        parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            self._socket.bind(f"/proc/self/fd/{place}/{_NAME}")
+            self._socket.bind(f"/proc/self/fd/{parent}/{_NAME}")
         finally:
-            os.close(place)
+            os.close(parent)
         self._path.chmod(0o600)
         self._socket.listen(AT_ONCE)
         self._thread = threading.Thread(target=self._accept, name="relight-hooks", daemon=True)
@@ -47,11 +44,11 @@ class SocketListener:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Where the client finds us."""
+        """The variables by which the client finds the socket and the log."""
         return {SOCKET_VARIABLE: str(self._path), LOG_VARIABLE: str(self._log)}
 
     def close(self) -> None:
-        """Nobody is answered any more; the client then writes directly, and is refused if the lease is gone."""
+        """Close the socket. Clients then write to the store directly, and are refused if the lease is lost."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
@@ -72,17 +69,17 @@ class SocketListener:
             with channel:
                 channel.settimeout(PATIENCE_SECONDS)
                 if _uid_of(channel) == os.getuid():
-                    channel.sendall(self._said(channel))
+                    channel.sendall(self._reply(channel))
         except OSError:
-            return  # it went away; what it told is recorded, or its client writes it directly
+            return  # the client is gone: its event is recorded, or it writes the event directly
         finally:
             self._slots.release()
 
-    def _said(self, channel: socket.socket) -> bytes:
+    def _reply(self, channel: socket.socket) -> bytes:
         try:
-            told = json.loads(_read(channel))
-            answer = self._answer(told) if isinstance(told, dict) else None
-        except Exception as error:  # a hook must not break the supervisor either; its client hears of it
+            event = json.loads(_read(channel))
+            answer = self._answer(event) if isinstance(event, dict) else None
+        except Exception as error:  # must not break the supervisor; the client gets the error and writes directly
             return f"-{type(error).__name__}: {error}".encode("utf-8", "backslashreplace")
         return b"+" + (json.dumps(dict(answer)).encode() if answer is not None else b"")
 
@@ -93,7 +90,6 @@ class SocketHooks:
     command = (sys.executable, "-I", "-S", client.__file__)
 
     def listen(self, directory: Path, answer: Answer) -> SocketListener:
-        """Answer hooks from here on."""
         return SocketListener(directory, answer)
 
 
@@ -103,18 +99,12 @@ def _read(channel: socket.socket) -> bytes:
         blocks.append(block)
         size += len(block)
         if size > PAYLOAD_BYTES:
-            raise ValueError(f"a hook told more than {PAYLOAD_BYTES} bytes")
+            raise ValueError(f"hook event larger than {PAYLOAD_BYTES} bytes")
     return b"".join(blocks)
 
 
 def _uid_of(channel: socket.socket) -> int:
-    """Whose process is at the other end."""
+    """The user id of the process at the other end."""
     credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
     uid: int = struct.unpack("3i", credentials)[1]
     return uid
-
-
-def as_told(text: bytes) -> Mapping[str, Any] | None:
-    """What a hook was given on stdin; None where that is no object."""
-    told = json.loads(text)
-    return told if isinstance(told, dict) else None

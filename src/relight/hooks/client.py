@@ -1,10 +1,10 @@
-"""The hook command: hands what the agent says to the supervisor, and its answer back. Standard library alone.
+"""The hook command: passes an agent's hook event to the supervisor, and prints the reply. Standard library only.
 
-It runs at every tool use, so it starts as little as it can: no package, no JSON, bytes in and bytes out. Where the
-supervisor does not answer, the journal is written directly by another process. It ends with 0 whatever happens: a
-hook of ours must not stop the agent. One exception: where calls need a person's approval, its one argument is the
-answer that denies a call, given for every call about which nothing could be recorded. Without that a full disk would
-approve it; and it stands in the command line, because an environment can be lost on the way here.
+It runs at every tool call, so it imports as little as possible and does not parse the event. If the supervisor does not
+answer, another process records the event in the store directly. It exits with 0 whatever happens, so that a hook never
+stops the agent. One exception: if calls need approval, its argument is the reply that denies a call, which is given for
+every call that cannot be recorded; otherwise a full disk would approve calls. It is an argument because an agent may
+not pass its environment on.
 """
 
 import os
@@ -16,33 +16,33 @@ BLOCK_BYTES = 65536
 
 
 def ask(path: str, payload: bytes) -> bytes:
-    """One exchange with the supervisor. OSError where there is none."""
+    """Send the event to the supervisor; its reply. OSError if it does not answer."""
     directory, name = os.path.split(path)
-    place = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
             channel.settimeout(PATIENCE_SECONDS)
-            channel.connect(f"/proc/self/fd/{place}/{name}")  # a path of any length
+            channel.connect(f"/proc/self/fd/{parent}/{name}")  # the path may be too long for a socket address
             channel.sendall(payload)
             channel.shutdown(socket.SHUT_WR)
             return answer_of(channel)
     finally:
-        os.close(place)
+        os.close(parent)
 
 
 def answer_of(channel: socket.socket) -> bytes:
-    """`+` and the answer. Anything else, or nothing, means that it was not recorded."""
+    """The reply after its leading `+`. OSError for anything else, or nothing: the event was not recorded."""
     blocks = []
     while block := channel.recv(BLOCK_BYTES):
         blocks.append(block)
-    said = b"".join(blocks)
-    if said[:1] != b"+":
-        raise OSError(f"not recorded: {said[1:200].decode('utf-8', 'replace')}" if said else "no answer")
-    return said[1:]
+    reply = b"".join(blocks)
+    if reply[:1] != b"+":
+        raise OSError(f"not recorded: {reply[1:200].decode('utf-8', 'replace')}" if reply else "no answer")
+    return reply[1:]
 
 
 def write_directly(payload: bytes) -> bytes:
-    """Without a supervisor: the journal itself, under the lease that this agent was started with."""
+    """Record the event without a supervisor, under the lease that this agent was started with; the reply."""
     import subprocess
 
     command = [sys.executable, "-P", "-m", "relight.processes.hook"]
@@ -53,7 +53,7 @@ def write_directly(payload: bytes) -> bytes:
 
 
 def complain(error: BaseException) -> None:
-    """One line in our own log; nowhere else."""
+    """Append an error to our own log; the agent must not see it."""
     log = os.environ.get("RELIGHT_HOOK_LOG")
     if log:
         line = f"{type(error).__name__}: {error}".replace("\n", " ") + "\n"
@@ -63,23 +63,23 @@ def complain(error: BaseException) -> None:
 
 
 def deny() -> None:
-    """Where calls need approval: the agent is told not to run this one."""
+    """If calls need approval, reply that this one must not run."""
     if len(sys.argv) < 2:
         return
     try:
         sys.stdout.buffer.write(sys.argv[1].encode())
         sys.stdout.buffer.flush()
-    except BaseException:  # not even that could be said: 2 blocks the call, whatever was printed
+    except BaseException:  # the reply could not be written: exit code 2 blocks the call, whatever was printed
         os._exit(2)
 
 
 def main() -> None:
-    """From stdin to stdout."""
+    """Read an event from stdin, record it, write the reply to stdout."""
     try:
         payload = sys.stdin.buffer.read()
         path = os.environ.get("RELIGHT_HOOK_SOCKET")
         if not path:
-            deny()  # not started by relight, or its environment was taken away
+            deny()  # not started by relight, or the agent did not pass its environment on
             return
         try:
             answer = ask(path, payload)
@@ -88,7 +88,7 @@ def main() -> None:
             answer = write_directly(payload)
         sys.stdout.buffer.write(answer)
         sys.stdout.buffer.flush()
-    except BaseException as error:  # whatever it is, the agent goes on, but for a call that needs approval
+    except BaseException as error:  # the agent continues, except with a call that needs approval
         deny()
         try:
             complain(error)

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from relight.errors import LeaseLost, NotFound, RelightError
-from relight.system.fork_handlers import begins_anew
+from relight.system.fork_handlers import reset_after_fork
 
 if TYPE_CHECKING:
     from relight.sessions.recorder import Recorder
@@ -31,7 +31,7 @@ class Heartbeat:
     def __init__(self) -> None:
         self._begin()
         self._stopped = False
-        begins_anew(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """In a forked child no thread runs, and the leases are the parent's to renew."""

@@ -23,7 +23,7 @@ from relight.ports import faults
 from relight.ports.clock import Entropy
 from relight.ports.store import Store
 from relight.sessions.redacting_store import Recording
-from relight.system.fork_handlers import begins_anew
+from relight.system.fork_handlers import reset_after_fork
 from relight.values.checkpoint import Checkpoint, at, public_snapshot
 from relight.values.queues import QueuePosition
 from relight.values.session import Head, Identity
@@ -65,7 +65,7 @@ class Recorder:
         """interrupted while the fold was applying a commit: the fold must be loaded again"""
         self.is_inherited = False
         """the lease belongs to the process that this one was forked from"""
-        begins_anew(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """In a forked child the lease stays with the parent, so this copy refuses every write."""

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from relight.sessions.coroutines import Execute
-from relight.system.fork_handlers import begins_anew
+from relight.system.fork_handlers import reset_after_fork
 
 if TYPE_CHECKING:
     from relight.sessions.session import Session
@@ -27,7 +27,7 @@ class RunningEffects:
 
     def __init__(self) -> None:
         self.after_fork()
-        begins_anew(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         self._lock = threading.Lock()

@@ -47,7 +47,7 @@ from relight.sessions.opening import (
 from relight.sessions.recorder import Recorder
 from relight.sessions.reopening import options_taken, record_options, with_options
 from relight.sessions.reset import reset_to
-from relight.system.fork_handlers import begins_anew
+from relight.system.fork_handlers import reset_after_fork
 from relight.values.checkpoint import Checkpoint
 from relight.values.lease import Owner
 from relight.values.policy import Retry
@@ -126,7 +126,7 @@ class SharedSession:
         self._files: Files | None = None
         self._queue: deque[PendingWrite] = deque()
         self._lock = threading.RLock()
-        begins_anew(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """In a forked child: another writer, with an empty queue and a reader of its own."""

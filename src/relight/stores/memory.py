@@ -21,7 +21,7 @@ from relight.journal.search import searchable
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.system.fork_handlers import begins_anew
+from relight.system.fork_handlers import reset_after_fork
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey
 from relight.values.session import Head, Identity
@@ -48,7 +48,7 @@ class MemoryStore:
         self._segments: dict[str, set[str]] = {}
         self._kept: dict[tuple[str, str], bytes] = {}
         self._commits = 0
-        begins_anew(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """In a forked child: a copy, which nobody else uses."""

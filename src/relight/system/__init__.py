@@ -1,1 +1,1 @@
-"""This machine: clock, randomness, processes, private directories. The only package that asks the operating system."""
+"""The operating system: clock, randomness, processes, private directories, output redirection."""

@@ -1,7 +1,8 @@
-"""fork(): a child has none of its parent's threads, and whatever they held in that moment stays held.
+"""Fork handlers: reset objects with locks, threads or leases in a forked child.
 
-So what has a lock, a thread or a lease says what it is in a child: locks are new, threads are started again when they
-are needed, and a lease belongs to the parent alone. (A store gives its connections back, or forgets them, by itself.)
+A child has none of its parent's threads, and locks they held at that moment stay locked for ever. So such an object
+makes new locks in the child and starts its threads again when needed; a lease stays with the parent. (Stores close or
+drop their connections by themselves.)
 """
 
 from __future__ import annotations
@@ -12,18 +13,18 @@ from typing import Protocol
 
 
 class Forking(Protocol):
-    """What must not be used by both sides of a fork as it is."""
+    """An object that must be reset in a forked child."""
 
     def after_fork(self) -> None:
-        """In the child, before anything else runs there: begin anew. No lock may be waited for."""
+        """Reset the object; called in the child before anything else runs. Must not acquire an inherited lock."""
         ...
 
 
 _all: weakref.WeakSet[Forking] = weakref.WeakSet()
 
 
-def begins_anew(one: Forking) -> None:
-    """From now on it is told of every fork, in the child."""
+def reset_after_fork(one: Forking) -> None:
+    """Call the object's `after_fork` in every forked child from now on, while the object exists."""
     _all.add(one)
 
 

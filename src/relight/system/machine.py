@@ -1,4 +1,4 @@
-"""This machine: its clocks, its randomness, its processes. The only place that reads them."""
+"""The system's clock, randomness and process evidence, as the ports in ports/clock.py; and private files."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 @cache
 def redactor() -> Redactor:
-    """Knows the secrets of this process's environment. Made when it is first asked for."""
+    """A redactor for the secrets in this process's environment; cached."""
     from relight.journal.redaction.redactor import Redactor
 
     return Redactor(secrets_of(os.environ))
 
 
 def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The variables whose values are secrets: by their names, and those that RELIGHT_SECRETS declares."""
+    """The variables with secret values: those with telling names, and those that RELIGHT_SECRETS lists."""
     from relight.journal.redaction.redactor import secret_names
 
     declared = [name for name in environment.get("RELIGHT_SECRETS", "").split(",") if name in environment]
@@ -35,7 +35,7 @@ def secrets_of(environment: Mapping[str, str]) -> dict[str, str]:
 
 
 class SystemClock:
-    """Wall time for people; time since boot, which neither jumps nor stops while the lid is closed, for leases."""
+    """Wall time for display; time since boot for leases, which is never set back and continues during suspend."""
 
     def now_us(self) -> int:
         return time.time_ns() // 1000
@@ -48,7 +48,7 @@ class SystemClock:
 
 
 class SystemEntropy:
-    """Real randomness."""
+    """Ids and jitter from the system's random source."""
 
     def session_id(self) -> str:
         return os.urandom(16).hex()
@@ -61,7 +61,7 @@ class SystemEntropy:
 
 
 class SystemHost:
-    """This process, and what /proc says about others."""
+    """Evidence about processes from /proc."""
 
     def owner(self, owner_id: str) -> Owner:
         pid = os.getpid()
@@ -75,9 +75,11 @@ class SystemHost:
         )
 
     def is_gone(self, owner: Owner) -> bool | None:
-        """Only on the same boot, in the same namespace and where /proc can be read is absence evidence."""
+        """As the port says."""
         if not owner.pid or not owner.pid_start:
             return None
+        # A missing pid is evidence of death only in the same boot and pid namespace. Another boot of the same host
+        # is evidence too: no process survives a reboot.
         if owner.boot != _boot_id():
             return True if owner.host == os.uname().nodename and owner.boot else None
         if owner.pid_namespace != _pid_namespace(os.getpid()):
@@ -110,7 +112,7 @@ def _pid_namespace(pid: int) -> str:
 
 
 def _pid_start(pid: int) -> int | None:
-    """Start time in ticks since boot; None where there is no such process, or only its entry in the table is left."""
+    """Start time in ticks since boot; None if there is no such process, or it is a zombie."""
     try:
         fields_of = Path(f"/proc/{pid}/stat").read_bytes()
     except OSError:
@@ -122,17 +124,17 @@ def _pid_start(pid: int) -> int | None:
 
 
 def write_private(path: Path, content: bytes) -> None:
-    """A file for the user's eyes alone, whole or not at all. Not synced: it is made anew whenever it is needed."""
+    """Write a file readable by this user only, atomically. Not synced: such files are rewritten at every start."""
     private_directories.write(path, content)
 
 
 def open_log(path: Path) -> int:
-    """A descriptor to append to a private log. OSError where something else stands in its place: no link is followed,
-    and a file with another name elsewhere (a hard link) is not written to."""
+    """A descriptor that appends to a private log. OSError if the path is not a regular file of this user's own."""
+    # No symbolic link is followed and no hard link accepted: either would let another user choose the file written.
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     found = os.fstat(descriptor)
     if not stat.S_ISREG(found.st_mode) or found.st_nlink > 1 or found.st_uid != os.geteuid():
         os.close(descriptor)
-        raise OSError(errno.EPERM, "it is not a file of this user's own", str(path))
+        raise OSError(errno.EPERM, "not a regular file of this user", str(path))
     os.fchmod(descriptor, 0o600)
     return descriptor

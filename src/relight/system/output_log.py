@@ -1,8 +1,7 @@
-"""What a process in the background prints, on its way into its log: line by line, and without secrets.
+"""Redacts the output of a background process, line by line, on its way into its log.
 
-Standard output and standard error become a pipe that a thread of this process empties; what the programs it starts
-inherit is that pipe too. So a log holds nothing that did not pass through here. A process that is killed loses the
-lines that were still on their way, and nothing else: nobody waits for a log.
+Standard output and standard error become a pipe that a thread of this process reads; programs that it starts inherit
+the pipe. So everything in the log has passed through here. A process that is killed loses the lines in the pipe only.
 """
 
 from __future__ import annotations
@@ -20,32 +19,33 @@ _STDOUT: Final = 1
 _STDERR: Final = 2
 _CHUNK_BYTES: Final = 65_536
 _LINE_BYTES: Final = 1024 * 1024
-"""of a line that does not end; what is longer is written in parts"""
+"""of an unterminated line; longer ones are written in parts"""
 _FLUSH_SECONDS: Final = 2.0
-"""for what is on its way at the end; a program that lives on may still hold the pipe"""
+"""to read the rest of the pipe at the end; not longer, because a program that outlives us may still hold it open"""
 
 
 @contextmanager
 def cleaned_output() -> Iterator[None]:
-    """All that this process and its children print meanwhile is redacted before it reaches its file."""
+    """Redact everything that this process and its children print within the block."""
     before = sys.stdout, sys.stderr
     _flush(*before)
-    file, kept = os.dup(_STDERR), os.dup(_STDOUT)
-    near, far = os.pipe()
-    os.dup2(far, _STDOUT)
-    os.dup2(far, _STDERR)
-    os.close(far)
-    thread = threading.Thread(target=_copy, args=(near, file), name="relight-log", daemon=True)
+    file, stdout = os.dup(_STDERR), os.dup(_STDOUT)
+    reader, writer = os.pipe()
+    os.dup2(writer, _STDOUT)
+    os.dup2(writer, _STDERR)
+    os.close(writer)
+    thread = threading.Thread(target=_copy, args=(reader, file), name="relight-log", daemon=True)
     thread.start()
-    sys.stdout, sys.stderr = _text_of(_STDOUT), _text_of(_STDERR)  # the former ones know a file, with a place in it
+    # New text streams, because the old ones were opened on a seekable file and remember their position in it.
+    sys.stdout, sys.stderr = _text_of(_STDOUT), _text_of(_STDERR)
     try:
         yield
     finally:
         _flush(sys.stdout, sys.stderr)
-        os.dup2(kept, _STDOUT)
+        os.dup2(stdout, _STDOUT)
         os.dup2(file, _STDERR)
         sys.stdout, sys.stderr = before
-        os.close(kept)
+        os.close(stdout)
         thread.join(_FLUSH_SECONDS)
 
 
@@ -58,10 +58,10 @@ def _flush(*streams: TextIO) -> None:
         stream.flush()
 
 
-def _copy(near: int, file: int) -> None:
-    """Until nobody holds the other end any more."""
+def _copy(reader: int, file: int) -> None:
+    """Copy redacted lines until no process holds the pipe open any more."""
     rest = b""
-    while chunk := os.read(near, _CHUNK_BYTES):
+    while chunk := os.read(reader, _CHUNK_BYTES):
         whole, newline, rest = (rest + chunk).rpartition(b"\n")
         if len(rest) > _LINE_BYTES:
             whole, newline, rest = whole + newline + rest, b"", b""
@@ -77,4 +77,4 @@ def _write(file: int, data: bytes) -> None:
         while clean:
             clean = clean[os.write(file, clean) :]
     except OSError:
-        return  # a full disk: this part is not kept, and the program goes on
+        return  # a full disk: this part is lost, and the program continues

@@ -1,8 +1,8 @@
-"""Permits: at most so many at a time, and none is ever lost.
+"""A semaphore that loses no permit to an exception raised by a signal handler.
 
-A semaphore counts, and an exception from a signal handler between its counting and its caller's next line leaves it
-counting somebody who is not there. Here a permit is an object: it is free again when it is given back, or when nobody
-has it any more. Who waits is woken where somebody gives back, and looks by itself now and then.
+A counting semaphore can be decremented and then interrupted before its caller's next line, which leaks the permit. Here
+a permit is an object: it is free again when it is released or garbage collected. Waiters are woken by a release, and
+poll, because garbage collection wakes nobody.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Final
 
-LOOK_SECONDS: Final = 0.1
+POLL_SECONDS: Final = 0.1
 
 
 class Permit:
-    """One of them, until the end of its `with` block, or of its life."""
+    """One permit, held until the end of its `with` block, or until it is garbage collected."""
 
     __slots__ = ("__weakref__", "_owner")
 
@@ -32,31 +32,31 @@ class Permit:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.give_back()
+        self.release()
 
-    def give_back(self) -> None:
-        """Somebody else may have it. Twice is no harm."""
+    def release(self) -> None:
+        """Free the permit for another thread. Idempotent."""
         self._owner._free(weakref.ref(self))
 
 
 class Permits:
-    """Thread-safe."""
+    """A pool of `limit` permits. Thread-safe."""
 
-    def __init__(self, most: int) -> None:
-        self._numbers = range(most)
+    def __init__(self, limit: int) -> None:
+        self._numbers = range(limit)
         self._held: dict[int, weakref.ref[Any]] = {}
-        self._swap = threading.Lock()
-        """around every change of what is held, and nothing else"""
+        self._lock = threading.Lock()
+        """guards `_held`"""
         self._waiting: deque[threading.Lock] = deque()
 
     def take(self) -> Permit:
-        """One of them; waits until one is free."""
+        """A permit; waits until one is free."""
         found = self.take_within(None)
         assert found is not None
         return found
 
     def take_within(self, seconds: float | None) -> Permit | None:
-        """One of them; None where none was free for so long."""
+        """A permit; None if none became free in so many seconds."""
         mine = Permit(self)
         if self._take(mine):
             return mine
@@ -65,17 +65,18 @@ class Permits:
             call = threading.Lock()
             call.acquire()
             self._waiting.append(call)
-            if self._take(mine):  # given back before it could be seen that somebody waits
+            # Tried again after we are visible as a waiter: a release just before that woke no one.
+            if self._take(mine):
                 self._wake()
                 return mine
-            call.acquire(timeout=LOOK_SECONDS)
+            call.acquire(timeout=POLL_SECONDS)
             if self._take(mine):
                 return mine
         return None
 
     def _take(self, mine: Permit) -> bool:
         ref = weakref.ref(mine)
-        with self._swap:
+        with self._lock:
             for number in self._numbers:
                 holder = self._held.get(number)
                 if holder is None or holder() is None:
@@ -84,7 +85,7 @@ class Permits:
             return False
 
     def _free(self, ref: weakref.ref[Any]) -> None:
-        with self._swap:
+        with self._lock:
             for number, holder in self._held.items():
                 if holder is ref:
                     del self._held[number]

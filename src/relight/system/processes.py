@@ -1,7 +1,7 @@
-"""Processes of this machine, told apart by evidence of their own: what /proc says, never a remembered pid alone.
+"""Processes of this machine, identified by evidence in /proc, never by a remembered pid alone.
 
-What every runtime on this machine needs, whatever its places are: is the program there, who belongs to a session,
-who supervises it, and how it is ended. Where there is no /proc nothing is found, and nothing is ended by mistake.
+The part that all local runtimes share: whether a program exists, which processes belong to a session, which one
+supervises it, and how they are ended. Without /proc nothing is found, so nothing is ended by mistake.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from relight.errors import Refused, UsageError
 from relight.ports.runtime import PARENT_VARIABLE, SESSION_VARIABLE, SUPERVISOR_VARIABLE
 
 _SHARED: Final = {"codex": "app-server"}
-"""programs, and the word with which they are a service"""
-_LOOK_SECONDS: Final = 0.02
+"""programs, and the argument with which they run as a service"""
+_POLL_SECONDS: Final = 0.02
 _FIRST_LINE_BYTES: Final = 256
 _STATE, _PARENT, _GROUP, _SESSION, _FOREGROUND, _START = 0, 1, 2, 3, 5, 19
 
@@ -38,11 +38,11 @@ class LocalProcesses:
             raise UsageError("no command given", hints=["relight run -- python agent.py"])
         program = program_of(command[0], directory)
         if program is None:
-            raise UsageError(f"no program called {command[0]!a}", hints=["the command stands after --, word by word"])
+            raise UsageError(f"no program called {command[0]!a}", hints=["give the command after --, word by word"])
         interpreter = missing_interpreter(program)
         if interpreter is not None:
             hints = [f"install it, or change the first line of {program}"]
-            raise UsageError(f"{command[0]!a} is run by {interpreter!a}, which is not there", hints=hints)
+            raise UsageError(f"{command[0]!a} needs the interpreter {interpreter!a}, which is missing", hints=hints)
 
     def orphans(self, session: str) -> list[int]:
         family = set(ancestors(os.getpid()))
@@ -50,6 +50,7 @@ class LocalProcesses:
         return [pid for pid in marked if not any(map(serves_others, ancestors(pid)))]
 
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
+        # Start times are compared before each signal and poll: a pid may be reused by another process meanwhile.
         known = {pid: start_of(pid) for pid in pids}
         for number, patience in ((signal.SIGTERM, seconds), (signal.SIGKILL, seconds)):
             deadline = time.monotonic() + patience
@@ -57,7 +58,7 @@ class LocalProcesses:
             for pid in left:
                 self.signal(pid, number)
             while time.monotonic() < deadline and any(start_of(pid) == known[pid] for pid in left):
-                time.sleep(_LOOK_SECONDS)
+                time.sleep(_POLL_SECONDS)
 
     def attach_command(self, handle: str) -> list[str] | None:
         return None
@@ -83,22 +84,22 @@ class LocalProcesses:
 
 
 def program_of(program: str, directory: str) -> str | None:
-    """Where a program is; one given by a path is meant from the directory it runs in."""
+    """The path of a program; a relative path is resolved against the directory it will run in."""
     search = directory if "/" in program and not program.startswith("/") else None
     if search is not None:
         program = os.path.join(search, program)
-    from shutil import which  # whoever draws a list does not wait for it
+    from shutil import which  # slow to import, and most commands do not need it
 
     return which(program)
 
 
 def missing_interpreter(program: str) -> str | None:
-    """What the first line of a script names to run it, where that is not there."""
+    """The interpreter in a script's first line, if it does not exist; else None."""
     try:
         with open(program, "rb") as script:
             first = script.read(_FIRST_LINE_BYTES).partition(b"\n")[0]
     except OSError:
-        return None  # not for us to read; it may still be run
+        return None  # not readable, but perhaps executable
     words = first[2:].split() if first.startswith(b"#!") else []
     if not words or not words[0].startswith(b"/"):
         return None
@@ -116,19 +117,19 @@ def all_pids() -> Iterator[int]:
 
 
 def marker(session: str) -> bytes:
-    """How a session's processes are told from others."""
+    """The environment entry that identifies a session's processes."""
     return f"{SESSION_VARIABLE}={session}".encode()
 
 
 def is_marked(environment: Sequence[bytes], session: str) -> bool:
-    """Was a process with these variables started for this session, or by something that was?"""
+    """Whether a process with these variables was started for this session, or by one that was."""
     own = value_in(environment, SESSION_VARIABLE)
     return (own or value_in(environment, PARENT_VARIABLE)) == session
 
 
 def serves_others(pid: int) -> bool:
-    """Is it a service that sessions share, such as the daemon that Codex's screens are front ends of? It carries the
-    environment of the one that happened to start it, and what it runs may be anybody's work."""
+    """Whether it is a service shared by sessions, such as the daemon behind Codex's screens."""
+    # It has the environment of the session that happened to start it, but may work for any other: no orphan.
     words = words_of(pid)
     if len(words) < 2 or os.path.basename(words[0]) not in _SHARED:
         return False
@@ -136,7 +137,7 @@ def serves_others(pid: int) -> bool:
 
 
 def environment_of(pid: int) -> list[bytes]:
-    """The variables a process was started with; empty where we may not know."""
+    """The environment a process was started with; empty if it cannot be read."""
     try:
         return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     except OSError:
@@ -144,7 +145,7 @@ def environment_of(pid: int) -> list[bytes]:
 
 
 def value_in(environment: Sequence[bytes], variable: str) -> str:
-    """The value of a variable in what `environment_of` told; empty where it is not there."""
+    """The value of a variable in a result of `environment_of`; empty if it is not set."""
     prefix = variable.encode() + b"="
     found = (entry[len(prefix) :] for entry in environment if entry.startswith(prefix))
     return next(found, b"").decode("utf-8", "surrogateescape")
@@ -160,30 +161,30 @@ def words_of(pid: int) -> list[str]:
 
 
 def start_of(pid: int) -> str:
-    """Start time in ticks since boot; empty where there is no such process, or only its entry is left."""
+    """Start time in ticks since boot; empty if there is no such process, or it is a zombie."""
     fields = _stat_of(pid)
     return fields[_START] if fields and fields[_STATE] not in ("Z", "X") else ""
 
 
 def is_zombie(pid: int) -> bool:
-    """Has it ended, with nobody having asked how?"""
+    """Whether it has ended and was not waited for."""
     return _stat_of(pid)[:1] == ["Z"]
 
 
 def group_of(pid: int) -> int:
-    """Its process group; 0 where it is gone."""
+    """Its process group; 0 if it is gone."""
     fields = _stat_of(pid)
     return int(fields[_GROUP]) if fields else 0
 
 
 def session_of(pid: int) -> int:
-    """Its terminal session (setsid); 0 where it is gone."""
+    """Its terminal session (setsid); 0 if it is gone."""
     fields = _stat_of(pid)
     return int(fields[_SESSION]) if fields else 0
 
 
 def foreground_of(pid: int) -> int:
-    """The group that may read from its terminal; 0 where it has none or is gone."""
+    """The foreground group of its terminal; 0 if it has none or is gone."""
     fields = _stat_of(pid)
     return max(int(fields[_FOREGROUND]), 0) if fields else 0
 
@@ -194,12 +195,12 @@ def members_of(group: int) -> list[int]:
 
 
 def children_of_ours() -> list[int]:
-    """Our children, adopted ones among them, the dead ones too."""
+    """All children of this process, including re-parented orphans and zombies."""
     found: list[int] = []
     try:
         for task in os.listdir("/proc/self/task"):
             found += map(int, Path(f"/proc/self/task/{task}/children").read_text(encoding="ascii").split())
-    except OSError:  # a kernel that does not list them, or a thread that ended
+    except OSError:  # a kernel without /proc/.../children, or a thread that ended meanwhile
         return [pid for pid in all_pids() if _stat_of(pid)[1:2] == [str(os.getpid())]]
     return found
 
@@ -210,7 +211,7 @@ def children_of(pid: int) -> list[int]:
 
 
 def ancestors(pid: int) -> Iterator[int]:
-    """It, its parent, and so on."""
+    """The process itself, its parent, and so on up to init."""
     while pid > 0:
         yield pid
         fields = _stat_of(pid)

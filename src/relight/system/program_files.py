@@ -1,7 +1,6 @@
-"""Programs on this machine, looked at before they are started: does one use this library?
+"""Detects whether a command's program uses this library, without running it.
 
-A command shows it where a word of it, or a file that it names, imports relight. Nothing is run to find out, and what is
-not shown is not guessed.
+It does if a word of the command, or a file that a word names, imports relight. Anything else counts as no.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ _MAX_WORDS: Final = 50
 
 
 def uses_library(command: Sequence[str], directory: str) -> bool:
-    """Does a word of the command, or the beginning of a file that it names, import relight?"""
+    """Whether a word of the command, or the beginning of a file that it names, imports relight."""
     for word in command[:_MAX_WORDS]:
-        if _IMPORT.search(word.encode("utf-8", "surrogateescape")) or _IMPORT.search(_beginning(directory, word)):
+        if _IMPORT.search(word.encode("utf-8", "surrogateescape")) or _IMPORT.search(_read_file(directory, word)):
             return True
     return False
 
 
-def _beginning(directory: str, word: str) -> bytes:
-    """Of the file that a word names; nothing where it names none."""
+def _read_file(directory: str, word: str) -> bytes:
+    """The beginning of the file that a word names; empty if it names none."""
     path = os.path.join(directory, word)
     if "\0" in word or not os.path.isfile(path):
         return b""

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Final
 
 from relight.ports.clock import Clock
-from relight.system.fork_handlers import begins_anew
+from relight.system.fork_handlers import reset_after_fork
 from relight.values.lease import Instant
 
 MAX_AGE_US: Final = 60_000_000
@@ -30,7 +30,7 @@ class ServerTime:
         self._timeline = ""
         self._server_us = self._local_us = 0
         self._local_timeline: str | None = None
-        begins_anew(self)
+        reset_after_fork(self)
 
     def after_fork(self) -> None:
         """In a forked child nobody holds the lock."""

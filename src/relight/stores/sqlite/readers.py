@@ -75,7 +75,7 @@ class Readers:
     def resume(self) -> None:
         """Allow reading again."""
         while self._suspended:
-            self._suspended.pop().give_back()
+            self._suspended.pop().release()
 
     def _close_watch(self) -> None:
         if self._watch is not None:
