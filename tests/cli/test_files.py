@@ -417,7 +417,7 @@ def test_a_fork_says_where_its_files_will_be_and_makes_nothing(shell: Shell, wor
     before = sorted(work.parent.iterdir())
     made = shell.run("fork", "fix@green", "--name", "other")
     own = work.with_name(f"{work.name}-other")
-    assert (made.returncode, f"its files will be in {own}, as at the checkpoint" in made.stderr) == (0, True)
+    assert (made.returncode, f"its files will be in {own}, as of the checkpoint" in made.stderr) == (0, True)
     assert sorted(work.parent.iterdir()) == before
 
 

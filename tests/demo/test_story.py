@@ -156,7 +156,7 @@ def test_without_a_temporary_directory_it_says_so(tmp_path: Path) -> None:
 
 LIES = {
     "mails sent with relight": ("demo/tools.py", '@relight.tool(effect="once")', '@relight.tool(effect="pure")'),
-    "steps that verify names after the flip": ("demo/damage.py", "    _flip(copy, place)\n", ""),
+    "steps that verify names after the flip": ("demo/damage.py", "    _flip(copy, offset)\n", ""),
     "files that differ after the rewind": (
         "journal/files/restore_plan.py",
         "            self.writes[path] = Action(path=path, entry=wanted, found=found)\n",
@@ -164,8 +164,8 @@ LIES = {
     ),
     "model calls repeated with relight": (
         "demo/agent.py",
-        "    said =",
-        '    ask("model", run_name(), messages=messages)\n    said =',
+        "    answer =",
+        '    ask("model", run_name(), messages=messages)\n    answer =',
     ),
 }
 

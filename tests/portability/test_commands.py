@@ -41,7 +41,7 @@ def test_a_session_moves_with_two_commands(from_shell: Shell, to_shell: Shell, h
     ran = to_shell.run("import", "fix.relight", "--workspace", "elsewhere")
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.rstrip("\n").split("\t") == [session, "fix", steps, "untrusted"]
-    assert "starts nothing" in ran.stderr
+    assert "but not started" in ran.stderr
     for words in (
         ("show", "fix"),
         ("verify", "fix"),

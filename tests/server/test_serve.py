@@ -182,7 +182,7 @@ def test_the_link_and_the_token_verbs(shared: tuple[Place, Server]) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--host", "0.0.0.0"), "it is not opened without TLS"),
+        (("--host", "0.0.0.0"), "TLS is required"),
         (("--cert", __file__), "--cert and --key must be given together"),
         (("--host", "no.such.host.invalid", "--insecure-host"), "cannot listen there"),
     ],

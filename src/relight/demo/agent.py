@@ -1,9 +1,9 @@
-"""The agent: the program that is killed.
+"""The demo's agent: the program that is killed.
 
     python -m relight.demo.agent --store FILE --saves FILE      with relight: ten lines, `durable` below
-    python -m relight.demo.agent                                without: `plain`, the loop that most people write
+    python -m relight.demo.agent                                without: `plain`, an ordinary loop in memory
 
-Both have the same model, the same tools and the same prompt. The directory it runs in is the shop it works on.
+Both have the same model, the same tools and the same prompt. Its working directory is the shop it works on.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from relight.ports import faults
 
 MAX_TURNS: Final = 40
 _BEFORE_READY: Final = ("relight.wiring", "relight.stores.sqlite.store", "relight.workspaces.home")
-"""imported before we say that we are ready, so that a kill after it falls into work and not into an import"""
+"""imported before the agent reports ready, so that a kill interrupts work and not an import"""
 
 
 def model(messages: list[Message]) -> relight.Reply:
-    """The scripted model, in another process."""
-    said = ask("model", run_name(), messages=messages)
-    return relight.Reply(said["message"], said["usage"])
+    """Ask the scripted model, which is another process."""
+    answer = ask("model", run_name(), messages=messages)
+    return relight.Reply(answer["message"], answer["usage"])
 
 
 def durable(store: str) -> None:
-    """New, or exactly where it stopped; every step takes along what it did to the files."""
+    """Open the session, new or where it stopped, and run the loop; every step captures the files."""
     with (
         relight.open(store) as rl,
         rl.session(run_name(), agent="demo", provider="anthropic", model="scripted", workspace=Path.cwd()) as s,
@@ -42,7 +42,7 @@ def durable(store: str) -> None:
 
 
 def plain() -> None:
-    """The same loop without relight: all it knows is in its memory."""
+    """The same loop without relight: its state is in memory only."""
     tools: dict[str, Any] = {tool.__name__: tool for tool in TOOLS}
     messages: list[Message] = [{"role": "user", "content": PROMPT}]
     for _ in range(MAX_TURNS):
@@ -59,7 +59,8 @@ def plain() -> None:
 
 
 def time_saves(path: str) -> None:
-    """Write down, in microseconds, how long every save takes: from the store's door until it is durable and told."""
+    """Record how long every save takes, in microseconds, from the call of the store to its acknowledgement."""
+    # A bare descriptor with O_APPEND: a kill between two saves cannot lose or tear a line that was written.
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     begun = 0
 
@@ -75,7 +76,7 @@ def time_saves(path: str) -> None:
 
 
 def main() -> None:
-    """Run one life of the agent."""
+    """Run the agent once, until it ends or is killed."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--store")
     parser.add_argument("--saves")

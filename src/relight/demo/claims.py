@@ -1,4 +1,4 @@
-"""Claims: what the demo says about relight, checked against what was counted in this very run."""
+"""Claims of the demo, checked against what was counted in the same run."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import msgspec
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """One sentence, and whether it came true."""
+    """One claim, and whether it holds."""
 
     text: str
     expected: Any
@@ -43,5 +43,5 @@ class Claims:
 
     @property
     def broken(self) -> list[Claim]:
-        """Those that turned out false."""
+        """The claims that do not hold."""
         return [claim for claim in self.made if not claim.kept]

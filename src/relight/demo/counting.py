@@ -1,4 +1,4 @@
-"""Counting from outside: what happened in a run, read from the world's files and the shop, never from the agent."""
+"""Counts of a run, read from the world's files and the shop, never from the agent."""
 
 from __future__ import annotations
 
@@ -13,22 +13,21 @@ from relight.demo.stage import Stage
 
 
 class Count(msgspec.Struct, frozen=True, kw_only=True):
-    """One run, counted."""
+    """What happened in one run."""
 
     model_calls: int
     """requests that reached the model"""
     model_calls_repeated: int
-    """those of them that asked for a turn it had been asked for before"""
+    """requests for a turn that was requested before"""
     mails: int
     """lines in the outbox"""
     edits: int
-    """how often the fix stands in cart.py"""
+    """how often cart.py contains the fix"""
     tests_passed: int
     tests: int
 
 
 def count(stage: Stage, run: str) -> Count:
-    """Count a run."""
     turns = [asked["turn"] for asked in lines(stage.world / "requests.jsonl") if asked["run"] == run]
     passed, tests = shop.run_tests(stage.shop(run))
     return Count(
@@ -52,7 +51,7 @@ def saves_us(stage: Stage, run: str) -> list[int]:
 
 
 def lines(path: Path) -> list[Any]:
-    """The complete JSON lines of a file; none where there is no file."""
+    """The complete JSON lines of a file; empty if it does not exist."""
     if not path.exists():
         return []
     return [json.loads(line) for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]

@@ -1,4 +1,4 @@
-"""Damage: one bit of a copy of the store is flipped, in the bytes of its newest step, and relight is asked about it."""
+"""Damage: flip one bit of the newest step in a copy of the store, then verify and load it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ _BIT: Final = 3
 
 
 class Damage(msgspec.Struct, frozen=True, kw_only=True):
-    """What was done to the copy, and what relight said."""
+    """The flipped bit, and what relight reported."""
 
     byte: int
     """position in the file"""
     bit: int
     flipped_seq: int
     named: list[int | None]
-    """the steps that `verify` calls broken"""
+    """the steps that `verify` reports"""
     what: str
     offered: str | None
     refused: bool
-    """does loading the session refuse, naming that step?"""
+    """does loading the session fail with that step?"""
     offered_loads: bool
     """does the offered checkpoint load?"""
 
 
 def damage_copy(store: Path, copy: Path, session: str) -> Damage:
-    """Copy a store, flip one bit of the session's newest step, and look."""
+    """Copy a store, flip one bit of the session's newest step, and verify the copy."""
     source = apsw.Connection(str(store), flags=apsw.SQLITE_OPEN_READWRITE)
     try:
         source.execute("VACUUM INTO ?", (str(copy),))
@@ -41,13 +41,13 @@ def damage_copy(store: Path, copy: Path, session: str) -> Damage:
         source.close()
     copy.chmod(0o600)
     shutil.copytree(f"{store}.blobs", f"{copy}.blobs")
-    seq, place = _newest_step(copy, session)
-    _flip(copy, place)
+    seq, offset = _newest_step(copy, session)
+    _flip(copy, offset)
     with relight.open(copy) as rl:
         problems = rl.verify(session).problems
         offered = next((problem.offered for problem in problems if problem.offered), None)
         return Damage(
-            byte=place,
+            byte=offset,
             bit=_BIT,
             flipped_seq=seq,
             named=[problem.seq for problem in problems],
@@ -59,21 +59,22 @@ def damage_copy(store: Path, copy: Path, session: str) -> Damage:
 
 
 def _newest_step(copy: Path, session: str) -> tuple[int, int]:
-    """The newest step's seq, and where the middle of its stored content lies in the file."""
+    """Seq of the newest step, and the offset of the middle of its stored bytes in the file."""
     with relight.open(copy) as rl:
         info = rl.get(session)
         (step,) = rl.store.steps(info.id, after=info.seq - 1)
+    # The stored bytes must occur once in the file, else the flipped bit could be in a free page.
     content = copy.read_bytes()
     if content.count(step.body) != 1:
-        raise AgentFailed(f"the newest step stands {content.count(step.body)} times in the store, not once")
+        raise AgentFailed(f"the newest step is stored {content.count(step.body)} times, not once")
     return step.seq, content.index(step.body) + len(step.body) // 2
 
 
-def _flip(path: Path, place: int) -> None:
+def _flip(path: Path, offset: int) -> None:
     with path.open("r+b") as file:
-        file.seek(place)
+        file.seek(offset)
         (byte,) = file.read(1)
-        file.seek(place)
+        file.seek(offset)
         file.write(bytes([byte ^ (1 << _BIT)]))
 
 

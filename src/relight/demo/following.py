@@ -1,6 +1,6 @@
-"""Following the journal from another process, and each step as a line.
+"""Follows the journal from another process and prints each step as a line.
 
-What is shown is what is durable: a line appears because the step is in the store, not because the agent said so.
+A line is printed because the step is in the store, so everything on the screen is durable.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from relight.library.facade import Relight
 
 
 class Follower:
-    """Reads a session's steps as they are committed, and shows them."""
+    """Polls a session's steps and prints them."""
 
     def __init__(self, rl: Relight, session: str, screen: Screen) -> None:
         self._rl = rl
@@ -27,21 +27,22 @@ class Follower:
 
     @property
     def seq(self) -> int:
-        """The newest step seen."""
+        """Seq of the newest step that was read, 0 for none."""
         return self.events[-1].seq if self.events else 0
 
     def until(self, true: Callable[[], bool], player: Player, what: str) -> None:
-        """Show steps until something is true; then those that were committed until then."""
+        """Print steps until a condition holds, including those committed before it did."""
 
-        def look() -> bool:
+        def poll() -> bool:
+            # In this order: a step that was committed before the condition held is printed before the wait ends.
             over = true()
-            self.look()
+            self.poll()
             return over
 
-        wait_until(look, player, what)
+        wait_until(poll, player, what)
 
-    def look(self) -> None:
-        """Show what is new."""
+    def poll(self) -> None:
+        """Print the steps that are new since the last call."""
         if self._rl.find(self._session) is None:
             return
         for event in self._rl.tail(self._session, after=self.seq):
@@ -87,7 +88,7 @@ def _call(name: str, arguments: dict[str, Any]) -> str:
 
 
 def _result(call: str, text: str) -> str:
-    """A result in a few words: of a file its length, of anything else what it says, without the name twice."""
+    """A short form of a result: the number of lines of a file, else its text without the path."""
     lines = text.splitlines()
     if len(lines) > 1:
         return f"{len(lines)} lines"

@@ -1,8 +1,6 @@
-"""Going back: the shop's files are put back to before the edit, then forward again, and compared from outside.
+"""Rewind and undo of the shop's files, timed, and compared byte for byte by reading the directory.
 
-What relight is asked to do is timed around the call. What came of it is read from the directory, byte for byte, by
-somebody who knows nothing of snapshots. A file that the user wrote meanwhile, and that no snapshot held, is in the way
-the whole time.
+A file that the user wrote meanwhile, and that no snapshot holds, must survive both.
 """
 
 from __future__ import annotations
@@ -26,18 +24,18 @@ _NOTES_TEXT: Final = b"to do: ask about taxes\n"
 
 
 class GoneBack(msgspec.Struct, frozen=True, kw_only=True):
-    """One trip back and forth."""
+    """The result of one rewind and its undo."""
 
     checkpoint: int
     """the step before the edit"""
     back_ms: float
     forth_ms: float
     differ_after_rewind: list[str]
-    """files whose bytes are not those the shop was laid out with"""
+    """files that differ from the original shop"""
     differ_after_undo: list[str]
-    """files whose bytes are not those the agent left"""
+    """files that differ from what the agent left"""
     tests_failed_there: int
-    """of the shop's tests, while it was back"""
+    """of the shop's tests, after the rewind"""
     tests_passed_again: int
     notes_kept: bool
     """was the user's own file there, unchanged, both times?"""
@@ -46,9 +44,9 @@ class GoneBack(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def go_back_and_forth(rl: relight.Relight, session: str, directory: Path, before: dict[str, bytes]) -> GoneBack:
-    """Rewind the files to the checkpoint before the edit, undo it, and look each time."""
+    """Rewind the files to the checkpoint before the edit, undo that, and compare the files each time."""
     checkpoint = _before_the_edit(rl, session)
-    said = rl.load(session).messages
+    messages = rl.load(session).messages
     (directory / NOTES).write_bytes(_NOTES_TEXT)
     after = shop.files(directory)
     back_ms = _timed(lambda: rl.rewind(f"{session}@{checkpoint}", conversation=False, files=True))
@@ -66,7 +64,7 @@ def go_back_and_forth(rl: relight.Relight, session: str, directory: Path, before
         tests_failed_there=tests - passed,
         tests_passed_again=passed_again,
         notes_kept=there.get(NOTES) == again.get(NOTES) == _NOTES_TEXT,
-        conversation_kept=rl.load(session).messages == said,
+        conversation_kept=rl.load(session).messages == messages,
     )
 
 
@@ -78,7 +76,7 @@ def _before_the_edit(rl: relight.Relight, session: str) -> int:
 
 
 def _undo(rl: relight.Relight, session: str) -> None:
-    with suppress(NotFound):  # a rewind that did nothing leaves nothing to undo: the claims say so
+    with suppress(NotFound):  # a rewind that did nothing leaves nothing to undo; the claims report it
         rl.undo(session)
 
 
@@ -92,21 +90,18 @@ def _differences(one: dict[str, bytes], two: dict[str, bytes]) -> list[str]:
     return sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
 
 
-# -- what the checkpoints hold -----------------------------------------------------------------------------------------
-
-
 class Held(msgspec.Struct, frozen=True, kw_only=True):
-    """The snapshots that a session's checkpoints name, each looked through to its last byte."""
+    """The snapshots that a session's checkpoints name, each read completely."""
 
     snapshots: int
     damaged: int
-    """those of which something is missing or fails its hash"""
+    """snapshots with missing or damaged content"""
     last_differs: list[str]
-    """files on disk that are not as the last of them says"""
+    """files on disk that differ from the last one"""
 
 
-def look_through(rl: relight.Relight, session: str, directory: Path) -> Held:
-    """Read every snapshot of a session whole, and compare the last one with the disk."""
+def read_snapshots(rl: relight.Relight, session: str, directory: Path) -> Held:
+    """Read every snapshot of a session completely, and compare the last one with the disk."""
     named = dict.fromkeys(one.snapshot for one in rl.checkpoints(session) if one.snapshot is not None)
     if not named:
         return Held(snapshots=0, damaged=0, last_differs=[])
@@ -122,7 +117,7 @@ def look_through(rl: relight.Relight, session: str, directory: Path) -> Held:
 
 
 def _on_disk(workspace: Workspace, snapshot: str, directory: Path) -> list[str]:
-    """Where the bytes of a snapshot and those on disk differ. Both are read in full; no memory is trusted."""
+    """Files whose bytes in a snapshot and on disk differ. Both are read in full; no cached state is used."""
     disk = shop.files(directory)
     held = {name: _content(workspace, snapshot, name) for name in {*disk, *_names(workspace, snapshot)}}
     return _differences(disk, {name: data for name, data in held.items() if data is not None})

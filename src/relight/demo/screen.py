@@ -1,7 +1,6 @@
-"""The demo's screen: lines that are never drawn over, in 80 columns, clear without colour, and pauses a key skips.
+"""The demo's output: lines of at most 80 columns, readable without colour, with pauses that a key skips.
 
-How a stream may style is decided where the command line decides it (cli/render/style.py); this knows the demo's own
-lines. Plain mode and narrow terminals have no columns and say in words what the marks mean.
+In plain mode and on narrow terminals there are no columns, and marks are printed as words.
 """
 
 from __future__ import annotations
@@ -36,29 +35,27 @@ class Screen:
         self._part = 0
         self.paced = style.terminal and not fast and not silent
 
-    # -- lines ------------------------------------------------------------------------------------------------
-
     def opening(self, *lines: Line) -> None:
-        """The first lines."""
+        """Print the first lines."""
         if self._style.plain:
             self.put(f"plain mode (from {self._style.plain})")
         for line in lines:
             self.put(*line)
-        if self.paced and keyboard_is_ours():
+        if self.paced and can_read_keys():
             self.put(Span("any key skips a pause", "dim"))
 
     def part(self, title: str, note: str = "") -> None:
-        """A numbered heading."""
+        """Print the heading of the next part, with its number."""
         self._part += 1
         self.put()
         self.put(f"{self._part}  ", Span(title, "bold"), Span(f"  {note}" if note else "", "dim"))
 
     def line(self, *parts: Span | str) -> None:
-        """A line of a part."""
+        """Print a line of a part."""
         self.put("   ", *parts)
 
     def step(self, seq: int, kind: str, text: str, mark: str = "", note: str = "") -> None:
-        """One step of the journal."""
+        """Print one step of the journal."""
         if not self._columns:
             words = ", ".join(filter(None, [_WORDS.get(mark, ""), note]))
             self.line(f"step {seq}, {kind}: {text}{': ' + words if words else ''}")
@@ -69,34 +66,32 @@ class Screen:
         self.line(Span(f"@{seq:<3}", "ref"), f" {kind:<6} ", *tail)
 
     def verdict(self, text: str, mark: str) -> None:
-        """A line that ends with a mark in the last column."""
+        """Print a line with a mark in the last column."""
         if not self._columns:
             self.line(f"{text}: {_WORDS[mark]}")
             return
         self.line(pad(printable(text, self._style), VERDICT - 4), " ", Span(mark, _ROLES[mark]))
 
     def right(self, left: str, right: str) -> None:
-        """Two texts at the two ends of a line."""
+        """Print two texts at both ends of a line."""
         room = max(VERDICT - 2 - cells(printable(left, self._style)), cells(right) + 2)
         self.line(left, pad(right, room, right=True) if self._columns else f"  {right}")
 
     def put(self, *parts: Span | str) -> None:
-        """One line; in a narrow terminal several."""
+        """Print a line, wrapped to the width."""
         for line in wrapped(list(parts), self._style):
             self.put_whole(*line)
 
     def put_whole(self, *parts: Span | str) -> None:
-        """One line that is to be copied, however long it is."""
+        """Print a line without wrapping it, so that it can be copied."""
         if not self._silent:
             print(rendered(list(parts), self._style), flush=True)
 
-    # -- pauses -----------------------------------------------------------------------------------------------
-
     def pause(self, seconds: float) -> None:
-        """Time to read; any key skips it."""
+        """Wait, or until a key is pressed."""
         if not self.paced:
             return
-        if not keyboard_is_ours():
+        if not can_read_keys():
             time.sleep(seconds)
             return
         readable, _, _ = select.select([sys.stdin], [], [], seconds)
@@ -104,8 +99,8 @@ class Screen:
             os.read(sys.stdin.fileno(), 64)
 
 
-def keyboard_is_ours() -> bool:
-    """Is there a keyboard, and may we read it? A process in the background would be stopped for asking."""
+def can_read_keys() -> bool:
+    """Is stdin a terminal that this process may read? A background process would be stopped by SIGTTIN."""
     try:
         return sys.stdin.isatty() and os.tcgetpgrp(sys.stdin.fileno()) == os.getpgrp()
     except (AttributeError, OSError, ValueError):  # no stdin at all, none with a terminal, closed
@@ -114,8 +109,8 @@ def keyboard_is_ours() -> bool:
 
 @contextmanager
 def single_keys() -> Iterator[None]:
-    """Deliver keys one by one and unseen; Ctrl-C keeps its meaning. What was typed ahead is thrown away at the end."""
-    if not keyboard_is_ours():
+    """Read keys one by one without echo; Ctrl-C still interrupts. Pending input is discarded at the end."""
+    if not can_read_keys():
         yield
         return
     import termios

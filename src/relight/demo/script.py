@@ -1,7 +1,7 @@
 """The scripted model: a pure function from a conversation to the next reply, in Anthropic's Messages format.
 
-It remembers nothing. What it says depends on the last call it sees and on its result, as a real model's reply
-would: after a mail whose outcome nobody knows it looks before it sends again.
+It has no state. The reply depends on the last call in the conversation and its result, as with a real model: after a
+mail whose outcome is unknown it checks the outbox before it sends again.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ PROMPT: Final = "The cart's tests fail. Fix it, then tell the team."
 NO_MAIL: Final = "no mail found"
 SUBJECT: Final = "fixed"
 MAX_MAILS: Final = 9
-"""tries to send, each after a look that found none; then it gives up"""
+"""attempts to send, each after an empty outbox; then it gives up"""
 
 Message = dict[str, Any]
 Call = tuple[str, dict[str, Any]]
 
 
 def reply(messages: Sequence[Message]) -> Message:
-    """What the model says next."""
+    """The model's next message."""
     text, calls = _next(messages)
     turn = turns(messages) + 1
     content: list[dict[str, Any]] = [{"type": "text", "text": text}]
@@ -34,12 +34,12 @@ def reply(messages: Sequence[Message]) -> Message:
 
 
 def turns(messages: Sequence[Message]) -> int:
-    """How often the model has spoken."""
+    """Number of replies of the model so far."""
     return sum(message["role"] == "assistant" for message in messages)
 
 
 def rounds(messages: Sequence[Message]) -> list[tuple[str, list[tuple[str, Any, str]]]]:
-    """The conversation without ids: for each reply its words and its calls as (name, arguments, result)."""
+    """The conversation without ids: for each reply its text and its calls as (name, arguments, result)."""
     results = {
         block["tool_use_id"]: str(block["content"])
         for message in messages
@@ -62,13 +62,13 @@ def rounds(messages: Sequence[Message]) -> list[tuple[str, list[tuple[str, Any, 
 
 
 def _next(messages: Sequence[Message]) -> tuple[str, list[Call]]:
-    spoken = rounds(messages)
-    if not spoken:
+    replies = rounds(messages)
+    if not replies:
         read: list[Call] = [("read_file", {"path": "test_cart.py"}), ("read_file", {"path": "cart.py"})]
         return "I will look at the failing test.", read
-    if not spoken[-1][1]:
-        return "I have said all I had to say.", []  # nobody should have asked
-    name, _, result = spoken[-1][1][-1]
+    if not replies[-1][1]:
+        return "I have said all I had to say.", []  # not reached: the loop ends after a reply without calls
+    name, _, result = replies[-1][1][-1]
     if name == "read_file":
         edit = {"path": "cart.py", "old": PLACE, "new": FIX + PLACE}
         return "The total ignores the discount.", [("edit_file", edit)]
@@ -78,7 +78,7 @@ def _next(messages: Sequence[Message]) -> tuple[str, list[Call]]:
         return _after_tests(result)
     if name == "send_mail":
         return "I will see whether it went out.", [("check_outbox", {})]
-    return _after_looking(result, sum(call[0] == "send_mail" for _, calls in spoken for call in calls))
+    return _after_outbox(result, sum(call[0] == "send_mail" for _, calls in replies for call in calls))
 
 
 def _after_tests(result: str) -> tuple[str, list[Call]]:
@@ -87,7 +87,7 @@ def _after_tests(result: str) -> tuple[str, list[Call]]:
     return "All green. I will tell the team.", [_mail()]
 
 
-def _after_looking(result: str, sent: int) -> tuple[str, list[Call]]:
+def _after_outbox(result: str, sent: int) -> tuple[str, list[Call]]:
     if result != NO_MAIL:
         return "It went out. Done.", []
     if sent >= MAX_MAILS:

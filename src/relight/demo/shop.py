@@ -1,7 +1,7 @@
 """The task: a shop with a real bug in cart.py, the tests that show it, and how often it was fixed.
 
-The fix is an ordinary search-and-replace edit that still finds its place when it is made a second time. So a loop
-that starts again leaves its mark in the file, where everybody can count it.
+The fix is an ordinary search-and-replace edit that also applies a second time. So a loop that starts over leaves a
+second copy in the file, which can be counted.
 """
 
 from __future__ import annotations
@@ -73,12 +73,12 @@ def lay_out(directory: Path) -> None:
 
 
 def times_fixed(directory: Path) -> int:
-    """How often the fix stands in cart.py."""
+    """How often cart.py contains the fix."""
     return (directory / "cart.py").read_text(encoding="utf-8").count(FIX)
 
 
 def run_tests(directory: Path) -> tuple[int, int]:
-    """(passed, all) of the shop's tests, run in a process of their own. -B: no caches beside the files."""
+    """(passed, all) of the shop's tests, run in a child process. -B: no bytecode files in the workspace."""
     done = subprocess.run(
         [sys.executable, "-B", "-m", "unittest", "test_cart"],
         cwd=directory,

@@ -1,12 +1,12 @@
-"""The stage: a temporary directory, the processes of one demo, and their end.
+"""A temporary directory and the processes of one demo.
 
-    ROOT/world/            what the world counted: requests.jsonl, RUN.outbox, RUN.saves
+    ROOT/world/            counted by the world: requests.jsonl, RUN.outbox, RUN.saves
     ROOT/RUN/              the shop that the run's agent works on
     ROOT/demo.db           the store
-    ROOT/RUN.log           what the agents of a run said on stderr
+    ROOT/RUN.log           stderr of the agents of a run
 
 Nothing is shared with another demo. Every wait has a bound, and only processes started here are ended here. They also
-end by themselves when this process is gone, because they hold the other end of a pipe (wire.py).
+end when this process dies, because their standard input is a pipe from it (wire.py).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ START_SECONDS: Final = 60.0
 END_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.01
 LOG_LINES: Final = 8
-_INHERITED_NOT: Final = ("RELIGHT_", "PYTHONSTARTUP", "PYTHONINSPECT")
+_NOT_INHERITED: Final = ("RELIGHT_", "PYTHONSTARTUP", "PYTHONINSPECT")
 
 
 class Player:
@@ -49,7 +49,7 @@ class Player:
         return self._process.pid
 
     def wait_ready(self) -> None:
-        """Until it has started to work."""
+        """Wait until the process reports that it works."""
         pipe = self._process.stdout
         assert pipe is not None
         readable, _, _ = select.select([pipe], [], [], START_SECONDS)
@@ -57,14 +57,14 @@ class Player:
             raise self.failed("did not start")
 
     def ended(self) -> bool:
-        """Is it over? AgentFailed where it ended badly by itself."""
+        """Has it ended? AgentFailed if it ended with an error."""
         code = self._process.poll()
         if code:
             raise self.failed(f"ended with {code}")
         return code == 0
 
     def wait(self, seconds: float) -> bool:
-        """Did it end within this time? AgentFailed where it ended badly."""
+        """Wait up to `seconds` for its end; AgentFailed if it ended with an error."""
         try:
             self._process.wait(max(seconds, 0.0))
         except subprocess.TimeoutExpired:
@@ -72,12 +72,12 @@ class Player:
         return self.ended()
 
     def wait_end(self) -> None:
-        """Until it has done its work."""
+        """Wait for its end; AgentFailed after END_SECONDS."""
         if not self.wait(END_SECONDS):
             raise self.failed(f"did not end within {END_SECONDS:.0f} s")
 
     def kill(self) -> bool:
-        """`kill -9`, and until it is gone. Was it this that ended it?"""
+        """Kill it with SIGKILL and wait. True if the signal ended it, False if it had ended before."""
         self._process.kill()
         code = self._process.wait(END_SECONDS)
         self._close_pipes()
@@ -89,13 +89,13 @@ class Player:
                 pipe.close()
 
     def failed(self, why: str) -> AgentFailed:
-        """The error for a process that did not do its part, with its last words."""
-        said = self._log.read_text(encoding="utf-8", errors="replace").splitlines() if self._log.exists() else []
-        return AgentFailed(f"{self._what} {why}", evidence=said[-LOG_LINES:])
+        """The error for a process that failed, with the end of its log."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines() if self._log.exists() else []
+        return AgentFailed(f"{self._what} {why}", evidence=lines[-LOG_LINES:])
 
 
 class Stage:
-    """A directory and the processes that play in it. Leaving it ends them and removes it."""
+    """A directory and its processes. Leaving the context ends them and removes the directory."""
 
     def __init__(self, *, keep: bool) -> None:
         self.keep = keep
@@ -103,7 +103,7 @@ class Stage:
             self.root = Path(tempfile.mkdtemp(prefix="relight-demo-")).resolve()
         except OSError as error:
             raise RelightError(
-                f"no temporary directory can be made: {error}", hints=["TMPDIR=/path/you/can/write relight demo"]
+                f"cannot create a temporary directory: {error}", hints=["TMPDIR=/path/you/can/write relight demo"]
             ) from None
         self.world = self.root / "world"
         self.store = self.root / "demo.db"
@@ -116,6 +116,7 @@ class Stage:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        # SIGKILL without asking: nothing of the demo is worth a clean end, and the directory goes next.
         for player in self._players:
             player.kill()
         if not self.keep:
@@ -126,33 +127,33 @@ class Stage:
         return self.root / run
 
     def lay_out(self, run: str) -> None:
-        """Give a run its own shop."""
+        """Create the shop of a run."""
         shop.lay_out(self.shop(run))
 
     def start_world(
         self, *, think_seconds: float, transit_seconds: float = 0.0, hasty: str = "", slow: str = ""
     ) -> None:
-        """The scripted model and the mail server, ready to answer."""
+        """Start the scripted model and the mail server, and wait until they answer."""
         times = ["--think", str(think_seconds), "--transit", str(transit_seconds)]
         self._start("world", self.world, [*times, "--hasty", hasty, "--slow", slow]).wait_ready()
 
     def start_agent(self, run: str, *, durable: bool = True) -> Player:
-        """One life of a run's agent."""
+        """Start the agent of a run."""
         saves = self.world / f"{run}.saves"
         arguments = ["--store", str(self.store), "--saves", str(saves)] if durable else []
         return self._start("agent", self.shop(run), arguments)
 
     def _start(self, module: str, directory: Path, arguments: list[str]) -> Player:
         log = self.root / f"{directory.name}.log"
-        with log.open("ab") as words:
+        with log.open("ab") as output:
             process = subprocess.Popen(
                 [sys.executable, "-P", "-m", f"relight.demo.{module}", *arguments],
                 cwd=directory,
                 env=_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
-                stderr=words,
-                start_new_session=True,  # Ctrl-C is ours to handle
+                stderr=output,
+                start_new_session=True,  # Ctrl-C reaches this process only, which ends the others
             )
         player = Player(process, f"the demo's {module}", log)
         self._players.append(player)
@@ -160,19 +161,19 @@ class Stage:
 
 
 def _environment() -> dict[str, str]:
-    """Ours, with the same relight to import, and without settings that are meant for somebody else."""
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(_INHERITED_NOT)}
+    """This environment with the same relight on the path and without RELIGHT_ settings."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
     here = str(Path(relight.__file__).resolve().parent.parent)
-    kept["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
-    return kept
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
+    return environment
 
 
-def wait_until(true: Callable[[], bool], player: Player, what: str) -> None:
-    """Wait for something that a running process is to bring about."""
+def wait_until(condition: Callable[[], bool], player: Player, what: str) -> None:
+    """Wait for a condition that a running process brings about; AgentFailed if it ends first."""
     deadline = time.monotonic() + END_SECONDS
-    while not true():
+    while not condition():
         if player.ended():
-            if true():  # it may have become true on the last look of all
+            if condition():  # it may have become true after the last check
                 return
             raise player.failed(f"ended before {what}")
         if time.monotonic() > deadline:
@@ -182,11 +183,11 @@ def wait_until(true: Callable[[], bool], player: Player, what: str) -> None:
 
 @contextmanager
 def ending_cleanly() -> Iterator[None]:
-    """A polite kill or a closed terminal ends the demo as Ctrl-C does: through every `finally`."""
+    """Make SIGTERM and SIGHUP end the demo as Ctrl-C does, through every `finally`."""
 
     def stop(number: int, frame: FrameType | None) -> None:
         for one in signals:
-            signal.signal(one, signal.SIG_IGN)  # cleaning up takes a moment and is not interrupted
+            signal.signal(one, signal.SIG_IGN)  # cleaning up must not be interrupted
         raise KeyboardInterrupt
 
     signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)

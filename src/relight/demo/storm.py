@@ -1,9 +1,8 @@
-"""The storm: the agent is killed at random moments until it is done anyway, and compared with one left alone.
+"""`relight demo --storm`: an agent is killed at random moments until it finishes, and compared with an undisturbed run.
 
-The moments are drawn from a seed, as waiting times after each start, a fraction of a whole undisturbed life; what
-the agent does at that moment is up to the machine. The comparison allows one difference only: a mail whose outcome
-relight called unknown, and the look with which the model found out. After each kill the journal is verified, and every
-snapshot of the files that a checkpoint names is read to its last byte.
+The delays after each start are drawn from a seed, as fractions of an undisturbed run. The comparison allows one
+difference only: a mail whose outcome was unknown, and the check of the outbox that follows. After each kill the journal
+is verified, and every snapshot that a checkpoint names is read completely.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from relight.cli.render.style import Span
 from relight.demo import script, shop
 from relight.demo.claims import Claims
 from relight.demo.counting import count
-from relight.demo.going_back import look_through
+from relight.demo.going_back import read_snapshots
 from relight.demo.screen import Screen
 from relight.demo.stage import Player, Stage
 from relight.history.events import Event
@@ -30,9 +29,9 @@ ALONE: Final = "alone"
 STORM: Final = "storm"
 MAX_KILLS: Final = 20
 LIFE_SHARE: Final = 0.2
-"""the mean time until a kill, in undisturbed lives"""
+"""mean time until a kill, as a share of an undisturbed run"""
 EARLY: Final = 5
-"""as many kills come before the agent can be far: a storm of one kill shows little"""
+"""so many kills come early: a storm of one kill shows little"""
 EARLY_SHARE: Final = 0.25
 THINK_SECONDS: Final = 0.03
 TRANSIT_SECONDS: Final = 0.04
@@ -41,7 +40,7 @@ Round = tuple[str, list[tuple[str, Any, str]]]
 
 
 class Storm:
-    """One storm."""
+    """One run of the storm: its numbers and claims."""
 
     def __init__(self, stage: Stage, screen: Screen, rl: relight.Relight, seed: int) -> None:
         self._stage = stage
@@ -54,7 +53,6 @@ class Storm:
         self.numbers |= {"snapshots": 0, "snapshots_damaged": 0}
 
     def run(self) -> None:
-        """All of it."""
         begun = time.monotonic()
         life_seconds = self._undisturbed()
         self._kill_until_done(life_seconds)
@@ -62,7 +60,7 @@ class Storm:
         self.numbers["seconds"] = round(time.monotonic() - begun, 3)
 
     def _undisturbed(self) -> float:
-        """A life that nobody disturbs; how long it worked."""
+        """Run the agent without a kill; returns how long it worked."""
         agent = self._stage.start_agent(ALONE)
         self._screen.part("The task, left alone", f"pid {agent.pid}")
         agent.wait_ready()
@@ -81,43 +79,44 @@ class Storm:
             self.numbers["lives"] = life
             agent = self._stage.start_agent(STORM)
             agent.wait_ready()
+            # The bound: the last life is not killed, whatever the seed says.
             if life > MAX_KILLS:
                 agent.wait_end()
                 break
-            delay = self._moment(life_seconds)
+            delay = self._delay(life_seconds)
             if agent.wait(delay) or not self._kill(agent, life, delay):
                 break
-        self._look()
+        self._check()
         seq = self._seen[-1].seq if self._seen else 0
         self._screen.step(seq, "life", f"{self.numbers['lives']:<2} came to its end", "✓", "done")
         self._screen.pause(3)
 
-    def _moment(self, life_seconds: float) -> float:
-        """How long until the next kill; now and then long enough for the longest tool."""
+    def _delay(self, life_seconds: float) -> float:
+        """Delay until the next kill; exponential, so that long tools are reached too."""
         drawn = self._random.expovariate(1 / LIFE_SHARE)
         return life_seconds * (min(drawn, EARLY_SHARE) if self.numbers["kills"] < EARLY else drawn)
 
     def _kill(self, agent: Player, life: int, delay: float) -> bool:
-        """Kill it and look what is left; False where it had ended just before."""
+        """Kill it and verify the journal; False if it had ended just before."""
         if not agent.kill():
             return False
         self.numbers["kills"] += 1
-        self._look()
+        self._check()
         seq = self._seen[-1].seq if self._seen else 0
         doubtful = ", ".join(call.name for call in self._rl.can_resume(STORM).in_doubt) if self._seen else ""
         note = f"{doubtful} in doubt" if doubtful else ""
         self._screen.step(seq, "life", f"{life:<2} killed after {delay * 1000:4.0f} ms", "†", note)
         return True
 
-    def _look(self) -> None:
-        """Is all there that was there before, and is all of it whole?"""
+    def _check(self) -> None:
+        """Count lost steps, problems of the journal and damaged snapshots."""
         if self._rl.find(STORM) is None:
             return
         events = list(self._rl.tail(STORM))
         self.numbers["steps_lost"] += sum(one != two for one, two in zip(self._seen, events, strict=False))
         self.numbers["steps_lost"] += max(0, len(self._seen) - len(events))
         self.numbers["problems"] += len(self._rl.verify(STORM).problems)
-        held = look_through(self._rl, STORM, self._stage.shop(STORM))
+        held = read_snapshots(self._rl, STORM, self._stage.shop(STORM))
         self.numbers["snapshots"] = held.snapshots
         self.numbers["snapshots_damaged"] += held.damaged
         self._seen = events
@@ -152,7 +151,7 @@ class Storm:
         self._verdict("journal       no step lost, verified after each kill", all(kept))
 
     def _held(self) -> bool:
-        held = look_through(self._rl, STORM, self._stage.shop(STORM))
+        held = read_snapshots(self._rl, STORM, self._stage.shop(STORM))
         return all(
             [
                 self.claims.at_least("snapshots that checkpoints name", held.snapshots, 2),
@@ -171,23 +170,24 @@ class Storm:
 
 
 def settled(messages: list[script.Message], *, like: list[script.Message] | None = None) -> list[Round]:
-    """A conversation without ids, in which a doubt that a look has settled is as if there had been none.
+    """A conversation without ids and without the repetitions that a doubt causes, for comparison.
 
-    A mail in doubt that had not gone out: the look that found none, and the second try, stand for the first one. A
-    mail in doubt that had gone out keeps its result "outcome unknown"; `like` gives another conversation the same.
+    A mail in doubt that was not sent: check and second attempt replace the first one. A mail in doubt that was sent
+    keeps its result "outcome unknown"; `like` gives another conversation the same result.
     """
-    spoken = script.rounds(messages)
-    for index in range(len(spoken) - 3, -1, -1):
-        if _is_doubt(spoken[index]) and spoken[index + 1][1][0][2] == script.NO_MAIL:
-            again = spoken[index + 2][1][0]
-            spoken[index : index + 3] = [(spoken[index][0], [again])]
+    replies = script.rounds(messages)
+    # From the end: replacing three rounds by one moves only those behind it, which are done.
+    for index in range(len(replies) - 3, -1, -1):
+        if _is_doubt(replies[index]) and replies[index + 1][1][0][2] == script.NO_MAIL:
+            again = replies[index + 2][1][0]
+            replies[index : index + 3] = [(replies[index][0], [again])]
     if like is not None and any(_is_doubt(one) for one in settled(like)):
-        spoken = [(text, [_doubted(call) for call in calls]) for text, calls in spoken]
-    return spoken
+        replies = [(text, [_as_unknown(call) for call in calls]) for text, calls in replies]
+    return replies
 
 
 def first_difference(left: list[Round], right: list[Round]) -> str | None:
-    """Where two conversations part, or None."""
+    """The first turn in which two conversations differ, or None."""
     for turn, (one, two) in enumerate(zip_longest(left, right), 1):
         if one != two:
             return f"turn {turn}: {one} and {two}"
@@ -198,12 +198,12 @@ def _is_doubt(one: Round) -> bool:
     return any(name == "send_mail" and result == OUTCOME_UNKNOWN for name, _, result in one[1])
 
 
-def _doubted(call: tuple[str, Any, str]) -> tuple[str, Any, str]:
+def _as_unknown(call: tuple[str, Any, str]) -> tuple[str, Any, str]:
     return (call[0], call[1], OUTCOME_UNKNOWN) if call[0] == "send_mail" else call
 
 
-def brew(stage: Stage, screen: Screen, seed: int) -> tuple[dict[str, Any], Claims]:
-    """The whole storm; its numbers and its claims."""
+def run_storm(stage: Stage, screen: Screen, seed: int) -> tuple[dict[str, Any], Claims]:
+    """Run the storm; returns its numbers and claims."""
     stage.lay_out(ALONE)
     stage.lay_out(STORM)
     stage.start_world(think_seconds=THINK_SECONDS, transit_seconds=TRANSIT_SECONDS)
@@ -215,7 +215,7 @@ def brew(stage: Stage, screen: Screen, seed: int) -> tuple[dict[str, Any], Claim
 
 
 def opening(stage: Stage, screen: Screen, seed: int) -> None:
-    """The first lines."""
+    """Print the first lines, with the seed."""
     screen.opening(
         [Span("relight demo --storm", "bold"), ": an agent fixes a bug, and we kill it, and again."],
         [Span(f"the same moments once more: relight demo --storm --seed {seed}", "dim")],

@@ -1,6 +1,6 @@
-"""The story in parts: the agent starts, is killed, a plain loop starts again, relight goes on, back, and finds damage.
+"""The demo in parts: an agent starts and is killed, a plain loop starts over, relight resumes, rewinds, finds damage.
 
-Each part acts, counts and claims; PARTS is the order. The loss comes first, because it makes the gain visible.
+Each part acts, counts and claims; PARTS is the order.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from relight.demo.claims import Claims
 from relight.demo.counting import Count, count, mails, saves_us
 from relight.demo.damage import damage_copy
 from relight.demo.following import Follower
-from relight.demo.going_back import NOTES, GoneBack, go_back_and_forth, look_through
+from relight.demo.going_back import NOTES, GoneBack, go_back_and_forth, read_snapshots
 from relight.demo.screen import Screen
 from relight.demo.stage import Player, Stage, wait_until
 
@@ -29,8 +29,8 @@ THINK_SECONDS: Final = 0.6
 _TIMES: Final = {1: "once", 2: "twice"}
 
 
-class Telling:
-    """What the parts of one demo share."""
+class Run:
+    """State shared by the parts of one demo."""
 
     def __init__(self, stage: Stage, screen: Screen, rl: relight.Relight) -> None:
         self.stage = stage
@@ -44,57 +44,58 @@ class Telling:
         self.laid_out = shop.files(stage.shop(RUN))
         self.agent: Player
 
-    def kill(self, run: str, player: Player) -> None:
-        """`kill -9`, counted where it was this that ended it."""
-        self.kills[run] += player.kill()
+    def kill(self, name: str, player: Player) -> None:
+        """Kill with SIGKILL; counted if the signal ended it."""
+        self.kills[name] += player.kill()
 
 
-def tell(stage: Stage, screen: Screen) -> tuple[dict[str, Any], Claims]:
-    """The whole demo; its numbers and its claims."""
+def play(stage: Stage, screen: Screen) -> tuple[dict[str, Any], Claims]:
+    """Play the demo; returns its numbers and claims."""
     stage.lay_out(RUN)
     stage.lay_out(PLAIN)
     stage.start_world(think_seconds=THINK_SECONDS if screen.paced else 0.0, hasty=PLAIN, slow=f"{RUN},{PLAIN}")
     with relight.open(stage.store) as rl:
-        telling = Telling(stage, screen, rl)
+        run = Run(stage, screen, rl)
         for part in PARTS:
-            part(telling)
-    return telling.numbers, telling.claims
+            part(run)
+    return run.numbers, run.claims
 
 
-def start_agent(telling: Telling) -> None:
-    """An agent works until its mail has arrived and the receipt has not."""
-    stage, screen = telling.stage, telling.screen
-    agent = telling.agent = stage.start_agent(RUN)
+def start_agent(run: Run) -> None:
+    """Run the agent until its mail has arrived but not the receipt."""
+    stage, screen = run.stage, run.screen
+    agent = run.agent = stage.start_agent(RUN)
     screen.part("The agent starts", f"pid {agent.pid}; each line is read from its journal")
-    telling.follower.until(lambda: mails(stage, RUN) > 0, agent, "sending its mail")
+    run.follower.until(lambda: mails(stage, RUN) > 0, agent, "sending its mail")
     screen.pause(4)
 
 
-def kill_agent(telling: Telling) -> None:
-    """It is killed in the middle of sending."""
-    stage, screen, claims = telling.stage, telling.screen, telling.claims
-    screen.part(f"kill -9 {telling.agent.pid}, in the middle of sending the mail")
-    telling.kill(RUN, telling.agent)
-    telling.follower.look()
+def kill_agent(run: Run) -> None:
+    """Kill the agent while it sends the mail."""
+    stage, screen, claims = run.stage, run.screen, run.claims
+    screen.part(f"kill -9 {run.agent.pid}, in the middle of sending the mail")
+    run.kill(RUN, run.agent)
+    run.follower.poll()
     sent = mails(stage, RUN)
-    telling.numbers["at_kill"] = {"mails": sent, "steps": telling.follower.seq}
-    claims.equal("agents killed with signal 9", telling.kills[RUN], 1)
+    run.numbers["at_kill"] = {"mails": sent, "steps": run.follower.seq}
+    claims.equal("agents killed with signal 9", run.kills[RUN], 1)
     claims.equal("mails sent when the agent was killed", sent, 1)
     screen.line("the process is gone; it never learned that the mail went out")
     screen.line(f"mails sent so far, counted outside: {sent}")
     screen.pause(5)
 
 
-def start_again(telling: Telling) -> None:
-    """A loop without relight dies at the same place, and starts again."""
-    stage, screen, claims = telling.stage, telling.screen, telling.claims
+def start_again(run: Run) -> None:
+    """Kill a loop without relight at the same point, and start it again."""
+    stage, screen, claims = run.stage, run.screen, run.claims
     screen.part("What most loops do now: start again", "a plain loop, same script, same kill")
+    # The loss is played before the gain, so that the numbers of part 4 have something to be compared with.
     first = stage.start_agent(PLAIN, durable=False)
     wait_until(lambda: mails(stage, PLAIN) > 0, first, "sending its mail")
-    telling.kill(PLAIN, first)
+    run.kill(PLAIN, first)
     stage.start_agent(PLAIN, durable=False).wait_end()
     counted = count(stage, PLAIN)
-    telling.numbers["plain"] = msgspec.to_builtins(counted) | {"kills": telling.kills[PLAIN]}
+    run.numbers["plain"] = msgspec.to_builtins(counted) | {"kills": run.kills[PLAIN]}
     claims.equal("mails sent by the plain loop", counted.mails, 2)
     claims.equal("edits made by the plain loop", counted.edits, 2)
     claims.at_least("model calls that the plain loop repeated", counted.model_calls_repeated, 1)
@@ -104,10 +105,10 @@ def start_again(telling: Telling) -> None:
     screen.pause(5)
 
 
-def go_on(telling: Telling) -> None:
-    """The same program with relight, started again."""
-    stage, screen, follower = telling.stage, telling.screen, telling.follower
-    plan = telling.rl.can_resume(RUN)
+def resume(run: Run) -> None:
+    """Start the same program with relight again."""
+    stage, screen, follower = run.stage, run.screen, run.follower
+    plan = run.rl.can_resume(RUN)
     doubtful = [call.name for call in plan.in_doubt]
     before = list(follower.events)
     agent = stage.start_agent(RUN)
@@ -117,23 +118,24 @@ def go_on(telling: Telling) -> None:
     screen.line(f'              the model is told "{(plan.told or "").partition(":")[0]}", and looks')
     follower.until(agent.ended, agent, "its end")
     counted = count(stage, RUN)
-    telling.numbers["relight"] = msgspec.to_builtins(counted) | {
-        "kills": telling.kills[RUN],
+    run.numbers["relight"] = msgspec.to_builtins(counted) | {
+        "kills": run.kills[RUN],
         "in_doubt": doubtful,
         "steps": follower.seq,
     }
-    kept = _claim_nothing_lost_or_repeated(telling, before, counted)
+    holds = _claim_nothing_lost_or_repeated(run, before, counted)
     done = f"model calls repeated: {counted.model_calls_repeated}    mails sent: {counted.mails}"
-    screen.verdict(done, "✓" if kept else "✗")
+    screen.verdict(done, "✓" if holds else "✗")
     screen.pause(6)
 
 
-def _claim_nothing_lost_or_repeated(telling: Telling, before: list[Any], counted: Count) -> bool:
-    claims, follower, numbers = telling.claims, telling.follower, telling.numbers
-    events = list(telling.rl.tail(RUN))
+def _claim_nothing_lost_or_repeated(run: Run, before: list[Any], counted: Count) -> bool:
+    claims, follower, numbers = run.claims, run.follower, run.numbers
+    events = list(run.rl.tail(RUN))
+    # A step counts as lost if it was read from the store before the kill and is not there, unchanged, now.
     lost = sum(one not in events for one in before)
-    numbers["relight"] |= {"steps_lost": lost, "status": telling.rl.get(RUN).status}
-    calls = telling.rl.load(RUN).calls
+    numbers["relight"] |= {"steps_lost": lost, "status": run.rl.get(RUN).status}
+    calls = run.rl.load(RUN).calls
     return all(
         [
             claims.equal("calls in doubt after the kill", numbers["relight"]["in_doubt"], ["send_mail"]),
@@ -149,26 +151,26 @@ def _claim_nothing_lost_or_repeated(telling: Telling, before: list[Any], counted
     )
 
 
-def change_mind(telling: Telling) -> None:
-    """The files go back to before the edit, and forward again."""
-    stage, screen = telling.stage, telling.screen
+def change_mind(run: Run) -> None:
+    """Rewind the files to before the edit, and undo that."""
+    stage, screen = run.stage, run.screen
     directory = stage.shop(RUN)
-    held = look_through(telling.rl, RUN, directory)
-    went = go_back_and_forth(telling.rl, RUN, directory, telling.laid_out)
-    telling.numbers["files"] = msgspec.to_builtins(went) | {"snapshots": held.snapshots, "damaged": held.damaged}
+    held = read_snapshots(run.rl, RUN, directory)
+    went = go_back_and_forth(run.rl, RUN, directory, run.laid_out)
+    run.numbers["files"] = msgspec.to_builtins(went) | {"snapshots": held.snapshots, "damaged": held.damaged}
     screen.part("Changed your mind?", f"relight rewind {RUN}@{went.checkpoint} --files; relight undo {RUN}")
-    telling.claims.equal("snapshots of the agent's files that are not whole", held.damaged, 0)
-    kept = _claim_byte_for_byte(telling, went)
+    run.claims.equal("snapshots of the agent's files that are not whole", held.damaged, 0)
+    holds = _claim_byte_for_byte(run, went)
     failed = f"{went.tests_failed_there} tests fail again"
     screen.line(f"cart.py is back at @{went.checkpoint} in {went.back_ms:.0f} ms, byte for byte: {failed}")
     screen.line(f"{NOTES}, which you wrote meanwhile and no snapshot held, is left alone")
     passed = f"{went.tests_passed_again} tests pass"
-    screen.verdict(f"forward again in {went.forth_ms:.0f} ms, byte for byte: {passed}", "✓" if kept else "✗")
+    screen.verdict(f"forward again in {went.forth_ms:.0f} ms, byte for byte: {passed}", "✓" if holds else "✗")
     screen.pause(5)
 
 
-def _claim_byte_for_byte(telling: Telling, went: GoneBack) -> bool:
-    claims, counted = telling.claims, telling.numbers["relight"]
+def _claim_byte_for_byte(run: Run, went: GoneBack) -> bool:
+    claims, counted = run.claims, run.numbers["relight"]
     return all(
         [
             claims.equal("files that differ after the rewind", went.differ_after_rewind, []),
@@ -181,40 +183,40 @@ def _claim_byte_for_byte(telling: Telling, went: GoneBack) -> bool:
     )
 
 
-def flip_a_bit(telling: Telling) -> None:
-    """One bit of a copy of the store is flipped."""
-    stage, screen, claims = telling.stage, telling.screen, telling.claims
+def flip_a_bit(run: Run) -> None:
+    """Flip one bit of a copy of the store, and verify it."""
+    stage, screen, claims = run.stage, run.screen, run.claims
     screen.part("A flipped bit in the newest step:", "relight verify demo")
     found = damage_copy(stage.store, stage.root / "damaged.db", RUN)
     seq, whole = found.flipped_seq, f"{RUN}@{found.flipped_seq - 1}"
-    telling.numbers["damage"] = msgspec.to_builtins(found)
-    kept = all(
+    run.numbers["damage"] = msgspec.to_builtins(found)
+    holds = all(
         [
             claims.equal("steps that verify names after the flip", found.named, [seq]),
             claims.equal("the broken step is refused", found.refused, True),
             claims.equal("the checkpoint offered instead", found.offered, whole),
             claims.equal("the offered checkpoint loads", found.offered_loads, True),
-            claims.equal("problems in the store itself", len(telling.rl.verify().problems), 0),
+            claims.equal("problems in the store itself", len(run.rl.verify().problems), 0),
         ]
     )
     screen.line(f"in a copy of the store, bit {found.bit} of byte {found.byte:,}")
     named = ", ".join(f"@{one}" for one in found.named) or "nothing"
     offered = (found.offered or "nothing").removeprefix(RUN)
-    screen.verdict(f"{named} fails its digest and is refused; {offered} is whole and offered", "✓" if kept else "✗")
+    screen.verdict(f"{named} fails its digest and is refused; {offered} is intact and offered", "✓" if holds else "✗")
     screen.pause(4)
 
 
-def sum_up(telling: Telling) -> None:
-    """The numbers in one line."""
-    screen, numbers = telling.screen, telling.numbers
-    saves = saves_us(telling.stage, RUN)
-    telling.claims.equal("saves timed in the agent's process", len(saves), numbers["relight"]["steps"])
+def sum_up(run: Run) -> None:
+    """Print the totals in one line."""
+    screen, numbers = run.screen, run.numbers
+    saves = saves_us(run.stage, RUN)
+    run.claims.equal("saves timed in the agent's process", len(saves), numbers["relight"]["steps"])
     slowest = max(saves, default=0) / 1000
     numbers["relight"] |= {"saves": len(saves), "slowest_save_ms": slowest}
     counted = numbers["relight"]
-    numbers["seconds"] = round(time.monotonic() - telling.begun, 3)
+    numbers["seconds"] = round(time.monotonic() - run.begun, 3)
     left = (
-        f"died {telling.kills[RUN]}  repeated {counted['model_calls_repeated']}  mails {counted['mails']}"
+        f"died {run.kills[RUN]}  repeated {counted['model_calls_repeated']}  mails {counted['mails']}"
         f"  saves {counted['saves']}, slowest {slowest:.1f} ms"
     )
     screen.put()
@@ -222,7 +224,7 @@ def sum_up(telling: Telling) -> None:
 
 
 def opening(stage: Stage, screen: Screen) -> None:
-    """The first lines."""
+    """Print the first lines: what this is, and where its files are."""
     where = f"kept in {stage.root}" if stage.keep else "in a temporary directory (removed at the end; --keep keeps it)"
     screen.opening(
         [Span("relight demo", "bold"), ": an agent fixes a bug, and we kill it.   no key, no network"],
@@ -230,11 +232,11 @@ def opening(stage: Stage, screen: Screen) -> None:
     )
 
 
-PARTS: Final[tuple[Callable[[Telling], None], ...]] = (
+PARTS: Final[tuple[Callable[[Run], None], ...]] = (
     start_agent,
     kill_agent,
     start_again,
-    go_on,
+    resume,
     change_mind,
     flip_a_bit,
     sum_up,

@@ -1,7 +1,7 @@
 """The agent's five tools, on real files and a mail server in another process. They work in the agent's directory.
 
-Each says what is known about running it twice. Reading and testing change nothing; an edit can be looked for in the
-file; a mail cannot be taken back, and so it is `once`.
+Each declares its effect. Reading and testing change nothing; an edit can be probed for in the file; a mail cannot be
+undone, so it is `once`.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from relight.demo.wire import ask
 
 
 def run_name() -> str:
-    """The run is called like the directory it works in."""
+    """Name of the run: that of the working directory."""
     return Path.cwd().name
 
 
 @relight.tool(effect="pure")
 def read_file(path: str) -> str:
-    """The text of a file."""
+    """Read a text file of the shop."""
     return Path(path).read_text(encoding="utf-8")
 
 
@@ -31,7 +31,7 @@ def _edited(path: str, old: str, new: str) -> str:
 
 
 def _find_edit(path: str, old: str, new: str) -> str | None:
-    """Was this edit made already?"""
+    """The result of the edit if it was made already, else None."""
     return _edited(path, old, new) if new in Path(path).read_text(encoding="utf-8") else None
 
 
@@ -40,7 +40,7 @@ def edit_file(path: str, old: str, new: str) -> str:
     """Replace a text in a file, all or nothing."""
     text = Path(path).read_text(encoding="utf-8")
     if text.count(old) != 1:
-        raise ValueError(f"the text to replace stands {text.count(old)} times in {path}")
+        raise ValueError(f"the text to replace occurs {text.count(old)} times in {path}")
     beside = Path(f"{path}.new")
     beside.write_text(text.replace(old, new), encoding="utf-8")
     os.replace(beside, path)
@@ -56,7 +56,7 @@ def run_tests() -> str:
 
 @relight.tool(effect="once")
 def send_mail(to: str, subject: str) -> str:
-    """Send a mail."""
+    """Send a mail through the mail server."""
     return str(ask("mail", run_name(), to=to, subject=subject))
 
 

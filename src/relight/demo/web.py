@@ -1,7 +1,4 @@
-"""The page of the run: a server over the demo's own store, in a process of its own, for as long as somebody looks.
-
-It is the same `relight serve` that a user starts, ended when the demo is.
-"""
+"""The dashboard of the run: `relight serve` over the demo's own store, in a child process that ends with the demo."""
 
 from __future__ import annotations
 
@@ -17,24 +14,24 @@ from typing import Final
 
 from relight.cli.maintenance.serve import PACKAGES
 from relight.cli.render.style import Span
-from relight.demo.screen import Screen, keyboard_is_ours
+from relight.demo.screen import Screen, can_read_keys
 from relight.demo.stage import Stage
 from relight.errors import AgentFailed
 
 KEY: Final = b"w"
 ASK_SECONDS: Final = 30.0
-"""nobody there: the demo ends by itself"""
+"""without a key the demo ends"""
 _END_SECONDS: Final = 10.0
 
 
 def can_serve() -> bool:
-    """Are the packages there that a server needs?"""
+    """Are the packages of the extra `server` installed?"""
     return all(find_spec(name) is not None for name in PACKAGES)
 
 
 @contextmanager
 def serving(stage: Stage, screen: Screen, page: str = "/") -> Iterator[subprocess.Popen[bytes]]:
-    """A server over the demo's store, its link shown; ended with the context. AgentFailed where it does not start."""
+    """Start a server over the demo's store and print its link; AgentFailed if it does not start."""
     command = [sys.executable, "-P", "-m", "relight.cli", "serve", "--port", "0", "--no-sweep", "--no-open"]
     environment = {**os.environ, "RELIGHT_STORE": str(stage.store), "RELIGHT_HINTS": "0"}
     child = subprocess.Popen(
@@ -61,30 +58,30 @@ def serving(stage: Stage, screen: Screen, page: str = "/") -> Iterator[subproces
 
 
 def _open(link: str) -> None:
-    """In a browser, where one can be seen from here."""
-    seen = os.environ.get("DISPLAY") or sys.platform == "darwin"
-    if seen and keyboard_is_ours() and not os.environ.get("SSH_CONNECTION"):
+    """Open the link in a browser, if this machine has a display."""
+    has_display = os.environ.get("DISPLAY") or sys.platform == "darwin"
+    if has_display and can_read_keys() and not os.environ.get("SSH_CONNECTION"):
         import webbrowser
 
         webbrowser.open(link)
 
 
 def forget_keys() -> None:
-    """What was typed to skip a pause is no answer to what is asked next."""
+    """Discard keys typed to skip a pause: they do not answer the next question."""
     import termios
 
     termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)
 
 
-def wanted() -> bool:
-    """One key at the end: does somebody want to see it?"""
+def is_wanted() -> bool:
+    """Wait for a key; True if it asks for the page."""
     readable, _, _ = select.select([sys.stdin], [], [], ASK_SECONDS)
     return bool(readable) and os.read(sys.stdin.fileno(), 16)[:1] == KEY
 
 
 def wait_for_the_end(child: subprocess.Popen[bytes]) -> None:
-    """Until a key is pressed, or where there is no keyboard until the server is ended."""
-    if keyboard_is_ours():
+    """Wait for a key, or without a keyboard for the end of the server."""
+    if can_read_keys():
         os.read(sys.stdin.fileno(), 16)
     else:
         child.wait()

@@ -2,9 +2,9 @@
 
     python -m relight.demo.world --think SECONDS --transit SECONDS --hasty RUN --slow RUN,RUN
 
-Every request is written down before it is answered: requests.jsonl. A mail that has arrived is a line in RUN.outbox.
-Requests are served one at a time and in order, so that whoever looks into the outbox sees every mail sent before.
-The first mail of a run in `--slow` arrives, but its receipt does not: that is the moment in which the demo kills.
+Every request is recorded in requests.jsonl before it is answered. A mail that has arrived is a line in RUN.outbox.
+Requests are served one at a time and in order, so a check of the outbox sees every mail sent before. The first mail of
+a run in `--slow` arrives, but its receipt is held back: at that moment the demo kills the agent.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ HOLD_SECONDS: Final = 90.0
 BACKLOG: Final = 16
 INPUT_PRICE: Final = 3.0
 OUTPUT_PRICE: Final = 15.0
-"""what a million tokens of the scripted model would cost, so that the page has something to show"""
+"""price of a million tokens of the scripted model, so that pages have a cost to show"""
 
 
 class World:
-    """Answers requests and keeps count."""
+    """Answers requests and records them."""
 
     def __init__(self, *, think_seconds: float, transit_seconds: float, hasty: str, slow: set[str]) -> None:
         self._think_seconds = think_seconds
@@ -38,7 +38,7 @@ class World:
         self._slow = slow
 
     def serve(self, wire: socket.socket) -> None:
-        """One request. A caller that is gone before its request is complete has asked nothing."""
+        """Serve one request. A caller that is gone before its request is complete is ignored."""
         wire.settimeout(REQUEST_SECONDS)
         with wire.makefile("rb") as requests:
             line = requests.readline()
@@ -49,7 +49,7 @@ class World:
         if request["op"] == "mail" and request["run"] in self._slow:
             self._slow.remove(request["run"])
             wire.settimeout(HOLD_SECONDS)
-            wire.recv(1)  # comes back when the caller is gone
+            wire.recv(1)  # returns when the caller is gone
             return
         wire.sendall(json.dumps(answer).encode() + b"\n")
 
@@ -84,18 +84,19 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--think", type=float, default=0.0)
     parser.add_argument("--transit", type=float, default=0.0)
-    parser.add_argument("--hasty", default="", help="the run whose model does not think, since nobody watches it")
-    parser.add_argument("--slow", default="", help="the runs whose first receipt gets lost")
+    parser.add_argument("--hasty", default="", help="the run whose model answers at once")
+    parser.add_argument("--slow", default="", help="the runs whose first receipt is lost")
     options = parser.parse_args()
     slow = set(filter(None, options.slow.split(",")))
     world = World(think_seconds=options.think, transit_seconds=options.transit, hasty=options.hasty, slow=slow)
-    with socket.socket(socket.AF_UNIX) as door:
-        door.bind("socket")
-        door.listen(BACKLOG)
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind("socket")
+        listener.listen(BACKLOG)
         end_with_parent()
         say_ready()
         while True:
-            wire, _ = door.accept()
+            wire, _ = listener.accept()
+            # A caller that is killed in the middle of its request must not end the world.
             with wire:
                 try:
                     world.serve(wire)

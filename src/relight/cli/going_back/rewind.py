@@ -266,6 +266,6 @@ def _done(preview: Preview, scope: Scope, seconds: float) -> Line:
 
 
 def _ask(cli: CliContext) -> Scope | None:
-    answer = cli.console.ask("rewind what?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
+    answer = cli.console.ask("what goes back?  [c]onversation  [f]iles  [b]oth  [N]othing:").lower()
     scopes: dict[str, Scope] = {"c": "conversation", "f": "files", "b": "both"}
     return scopes.get(answer[:1])

@@ -18,7 +18,7 @@ from relight.demo import storm as storms
 from relight.demo import story
 from relight.demo import web as pages
 from relight.demo.claims import Claims
-from relight.demo.screen import Screen, keyboard_is_ours, single_keys
+from relight.demo.screen import Screen, can_read_keys, single_keys
 from relight.demo.stage import Stage, ending_cleanly
 from relight.errors import MissingExtra
 
@@ -32,16 +32,16 @@ INTERRUPTED: Final = 130
     ("demo --storm --seed 7", "it is killed again and again"),
 )
 @click.option("--fast", is_flag=True, help="No pauses: a few seconds.")
-@click.option("--storm", is_flag=True, help="Kill at random moments until it is done anyway.")
-@click.option("--seed", type=click.IntRange(min=0), help="Of the storm: the same seed, the same moments.")
-@click.option("--keep", is_flag=True, help="Keep the store and the files, and say where.")
-@click.option("--web", is_flag=True, help="Serve the page of the run beside it, until a key is pressed.")
+@click.option("--storm", is_flag=True, help="Kill at random moments until it is done.")
+@click.option("--seed", type=click.IntRange(min=0), help="Seed of the storm's delays.")
+@click.option("--keep", is_flag=True, help="Keep the store and the files, and print where.")
+@click.option("--web", is_flag=True, help="Serve the dashboard of the run until a key is pressed.")
 @json_flag
 @pass_context
 def demo(cli: CliContext, *, fast: bool, storm: bool, seed: int | None, keep: bool, web: bool, as_json: bool) -> int:
-    """Sixty seconds: no key, no network, nothing left behind.
+    """Play the demo: sixty seconds, no key, no network, nothing left behind.
 
-    Every number is counted in that run, outside the agent; the exit code is 1 where a claim did not hold.
+    Every number is counted in that run, outside the agent; the exit code is 1 if a claim does not hold.
     """
     if seed is not None and not storm:
         raise click.UsageError("--seed belongs to --storm")
@@ -68,10 +68,10 @@ def demo(cli: CliContext, *, fast: bool, storm: bool, seed: int | None, keep: bo
 def _play(stage: Stage, screen: Screen, *, storm: bool, seed: int | None) -> tuple[dict[str, Any], Claims]:
     if not storm:
         story.opening(stage, screen)
-        return story.tell(stage, screen)
+        return story.play(stage, screen)
     seed = secrets.randbelow(SEEDS) if seed is None else seed
     storms.opening(stage, screen, seed)
-    return storms.brew(stage, screen, seed)
+    return storms.run_storm(stage, screen, seed)
 
 
 def _document(numbers: dict[str, Any], claims: Claims, *, kept_in: str | None) -> dict[str, Any]:
@@ -80,7 +80,7 @@ def _document(numbers: dict[str, Any], claims: Claims, *, kept_in: str | None) -
 
 @contextmanager
 def _served(stage: Stage, screen: Screen, web: bool) -> Iterator[subprocess.Popen[bytes] | None]:
-    """With --web the page is there from the beginning, so that one can watch the run on it."""
+    """With --web the server runs from the beginning, so that the run can be watched."""
     if not web:
         yield None
         return
@@ -89,14 +89,14 @@ def _served(stage: Stage, screen: Screen, web: bool) -> Iterator[subprocess.Pope
 
 
 def _show(stage: Stage, screen: Screen, server: subprocess.Popen[bytes] | None) -> None:
-    """The page of the run: until a key is pressed with --web; else it is offered, where there is a key to press."""
+    """Serve the page of the run until a key is pressed (--web), or offer it if there is a keyboard."""
     if server is not None:
         screen.put("the page of this run stays until you press a key")
         pages.wait_for_the_end(server)
-    elif screen.paced and pages.can_serve() and keyboard_is_ours():
+    elif screen.paced and pages.can_serve() and can_read_keys():
         pages.forget_keys()
         screen.put(Span("w", "bold"), " shows the page of this run in the browser; any other key ends the demo")
-        if pages.wanted():
+        if pages.is_wanted():
             with pages.serving(stage, screen, f"/sessions/{story.RUN}") as opened:
                 screen.put("any key ends it")
                 pages.wait_for_the_end(opened)
