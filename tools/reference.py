@@ -17,7 +17,7 @@ from typing import Any
 import click
 
 import relight.server.http.refusals  # noqa: F401 - the branch of the tree that only the server raises
-from relight.configuration import key_of, may_stand
+from relight.configuration import is_allowed, key_of
 from relight.errors import RelightError
 from relight.settings import SETTINGS
 
@@ -204,7 +204,7 @@ Set by relight itself, or by tests:
 def settings_page() -> str:
     """The environment variables, those for people first."""
     people = [
-        (f"`{one.name}`", f"`{key_of(one.name)}`" if may_stand(one.name) else "", one.default, one.meaning)
+        (f"`{one.name}`", f"`{key_of(one.name)}`" if is_allowed(one.name) else "", one.default, one.meaning)
         for one in SETTINGS
         if one.for_people
     ]

@@ -1,6 +1,6 @@
-"""relight: crash-proof AI agents. Every step is a checkpoint; whatever kills an agent, it goes on where it stopped.
+"""relight: crash-proof AI agents. Every step is a checkpoint; whatever kills an agent, it resumes where it stopped.
 
-The names are bound on first use, so that importing relight costs a program next to nothing.
+The public names are imported on first use, so that `import relight` is fast.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ __all__ = [
     "tool",
 ]
 
-_HOMES = {
+_MODULES = {
     "Call": "relight.values.call",
     "Checkpoint": "relight.values.checkpoint",
     "Loaded": "relight.library.facade",
@@ -70,9 +70,9 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in ("aio", "errors"):
         return import_module(f"relight.{name}")
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'relight' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_HOMES[name]), name)
+    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
     return value
 
 

@@ -1,4 +1,4 @@
-"""The composition root: the one place that knows every part and binds them together."""
+"""The composition root: the only module that imports every implementation and binds them to the ports."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _SESSION: Final = re.compile(r"[0-9a-f]{32}")
 _POSTGRES: Final = ("postgresql", "postgres")
 _REDIS: Final = ("redis", "rediss", "unix")
 _OURS: Final = ("RELIGHT_STORE", "RELIGHT_OWNER", "RELIGHT_TOKEN", "RELIGHT_BLOBS")
-"""variables that lead to the store; a sandbox does not hand them in"""
+"""variables that give access to the store; removed from a sandbox's environment"""
 _OF_POSTGRES: Final = ("PGPASSWORD", "PGPASSFILE", "PGSERVICE", "PGSERVICEFILE")
 
 
@@ -65,28 +65,28 @@ def open(
     ready: bool = True,
     durability: str | None = None,
 ) -> Relight:
-    """Open a store: a URL, a path of an SQLite file, or RELIGHT_STORE, or the user's data directory.
+    """Open a store: by URL, by the path of an SQLite file, by RELIGHT_STORE, or in the user's data directory.
 
-    Or a store of one's own, which passes the kit of `relight.testing`; closing what comes back closes it too.
+    `url` may also be a Store of your own, which passes the kit of `relight.testing`; closing the result closes it too.
 
-    `durability` (else RELIGHT_DURABILITY) refuses a store that promises less: "power-loss", "process-crash" or "none".
-    Without `create` a file that does not exist is read as an empty store and stays away: reading writes nothing.
-    Without `ready` the parts that load and save are imported when they are first used, for who may only want a list.
+    `durability` (default: RELIGHT_DURABILITY) refuses a store with less: "power-loss", "process-crash" or "none".
+    Without `create` a file that does not exist is read as an empty store, and not created.
+    Without `ready` the modules that load and save sessions are imported on first use, which makes lists faster.
     """
     if ready:
-        _import_the_rest()
+        _import_session_modules()
     return Relight(_context(url, clock=clock, entropy=entropy, host=host, create=create, durability=durability))
 
 
-def _import_the_rest() -> None:
-    """A program's first load or save does not wait for imports."""
+def _import_session_modules() -> None:
+    """Import now what the first load or save of a session needs."""
     for name in ("zstandard", "relight.journal.fold", "relight.sessions.session"):
         import_module(name)
 
 
 @contextmanager
 def open_context(url: str | None = None) -> Iterator[Context]:
-    """The ports alone, for a use case that is no verb of the library."""
+    """The ports of a store without the library facade, for use cases that it does not offer."""
     context = _context(url, clock=None, entropy=None, host=None, create=False)
     try:
         yield context
@@ -124,22 +124,22 @@ def _context(
         prices=cache(own_prices),
         uses_library=program_files.uses_library,
         workspaces=cache(lambda: _tree_workspaces(store)),
-        notify=_tell,
-        sweep_in_background=lambda: _sweep_apart(store),
+        notify=_print_notice,
+        sweep_in_background=lambda: _sweep_in_background(store),
         inherited=inheritance.handed(os.environ),
         mark_as_program=lambda session: inheritance.took(session, os.environ),
-        commands=_handed_command(),
+        commands=_inherited_command(),
     )
 
 
 def open_store(
     url: str | os.PathLike[str] | Store | None, clock: Clock, *, create: bool = True, durability: str | None = None
 ) -> Store:
-    """The store behind an address, or the one that was given. StoreUnavailable where it promises less than demanded."""
+    """The store at an address, or the given one. StoreUnavailable if its durability is less than demanded."""
     configuration.apply(os.environ)
     store = _store_at(url, clock, create=create)
     demanded = durability or os.environ.get("RELIGHT_DURABILITY")
-    if not demanded or _stands_in(store, url):
+    if not demanded or _is_placeholder(store, url):
         return store
     try:
         _check_durability(store, demanded)
@@ -149,8 +149,8 @@ def open_store(
     return store
 
 
-def _stands_in(store: Store, url: str | os.PathLike[str] | Store | None) -> bool:
-    """An empty store in the place of one that does not exist yet, for who only looks."""
+def _is_placeholder(store: Store, url: str | os.PathLike[str] | Store | None) -> bool:
+    """Whether it is the empty memory store that represents a store that does not exist yet."""
     asked = url if url is not None else os.environ.get("RELIGHT_STORE")
     return store.url == "memory:" and asked != "memory:" and asked is not store
 
@@ -166,9 +166,9 @@ def _check_durability(store: Store, demanded: str) -> None:
             getattr(store, "place", safe_address(store.url)),
         )
         raise StoreUnavailable(
-            f"{where.rstrip(':')}: durability {demanded} was asked for, and this store "
-            f"gives {store.durability}{f': {why}' if why else ''}; no session was touched",
-            hints=getattr(store, "durability_cures", ()) or ["choose a store that keeps it: set RELIGHT_STORE"],
+            f"{where.rstrip(':')}: durability {demanded} is required, and this store "
+            f"has {store.durability}{f': {why}' if why else ''}; no session was changed",
+            hints=getattr(store, "durability_cures", ()) or ["choose a store that has it: set RELIGHT_STORE"],
         )
 
 
@@ -195,7 +195,7 @@ def _store_at(url: str | os.PathLike[str] | Store | None, clock: Clock, *, creat
 
 
 def schema_statuses(url: str | None = None) -> list[SchemaStatus]:
-    """Where each schema behind an address stands; nothing is made or changed. Empty where there is none to keep."""
+    """The version of each schema at an address; changes nothing. Empty for a store without one."""
     configuration.apply(os.environ)
     address = url or os.environ.get("RELIGHT_STORE") or default_path()
     if address == "memory:":
@@ -214,7 +214,7 @@ def schema_statuses(url: str | None = None) -> list[SchemaStatus]:
 
 
 def _engine_schema_status(address: str) -> list[SchemaStatus]:
-    """Of the engine that this store's workers would use, where it keeps something of its own."""
+    """The schema version of the wakeup engine that this store's workers would use, if it has one."""
     if not _is_procrastinate(address):
         return []
     with _needs("fleet", "procrastinate", "the engine procrastinate"):
@@ -223,7 +223,7 @@ def _engine_schema_status(address: str) -> list[SchemaStatus]:
 
 
 def migrate(url: str | None = None) -> None:
-    """Make or update what a store and its engine keep; any number of processes may do so at once."""
+    """Create or migrate the schemas of a store and its wakeup engine; safe in several processes at once."""
     store = open_store(url, SystemClock())
     try:
         engine = open_engine(store)
@@ -237,11 +237,12 @@ def migrate(url: str | None = None) -> None:
 
 @contextmanager
 def _needs(extra: str, package: str, what: str) -> Iterator[None]:
-    """An import of an optional part: where its package is missing, the command that installs it."""
+    """Around an optional import: MissingExtra, with the command that installs it, if its package is missing."""
     try:
         yield
     except ImportError as error:
-        if error.name not in (package, None):  # none: the driver is there, and what it stands on is not
+        # Without a name it is the driver's own ImportError, for a shared library it needs.
+        if error.name not in (package, None):
             raise
         raise MissingExtra(extra, needed_for=what) from None
 
@@ -262,12 +263,12 @@ def _postgres_store(address: str, clock: Clock, *, create: bool) -> Store:
 def _redis_store(address: str, clock: Clock, *, create: bool) -> Store:
     with _needs("redis", "redis", "a store on Redis"):
         from relight.stores.redis.store import RedisStore
-    tell = _tell if create else _keep_quiet
+    tell = _print_notice if create else _discard_notice
     return RedisStore(address, clock, local=_data_directory(), blobs=_blobs(), tell=tell)
 
 
-def _keep_quiet(line: str) -> None:
-    """Whoever only reads need not be told what writing would risk."""
+def _discard_notice(line: str) -> None:
+    """For readers: they need no warning about what a write would risk."""
 
 
 def _data_directory() -> Path:
@@ -275,7 +276,7 @@ def _data_directory() -> Path:
 
 
 def _blobs() -> Path | None:
-    """Where the content of workspaces lies on this machine, for stores that are somewhere else."""
+    """The local directory for workspace content that RELIGHT_BLOBS names; None if it names none."""
     named = os.environ.get("RELIGHT_BLOBS")
     return Path(named).absolute() if named and _is_directory(named) else None
 
@@ -286,7 +287,7 @@ def default_path() -> str:
     home = os.environ.get("HOME")
     if not base and not home:
         raise StoreUnavailable(
-            "HOME is not set, so there is no data directory to keep sessions in",
+            "HOME is not set, so there is no data directory to store sessions in",
             hints=["set RELIGHT_STORE=sqlite:////path/to/relight.db"],
         )
     if base:
@@ -297,7 +298,7 @@ def default_path() -> str:
 
 
 def sqlite_path(address: str) -> Path:
-    """The file behind an address of a SQLite store. UnknownStore where it is of another kind."""
+    """The file of an SQLite store's address. UnknownStore for other addresses."""
     scheme, separator, rest = address.partition("://")
     if not separator:
         if ":" in address.split("/", maxsplit=1)[0]:
@@ -313,20 +314,20 @@ def _tree_workspaces(store: Store) -> Workspaces:
     from relight.workspaces.policy import asked_policy
 
     is_chosen = bool(os.environ.get("RELIGHT_BLOBS"))
-    own = _own_places(store)
-    return TreeWorkspaces(store, asked_policy(os.environ), _far_blobs(store), is_chosen=is_chosen, own=own)
+    own = _own_paths(store)
+    return TreeWorkspaces(store, asked_policy(os.environ), _remote_blobs(store), is_chosen=is_chosen, own=own)
 
 
-def _own_places(store: Store) -> list[Path]:
-    """What a store has on this machine beside its content: no workspace captures or restores it."""
+def _own_paths(store: Store) -> list[Path]:
+    """The store's own files on this machine, which no workspace captures or restores."""
     root = _known_run_root(store)
     if root is None:
         return []
     return [root] if getattr(store, "place", None) is not None else [root, sqlite_path(store.url).absolute()]
 
 
-def _far_blobs(store: Store) -> Blobs | None:
-    """Where content lies off the machine, if RELIGHT_BLOBS says so; a store in memory has nothing to keep there."""
+def _remote_blobs(store: Store) -> Blobs | None:
+    """Remote storage for workspace content, if RELIGHT_BLOBS names it; None for a memory store."""
     named = os.environ.get("RELIGHT_BLOBS", "")
     scheme = named.partition(":")[0]
     if not named or _is_directory(named) or store.url == "memory:":
@@ -338,7 +339,7 @@ def _far_blobs(store: Store) -> Blobs | None:
     if scheme in _POSTGRES and not named.partition(":")[2]:
         lent = getattr(store, "lent", None)
         if lent is None:
-            raise UsageError("RELIGHT_BLOBS=postgresql: is the database of the store, and this store is none")
+            raise UsageError("RELIGHT_BLOBS=postgresql: needs a store on PostgreSQL, and this store is not")
         from relight.blobs.postgres.keeper import PostgresBlobs
 
         return PostgresBlobs(lent)
@@ -355,12 +356,12 @@ def _far_blobs(store: Store) -> Blobs | None:
 
 
 def _is_directory(named: str) -> bool:
-    """A path on this machine, and no address."""
+    """Whether it is a path on this machine, not a URL."""
     return "://" not in named and named.rstrip(":") not in (*_POSTGRES, "s3", "file")
 
 
 def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
-    """A kind of place; `session` where it has one for each."""
+    """The runtime of this name; `session` is needed by those that have a directory per session."""
     if name == "tmux":
         from relight.runtimes.tmux.runtime import TmuxRuntime
 
@@ -376,7 +377,7 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
         return SandboxRuntime(
             plain,
             _run_root(store) / "homes",
-            readable=[_run_directory(store, session)] if session else [],  # to reach the hooks' socket
+            readable=[_run_directory(store, session)] if session else [],  # with the hook socket
             network=network,
             session=session,
             private=_private_directories(store),
@@ -386,7 +387,7 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
 
 
 def _private_directories(store: Store) -> list[Path]:
-    """Where the store, its tokens, other sessions' files and their content lie: no sandbox shows them."""
+    """Directories with the store, its tokens and other sessions' files, which a sandbox must hide."""
     found = [_data_directory(), _run_root(store)]
     if getattr(store, "place", None) is None:
         found.append(sqlite_path(store.url).absolute().parent)
@@ -397,7 +398,7 @@ def _private_directories(store: Store) -> list[Path]:
 
 
 def _run_directory(store: Store, session: str) -> Path:
-    """Beside the database: hooks, settings, output and homes of running sessions. Only the user's own."""
+    """A session's directory beside the database, for its hook socket, settings and output; private to the user."""
     root = _run_root(store)
     private_directories.make_trusted(root, marked=True)
     directory = root / session
@@ -406,7 +407,7 @@ def _run_directory(store: Store, session: str) -> Path:
 
 
 def _run_directories(store: Store) -> list[str]:
-    """Sessions that have, or had, something beside the store."""
+    """Ids of the sessions that have a run directory."""
     root = _known_run_root(store)
     if root is None or not root.is_dir():
         return []
@@ -418,12 +419,12 @@ def _remove_run_directory(store: Store, session: str) -> None:
 
     root = _known_run_root(store)
     if root is not None and _SESSION.fullmatch(session):
-        for place in (root / session, root / "homes" / session):
-            rmtree(place, ignore_errors=True)
+        for path in (root / session, root / "homes" / session):
+            rmtree(path, ignore_errors=True)
 
 
 def _known_run_root(store: Store) -> Path | None:
-    """None for a store of one's own, and for memory: nothing is supervised there."""
+    """The root of run directories; None for memory and for custom stores, where nothing is supervised."""
     try:
         return _run_root(store)
     except UnknownStore:
@@ -438,20 +439,20 @@ def _run_root(store: Store) -> Path:
 
 
 def server_directory(store: Store) -> Path:
-    """Where a server of this store keeps what is its own: tokens, audit log, callbacks."""
+    """The directory of a server's own files: tokens, audit log, callbacks."""
     return _run_root(store) / "server"
 
 
 def _declare_secrets(names: Sequence[str]) -> None:
-    """Values of these variables are secrets from here on, in this process and in those that it starts."""
+    """Treat the values of these variables as secrets from here on, in this process and its children."""
     known = [name for name in os.environ.get(SECRETS_VARIABLE, "").split(",") if name]
     if set(names) - set(known):
         os.environ[SECRETS_VARIABLE] = ",".join(dict.fromkeys((*known, *names)))
-        redactor.cache_clear()
+        redactor.cache_clear()  # the cached one knows only the variables of before
 
 
 def own_prices() -> Mapping[str, Price]:
-    """Those of RELIGHT_PRICES, where it names a file."""
+    """The prices in the file that RELIGHT_PRICES names; empty if it is not set."""
     named = os.environ.get("RELIGHT_PRICES")
     if not named:
         return {}
@@ -460,25 +461,22 @@ def own_prices() -> Mapping[str, Price]:
     try:
         text = Path(named).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"the file of prices cannot be read: RELIGHT_PRICES={named[:200]}: {error}") from None
+        raise UsageError(f"cannot read the price file RELIGHT_PRICES={named[:200]}: {error}") from None
     return read_prices(text)
 
 
 class _Agents:
-    """Adapters by name and by command; imported when asked for."""
+    """The agent adapters; imported on first use."""
 
     names = frozenset({"claude", "codex"})
 
     def named(self, name: str) -> AgentAdapter:
-        """As the session records it."""
         return next((one for one in self.known() if one.name == name), self._any())
 
     def of(self, command: Sequence[str]) -> AgentAdapter:
-        """As the user typed it."""
         return next((one for one in self.known() if one.recognises(command)), self._any())
 
     def known(self) -> tuple[AgentAdapter, ...]:
-        """Coding agents."""
         from relight.agents.claude_code.adapter import ClaudeCode
         from relight.agents.codex.adapter import Codex
 
@@ -491,7 +489,7 @@ class _Agents:
 
 
 class _Hooks:
-    """The socket, opened by those who supervise."""
+    """The hook channel; imported only by supervisors."""
 
     @property
     def command(self) -> tuple[str, ...]:
@@ -505,8 +503,8 @@ class _Hooks:
         return SocketHooks().listen(directory, answer)
 
 
-def _sweep_apart(store: Store) -> None:
-    """`relight sweep --due`: it looks itself whether it is the one that may, and nobody waits for it."""
+def _sweep_in_background(store: Store) -> None:
+    """Start `relight sweep --due`, which itself decides whether it is its turn; not waited for."""
     if store.url == "memory:":
         return
     from relight.processes.background import sweep_in_background
@@ -514,26 +512,26 @@ def _sweep_apart(store: Store) -> None:
     sweep_in_background(store.url, by="a supervisor")
 
 
-def _handed_command() -> dict[str, tuple[str, ...]]:
-    """The command line that whoever started this supervisor was given; what it starts does not inherit the variable."""
-    told = os.environ.pop(COMMAND_VARIABLE, None)
-    if not told:
+def _inherited_command() -> dict[str, tuple[str, ...]]:
+    """The command line as typed, from the process that started this supervisor in the background."""
+    given = os.environ.pop(COMMAND_VARIABLE, None)  # removed: the program must not inherit it
+    if not given:
         return {}
-    session, *words = json.loads(told)
+    session, *words = json.loads(given)
     return {session: tuple(words)}
 
 
-def _tell(line: str) -> None:
+def _print_notice(line: str) -> None:
     if os.environ.get("RELIGHT_HINTS") != "0":
         print(f"relight: {line}", file=sys.stderr)
 
 
 def open_engine(store: Store, clock: Clock | None = None, name: str | None = None) -> WorkEngine:
-    """What wakes the workers of a store: by name, or RELIGHT_ENGINE, or the best that is installed."""
+    """The wakeup engine of a store: by name, by RELIGHT_ENGINE, or the best one installed."""
     asked = name or os.environ.get("RELIGHT_ENGINE") or ""
     if asked == "procrastinate" and store.url.partition("://")[0] not in _POSTGRES:
         hints = ["leave out the engine: embedded works on every store"]
-        raise UsageError("procrastinate keeps its rows in PostgreSQL, and this store is none", hints=hints)
+        raise UsageError("procrastinate needs a store on PostgreSQL, and this store is not", hints=hints)
     if asked not in ("", "embedded", "procrastinate"):
         raise UsageError(f"no engine called {asked!a}", hints=["there are: embedded, procrastinate"])
     if _is_procrastinate(store.url, asked):
@@ -563,17 +561,17 @@ _FOR_ATTENDING: Final = (
 
 
 def import_for_attending() -> None:
-    """What whoever attends to a session needs, before anybody knows which: nothing is opened, no thread begins."""
+    """Import everything an attendant needs, for the fork server: opens nothing and starts no thread."""
     scheme = os.environ.get("RELIGHT_STORE", "").partition("://")[0]
     kind = "postgres" if scheme in _POSTGRES else "redis" if scheme in _REDIS else "sqlite"
-    _import_the_rest()
+    _import_session_modules()
     import_module(f"relight.stores.{kind}.store")
     for name in _FOR_ATTENDING:
         import_module(name)
 
 
 def work_loop(rl: Relight, options: WorkerOptions, log: Log, *, engine: str | None = None) -> WorkLoop:
-    """A worker on an open store: its engine, and processes that attend to what it takes."""
+    """A worker on an open store, with its wakeup engine and its attendants."""
     from relight.fleet.worker import WorkLoop
     from relight.processes.attendants import ProcessAttendants
     from relight.supervision.launch import refuse_unshared

@@ -130,7 +130,7 @@ def read_prices(text: str) -> dict[str, Price]:
         prices = {name: msgspec.convert(_whole(fields), Price, strict=False) for name, fields in given.items()}
     except (tomllib.TOMLDecodeError, msgspec.ValidationError) as error:
         hints = ['write: [models."NAME"], then input = 1.0 and output = 2.0, in US dollars for a million tokens']
-        raise UsageError(f"the file of prices cannot be read: {error}", hints=hints) from None
+        raise UsageError(f"cannot read the price file: {error}", hints=hints) from None
     for name, price in prices.items():
         if min(price.input, price.output, price.cache_read, price.cache_write) < 0:
             raise UsageError(f"the file of prices has a price below 0 for {name!a}")

@@ -25,7 +25,7 @@ _TRIES: Final = 3
 
 def check_settings() -> list[Finding]:
     """Which configuration file is used, and whether others can read a password in it."""
-    path = configuration.place(os.environ)
+    path = configuration.find_file(os.environ)
     if path is None:
         return []
     given = configuration.read(path)
