@@ -323,6 +323,12 @@ SETTINGS: Final = (
         for_people=False,
     ),
     Setting(
+        name="ANTHROPIC_MODEL",
+        default="what Claude Code is configured with",
+        meaning="The model that Claude Code will use, so that a budget without a price for it is refused at the start.",
+        for_people=False,
+    ),
+    Setting(
         name="TMUX",
         default="what tmux sets",
         meaning="Whether one sits in a tmux already, which `relight attach` has to know.",

@@ -105,9 +105,9 @@ def test_a_store_that_is_not_there_is_made_by_migrate_and_by_nobody_who_looks(
     assert (first.code, doctor.code) == (0, 0), (first, doctor)
     if kind != "redis":  # where a key comes with what is in it
         assert json.loads(first.out)[0]["found"] is None
-        assert "not there yet" in doctor.out
+        assert "does not exist yet" in doctor.out
         assert standing(url)["done"] is True
-        assert "not there yet" not in typed(url, "doctor").out
+        assert "does not exist yet" not in typed(url, "doctor").out
     assert standing(url)["done"] is False
 
 

@@ -32,7 +32,7 @@ from tests.server.desk import Desk
 from tests.stores.postgres_server import running
 from tests.stores.redis_server import RedisServer, redis_program
 
-PLAIN = {"Asked", "Parent", "RunPolicy", "Place", "Lease", "Usage", "Owner", "Instant", "Entry"}
+PLAIN = {"Asked", "Parent", "RunPolicy", "QueuePosition", "Lease", "Usage", "Owner", "Instant", "Entry"}
 """values of ours that hold ids, numbers and words of ours alone"""
 
 

@@ -17,6 +17,7 @@ for, as a broken resume does).
 from __future__ import annotations
 
 import os
+import shutil
 import stat
 import sys
 from pathlib import Path
@@ -37,12 +38,20 @@ sys.exit(main())
 
 def install(directory: Path, name: str = "claude") -> Path:
     """Write an executable that is this agent into a directory, to be put on PATH."""
-    source = str(Path(__file__).resolve().parents[3])
+    # A copy beside the executable: a sandbox shows the program's directory, and not this checkout.
+    source = directory / "lib"
+    package = Path(__file__).resolve().parent
+    shutil.copytree(
+        package,
+        source / "tests/support/scripted_agent",
+        dirs_exist_ok=True,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
     first = f"#!{sys.executable} -I"
     if len(first) > _SHEBANG or " " in sys.executable:
         raise ValueError(f"the interpreter's path is too long or has a space in it: {sys.executable}")
     directory.mkdir(parents=True, exist_ok=True)
     path = directory / name
-    path.write_text(_LAUNCHER.format(first=first, source=source))
+    path.write_text(_LAUNCHER.format(first=first, source=str(source.absolute())))
     path.chmod(path.stat().st_mode | stat.S_IXUSR | stat.S_IXGRP | stat.S_IXOTH)
     return Path(os.path.abspath(path))

@@ -51,6 +51,8 @@ class EffectLedger:
         """calls that a hook reported"""
         self._hooked: dict[str, Prior] = {}
         self._once: dict[str, Prior] = {}
+        self._shared_doubts: set[str] = set()
+        """`once` keys that were in doubt where a fork began: what its ancestors recorded about them later counts too"""
 
     def take(self, step: Step, changes: Changes, *, left_at: int, shared: int | None, whole: bool = True) -> None:
         """Read one invisible step; steps come in order of seq, the oldest ancestor's first.
@@ -90,7 +92,11 @@ class EffectLedger:
             return self._hooked, record.id
         if hooked:
             return None
-        return (self._once, record.id) if shared is None or self._is_in_doubt(record.id, shared) else None
+        if shared is not None and not self._is_in_doubt(record.id, shared):
+            return None
+        if shared is not None:
+            self._shared_doubts.add(record.id)
+        return self._once, record.id
 
     def _is_in_doubt(self, key: str, upto: int) -> bool:
         """Whether a `once` effect is in doubt since a step up to this one. What began later was begun by a younger
@@ -99,7 +105,9 @@ class EffectLedger:
         here, known = self._fold.once.get(key), self._once.get(key)
         if here is not None and here.outcome is None and here.intent_seq <= upto:
             return True
-        return known is not None and known.in_doubt and known.intent_seq <= upto
+        # An ancestor that tried again after the fork has a later intent for the same doubt: it is followed to its
+        # outcome. turn known is not None and known.in_doubt and (known.intent_seq <= upto or key in
+        # self._shared_doubts)
 
     def _begin(self, table: dict[Any, Prior], key: Any, intent: Intent, step: Step) -> None:
         before = table.get(key)
