@@ -1,1 +1,1 @@
-"""Values. No I/O, no clock, no decisions."""
+"""Data classes shared by all layers. No I/O, no clock, no decisions."""

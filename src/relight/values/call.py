@@ -1,10 +1,10 @@
-"""Tool calls and other effects: what was asked, whether it began, how it ended.
+"""Tool calls and other effects: what was requested, whether it began, how it ended.
 
-A call is finished (it has a result), never started (no intent), or in doubt (an intent and no result). Its declared
-effect decides what may be done about doubt. The key of an effect is (recording session, seq of the asking step, call
-id): the same id asked for by another step is another effect. An effect belongs to the session's whole life and not to a
-branch of it, so a rewind to the asking step does not make it a new one; a person or the program can let it run again,
-under the next generation of its key.
+A call is finished (it has a result), not started (no intent), or in doubt (an intent and no outcome). Its declared
+effect decides what may be done about doubt. The key of an effect is (recording session, seq of the requesting step,
+call id): the same id requested by another step is another effect. An effect belongs to the session's whole life and not
+to a branch, so a rewind to the requesting step does not make it a new one; a person or the program can allow another
+run, under the next generation of its key.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ OutcomeStatus = Literal["ok", "error", "unknown", "void"]
 OUTCOME_UNKNOWN: Final = "outcome unknown: it may or may not have taken effect; verify before you retry"
 NOT_RUN: Final = "not run: the conversation went on before this call was started"
 NOT_RUN_HERE: Final = "not run here: it belongs to "
-"""what a fork says of a call that its parent asked for; the parent's name follows"""
+"""result in a fork for a call that its parent requested; followed by the parent's name"""
 
 
 class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
@@ -32,57 +32,57 @@ class Intent(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=
     name: str
     effect: Effect
     asked_seq: int = 0
-    """the step that asked for it; 0 for `once`"""
+    """the step that requested it; 0 for `once`"""
     session: str = ""
-    """the session that asked for it, where a reset carries it on, perhaps in a fork"""
+    """the session that requested it, if a reset carries it over, perhaps in a fork"""
     arguments: Any = None
-    """only where `hooked`"""
+    """only if `hooked`"""
     hooked: bool = False
-    """an agent's hook told of it: it is matched with its call by id, whichever comes first into the journal"""
+    """reported by an agent's hook: matched with its call by id, whichever is recorded first"""
     generation: int = 1
-    """which of the runs that somebody allowed it is"""
+    """number of the run, from 1; each allowed retry is a new generation"""
 
     @property
     def is_call(self) -> bool:
-        """Did a model ask for it (and not `once`)?"""
+        """Whether a model requested it (not `once`)."""
         return self.asked_seq > 0
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Committed when an effect has ended, or when somebody decided what to believe about it."""
+    """Committed when an effect has ended, or when its outcome was settled."""
 
     id: str
     asked_seq: int = 0
     status: OutcomeStatus = "ok"
-    """void: the intent is taken back, so that it may start again: under the same key, or under `generation` of it"""
+    """void: the intent no longer counts, so that it may start again: under the same key, or under `generation` of it"""
     content: Any = None
-    """what the tool returned, or the text that stands for it"""
+    """what the tool returned, or the text in its place"""
     synthetic: bool = False
     """written by relight, not by the tool"""
     generation: int = 1
-    """of the key; of a void outcome the one that may run from here on"""
+    """of the key; for a void outcome, the one that may run from now on"""
     carried_from: str = ""
-    """the step it was recorded by, on a branch that was left or in a fork's parent: `<session>@<seq>`"""
+    """the step that recorded it, on an abandoned branch or in a fork's parent: `<session>@<seq>`"""
     effect: Effect | None = None
-    """as it was declared there; only with `carried_from`"""
+    """as declared there; only with `carried_from`"""
 
 
 class Prior(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What is known of an effect from outside the visible conversation: from branches that were left, from a fork's
-    parent. Nothing but the generation where it was allowed to run again and has not begun."""
+    """What is known about an effect from outside the visible conversation: from abandoned branches, from a fork's
+    parent. Only the generation if it was allowed to run again and has not begun."""
 
     generation: int = 1
     session: str = ""
-    """whose run this generation is, where it is not the asking session's"""
+    """the session that runs this generation, if not the requesting one"""
     effect: Effect | None = None
     begun: bool = False
     intent_seq: int = 0
     started_us: int = 0
     outcome: Outcome | None = None
     at: str = ""
-    """the step that tells the newest of it, `<session>@<seq>`"""
+    """the newest step about it, `<session>@<seq>`"""
     belongs_to: str = ""
-    """the name of the session that asked for it, where that is another one: it is not run here"""
+    """name of the session that requested it, if it is another one: it is not run here"""
 
     @property
     def in_doubt(self) -> bool:
@@ -91,7 +91,7 @@ class Prior(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 
 
 class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Which effect an open call is, where a reset carries it on."""
+    """Identifies the effect of an open call that a reset carries over."""
 
     id: str
     asked_seq: int
@@ -101,7 +101,7 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class OpenEffect(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """An intent without an outcome, as the session row knows it."""
+    """An intent without an outcome, as stored in the head."""
 
     id: str
     name: str
@@ -112,33 +112,33 @@ class OpenEffect(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defau
 
 
 Action = Literal["run", "run_again", "probe", "carry", "tell_unknown", "not_run_here", "settle"]
-"""run: it never began, or somebody let it run again. run_again: its effect allows it, under the same key. probe: the
-tool is asked. carry: it has an outcome elsewhere. tell_unknown: it is not run, and the model is told. not_run_here: a
-fork's parent asked for it. settle: a `once` key in doubt, which somebody has to decide first."""
+"""run: it never began, or may run again. run_again: its effect allows it, under the same key. probe: the tool is asked.
+carry: it has an outcome elsewhere. tell_unknown: it is not run, and the model is told. not_run_here: a fork's parent
+requested it. settle: a `once` key in doubt, which must be settled first."""
 
 
 class PlannedCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """An open call, or a key of `once`, and what will be done about it when its session goes on."""
+    """An open call, or a `once` key, and what will be done about it when its session continues."""
 
     id: str
     name: str
     effect: Effect | None
-    """as it was declared where it began; None where it never began"""
+    """as declared when it began; None if it never began"""
     key: str
     action: Action
     text: str
-    """the same for a person"""
+    """the action as text for users"""
     carried_from: str | None = None
     """the step that recorded the outcome it gets"""
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One tool call as users see it: intent and result folded into one row."""
+    """One tool call as users see it: intent and result in one value."""
 
     id: str
     name: str
     arguments: Any
-    """the parsed object, or the text where it does not parse"""
+    """the parsed object, or the text if it does not parse"""
     result: Any = None
     success: bool | None = None
     """None while there is no result"""
@@ -150,8 +150,8 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     started_at: datetime | None = None
     ended_at: datetime | None = None
     asked_seq: int = 0
-    """the step whose message asks for it"""
+    """the step whose message requests it"""
     key: str = ""
-    """the idempotency key, the same on every try; `KEY/2` once somebody let it run again"""
+    """the idempotency key, the same on every try; `KEY/2` once it was allowed to run again"""
     carried_from: str | None = None
-    """the step that recorded its result, where that is on a branch that was left or in a fork's parent"""
+    """the step that recorded its result, if on an abandoned branch or in a fork's parent"""

@@ -1,4 +1,4 @@
-"""A committed position one can return to: `session@seq`. Every step is one."""
+"""A committed position in a session that can be returned to: `session@seq`. Every step is one."""
 
 from __future__ import annotations
 
@@ -25,24 +25,24 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     message_count: int = 0
     model: str | None = None
     snapshot: str | None = None
-    """of the files, taken with this step; None where they are as at the newest one before it, or there are none"""
+    """of the files, taken with this step; None if they are unchanged, or if there are none"""
     size_bytes: int = 0
     version: int = 1
     """of the stored form"""
 
 
 def public_snapshot(snapshots: Mapping[str, str]) -> str | None:
-    """One id for one root; several are written out by name."""
+    """The snapshot id of a single root; for several roots, `name=id` pairs."""
     if len(snapshots) > 1:
         return ",".join(f"{root}={snapshot}" for root, snapshot in sorted(snapshots.items()))
     return next(iter(snapshots.values()), None)
 
 
 LATEST_US: Final = 221_845_392_000_000_000
-"""the year 9000; later times are refused, since a zone or a span added to them would leave the calendar"""
+"""the year 9000; later times are refused, because adding a time zone or duration could overflow the calendar"""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def at(us: int) -> datetime:
-    """Microseconds since 1970 as an aware UTC time. Total: a time outside the calendar is its nearest edge."""
+    """Microseconds since 1970 as an aware UTC time. Total: a time outside the calendar becomes its nearest edge."""
     return _EPOCH + timedelta(microseconds=min(max(us, 0), LATEST_US))

@@ -1,4 +1,4 @@
-"""What an acknowledged step survives, from least to most; and whether that is enough."""
+"""Durability levels: what an acknowledged step survives, from least to most."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ LEVELS: Final = ("none", "process-crash", "power-loss")
 
 
 def reaches(level: str, demanded: str) -> bool:
-    """Is it at least this? A level that nobody knows is the least."""
+    """Whether a level is at least the wanted one. An unknown level counts as the lowest."""
     known = LEVELS.index(level) if level in LEVELS else 0
     return known >= LEVELS.index(demanded)

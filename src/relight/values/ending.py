@@ -1,10 +1,8 @@
-"""One end of an agent: what was observed of it (`Ending`), and what that means (`Verdict`).
+"""The end of an agent process: what was observed (`Ending`), and what it means (`Verdict`).
 
-An ending is gathered at the edge and may hold any JSON at all: agents change their output from one version to the
-next. A verdict is what relight acts on: the class of the failure, when to try again, and who has to act.
-
-The class `ok` is a verdict too. A verdict decides about one ending only: how often it may happen again, and how long
-the next backoff is, is the supervisor's to count.
+An ending is collected at the edge and may hold any JSON: agents change their output between versions. A verdict is what
+relight acts on: the class of the failure, when to retry, and who has to act; `ok` is one too. It is about one ending
+only: how often it may recur, and the next backoff, are counted by the supervisor.
 """
 
 from __future__ import annotations
@@ -40,11 +38,11 @@ FailureClass = Literal[
 FAILURE_CLASSES: Final[tuple[FailureClass, ...]] = get_args(FailureClass)
 
 Cure = Literal["none", "wait_until", "backoff", "resume", "resume_once", "ask", "stop"]
-"""wait_until: sleep to `wake_us`; backoff: try again by `Backoff`; resume: at once; resume_once: at once, but a second
-such ending in a row asks; ask: a person has to act first; stop: somebody wanted the end, or trying again is wrong"""
+"""wait_until: sleep to `wake_us`; backoff: retry by `Backoff`; resume: at once; resume_once: at once, but a second such
+ending in a row asks; ask: a person has to act first; stop: the end was requested, or a retry is wrong"""
 
 Source = Literal["own_signal", "result", "transcript", "text", "exit", "none"]
-"""where the class was read, in the order of trust; none: nowhere, the class is a guess"""
+"""source of the class, most trusted first; none: the class is a guess"""
 
 ResetSource = Literal["field", "text"]
 
@@ -53,14 +51,14 @@ MAX_WAIT_SECONDS: Final = 8 * 24 * 3600
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything observed about one end of an agent. Lines are the agent's own dicts, oldest first, of this attempt."""
+    """Everything observed about one end of an agent. Lines are the agent's own dicts of this attempt, oldest first."""
 
     agent: str = "command"
     """claude, codex, gemini, opencode, or anything else"""
     exit_code: int | None = None
-    """as the operating system gave it: negative is a signal, 128 + n a signal seen through a shell"""
+    """as the operating system reports it: negative is a signal, 128 + n a signal reported by a shell"""
     signal: int | None = None
-    """the signal that ended it, where that is known apart from the exit code"""
+    """the signal that ended it, if known besides the exit code"""
     own_signal: int | None = None
     """the signal relight itself sent, if it did"""
     lines: tuple[Any, ...] = ()
@@ -68,33 +66,33 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     transcript: tuple[Any, ...] = ()
     """the tail of the native transcript or rollout"""
     stdout: str = ""
-    """the tail of what it printed, where that is not structured"""
+    """the tail of its unstructured output"""
     stderr: str = ""
     oom_kills: int = 0
-    """by how much the cgroup's oom_kill counter rose during the attempt"""
+    """increase of the cgroup's oom_kill counter during the attempt"""
     now_us: int
-    """microseconds since 1970, when the end was seen"""
+    """when the end was observed, in microseconds since 1970"""
     timezone: str = "UTC"
     """the agent's TZ: it prints local times"""
     account: str | None = None
     """a name for the credential in use, never the credential"""
     provider: str | None = None
-    """where the agent's name does not say it"""
+    """if the agent's name does not imply it"""
     least_wait_seconds: float = LEAST_WAIT_SECONDS
-    """how long a limit is waited for at least, and beyond its reset; less than a minute is for tests"""
+    """minimum wait for a limit, also added to its reset; less than a minute is for tests"""
 
 
 class Backoff(msgspec.Struct, frozen=True, kw_only=True):
-    """Exponential with full jitter, which the supervisor draws."""
+    """Exponential backoff with full jitter, drawn by the supervisor."""
 
     first_seconds: int
     most_seconds: int
     tries: int | None = None
-    """None: as long as it takes"""
+    """None: unlimited"""
 
 
 class Scope(msgspec.Struct, frozen=True, kw_only=True):
-    """Whom a cooldown concerns: every run of this provider, account and model, not this run alone."""
+    """What a cooldown applies to: every run of this provider, account and model, not this run alone."""
 
     provider: str
     account: str | None = None
@@ -109,25 +107,25 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
     scope: Scope
     text: str = ""
-    """what the failing side said, cut to a line"""
+    """the error message, cut to one line"""
     reset_us: int | None = None
-    """when the limit ends, as the provider said it; may lie in the past"""
+    """when the limit ends according to the provider; may be in the past"""
     reset_source: ResetSource | None = None
-    """field: exact; text: read from a sentence, to the minute"""
+    """field: exact; text: parsed from a message, to the minute"""
     wake_us: int | None = None
-    """when to try again, with a margin, never sooner than a minute nor later than 8 days from now"""
+    """when to retry, with a margin; between a minute and 8 days from now"""
     cure: Cure
     then: Cure = "ask"
-    """when the cure is used up: its tries, or its once"""
+    """the cure after this one's tries are used up"""
     backoff: Backoff | None = None
     prompt: str | None = None
-    """what to tell the agent on resume, where a plain continuation is not the cure"""
+    """prompt for the resume, if a plain continuation is not enough"""
     transient: bool = False
-    """the same request may well succeed within minutes, and nobody has to do anything"""
+    """the same request may succeed within minutes, without any action"""
     counts: bool = True
-    """does trying again use up the attempts? Not while the network is down or a known reset is awaited"""
+    """whether a retry uses up attempts; not while the network is down or a known reset is awaited"""
     fields: dict[str, str | int | float | bool | None] = {}
-    """whatever else was read: status, code, exit_code, signal, retry_after_seconds, limit, blind_retries"""
+    """further details: status, code, exit_code, signal, retry_after_seconds, limit, blind_retries"""
 
     @property
     def reset_at(self) -> datetime | None:
@@ -136,5 +134,5 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def wake_at(self) -> datetime | None:
-        """The wake-up as an aware time."""
+        """The wakeup as an aware time."""
         return None if self.wake_us is None else datetime.fromtimestamp(self.wake_us / 1e6, UTC)

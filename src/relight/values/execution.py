@@ -1,7 +1,7 @@
 """The execution context: everything one start of a session needs, in one frozen value.
 
-It is made from the session's own record, so a resume of a resume has all that the first start had. Secrets are names:
-their values come from the environment of whoever starts it, and are never stored.
+It is built from the session's own record, so a resume of a resume has all that the first start had. Of secrets only
+names are stored: their values come from the environment of the starting process.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ class Execution(msgspec.Struct, frozen=True, kw_only=True):
     directory: str
     runtime: str
     handle: str
-    """the place to start it in; that of the attempt before, or the first 8 characters of the session's id"""
+    """runtime handle to start it in; that of the attempt before, or the first 8 characters of the session's id"""
     had_handle: bool
-    """is there an older process behind the handle to be ended first?"""
+    """whether an older process of this handle must be ended first"""
     native: str | None
     workspace: Mapping[str, str]
     secrets: tuple[str, ...]
     policy: RunPolicy
     task: str | None
     prompt: str | None = None
-    """what to say next"""
+    """the next prompt"""
     restore: bool = False
-    """make a missing workspace anew and put its files back"""
+    """create a missing workspace and restore its files"""
 
     def missing(self, environment: Mapping[str, str]) -> list[str]:
-        """Every field and every secret it lacks, by name."""
+        """Names of required fields and secrets that are missing."""
         fields = {"agent": self.agent, "command": self.command, "directory": self.directory, "runtime": self.runtime}
         return [name for name, value in fields.items() if not value] + [
             name for name in self.secrets if not environment.get(name)
@@ -54,7 +54,7 @@ def execution_of(
     prompt: str | None = None,
     restore: bool = False,
 ) -> Execution:
-    """From a session's record; `command`: with the secrets that the record does not hold."""
+    """Built from a session's record; `command`: with the secrets that the record does not hold."""
     return Execution(
         session=identity.id,
         name=identity.name or identity.id[:8],
@@ -75,12 +75,12 @@ def execution_of(
 
 
 Part = Literal["workspace", "runtime", "files", "transcript", "hooks", "start"]
-"""what a start can fail in"""
+"""the parts of a start that can fail"""
 ResumeVerdict = Literal["progressed", "stranded", "looped"]
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of a start, as every door tells it."""
+    """The outcome of a start."""
 
     session: str
     command: tuple[str, ...]

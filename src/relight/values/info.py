@@ -1,4 +1,4 @@
-"""A session as every door shows it: the JSON of `relight list --json`, of the API and of the page."""
+"""A session as every entry point shows it: the JSON of `relight list --json`, the API and the pages."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ AttentionKind = Literal["waiting", "in_doubt", "stuck", "corrupt", "failed", "te
 
 
 class Attention(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a person should look."""
+    """Why a session needs a person's attention."""
 
     kind: AttentionKind
     since: datetime
@@ -25,7 +25,7 @@ class Attention(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Doing(msgspec.Struct, frozen=True, kw_only=True):
-    """What runs right now."""
+    """The tool call that runs right now."""
 
     tool: str
     since: datetime
@@ -75,40 +75,40 @@ class SessionInfo(msgspec.Struct, frozen=True, kw_only=True):
     command: list[str] | None
     size_bytes: int
     queue: str | None = None
-    """the line it stands in whenever it is queued; None: no worker takes it up"""
+    """the queue it is in whenever it is queued; None: no worker takes it"""
     priority: int = 0
     wants: list[str] = []
     """labels that its worker must have"""
     asking: Asking | None = None
-    """what stands behind the question: the choices, a default"""
+    """details of the question: choices, default"""
     worked_seconds: float = 0.0
-    """how long it has worked, all attempts together, up to its newest step"""
+    """working time of all attempts, up to its newest step"""
     limits: dict[str, float | None] = {}
     """budget (US dollars), budget_tokens, time_limit (seconds of work); None: no such limit"""
     spawned_by: str | None = None
     """the session whose program started the program that began this one"""
     attach: list[str] | None = None
-    """the command that joins the terminal it lives in; None: it has none, or does not run"""
+    """the command that attaches to its terminal; None: it has none, or does not run"""
     env: dict[str, str] = {}
-    """variables that are part of how it is started"""
+    """environment variables that every start sets"""
     secrets: list[str] = []
     """names of the variables with credentials that a start of it needs"""
 
     @property
     def title(self) -> str:
-        """How a person calls it: its name, else the beginning of its id."""
+        """Its name, else the first 8 characters of its id."""
         return self.name or self.id[:8]
 
 
 class Differing(msgspec.Struct, frozen=True, kw_only=True):
-    """A path that is another on disk than in a checkpoint."""
+    """A path that differs between disk and checkpoint."""
 
     root: str
     path: str
     what: Literal["added", "changed", "deleted"]
     """on disk, since the checkpoint"""
     later: bool
-    """after the session's last capture: somebody else did it"""
+    """changed after the session's last capture, so not by the session"""
 
 
 class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
@@ -121,16 +121,16 @@ class LeftOut(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FilesState(msgspec.Struct, frozen=True, kw_only=True):
-    """A checkpoint's files, as far as somebody asked: what is None was not looked at."""
+    """Status of a checkpoint's files; None means that it was not requested."""
 
     workspace: dict[str, str]
     """root name to path"""
     missing: list[str]
-    """directories that are not there"""
+    """directories that do not exist"""
     captured_at: int | None = None
-    """the step whose capture the checkpoint holds; None: nothing was captured yet"""
+    """the step whose snapshot applies at the checkpoint; None: nothing was captured yet"""
     trouble: str | None = None
-    """why something was not captured, or cannot be said"""
+    """why something was not captured, or is unknown"""
     differ: list[Differing] | None = None
     since: int | None = None
     """the first capture"""
@@ -144,18 +144,18 @@ class FilesPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a start does about the files of its session."""
 
     action: Literal["stay", "put_back", "made_anew", "in_place", "own_directory"]
-    """left as they are; what is lacking is put back; missing directories are made and filled; the original directory
-    goes back to the checkpoint; a new session gets the checkpoint's in a new directory"""
+    """left as they are; missing files are restored; missing directories are created and filled; the original directory
+    is restored to the checkpoint; a new session gets the checkpoint's files in a new directory"""
     at: int | None = None
-    """the step whose capture they are taken from; None: none is"""
+    """the step whose snapshot is used; None: none"""
     places: dict[str, str] = {}
-    """root name to directory; empty where a new directory is named after an id that is not drawn yet"""
+    """root name to directory; empty if a new directory is named after an id that does not exist yet"""
     files: int | None = None
     """how many are written or deleted; None: all of them, or none"""
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that stands against a resume, or that its user should know."""
+    """One reason against a resume, or a warning."""
 
     code: str
     text: str
@@ -164,27 +164,27 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AgentState(msgspec.Struct, frozen=True, kw_only=True):
-    """How a coding agent would go on."""
+    """How a coding agent would continue."""
 
     agent: str
     rung: str
     """native, bootstrap, fresh"""
     written: bool = False
-    """native: its own session is not there or says something else, and is written from the journal"""
+    """native: its native session is missing or differs, and is written from the journal"""
     living: int | None = None
-    """the pid of an agent that outlived its supervisor: it is taken up, not started"""
+    """the pid of an agent that outlived its supervisor: it is reattached, not started"""
 
 
 class FirstReply(msgspec.Struct, frozen=True, kw_only=True):
-    """What the first reply after a resume would read; an estimate."""
+    """Estimate of what the first reply after a resume would read."""
 
     tokens: int
     counted: bool
-    """the provider counted most of it; else all of it was measured by its length"""
+    """most of it was counted by the provider; else all of it is estimated by length"""
     replied_at: datetime | None = None
-    """when it was read last"""
+    """when it was last read"""
     cold: bool | None = None
-    """the provider's cache of it is over; None: nobody can say"""
+    """the provider's cache has expired; None: unknown"""
     cost: float | None = None
 
 
@@ -195,12 +195,12 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     name: str | None
     checkpoint: str
-    """where it would go on"""
+    """where it would continue"""
     status: Status
     stopped_at: datetime | None
     why_stopped: str | None
     forks: bool
-    """the checkpoint lies below the head, so a new session would be made"""
+    """the checkpoint is before the head, so a new session would be created"""
     message_count: int
     in_doubt: list[Call]
     told: str | None
@@ -208,22 +208,22 @@ class ResumePlan(msgspec.Struct, frozen=True, kw_only=True):
     command: list[str] | None
     reasons: list[Reason]
     plan: str
-    """a hash of what this was decided on; another one means that the state moved"""
+    """hash of the state this was decided on; another one means that the state has changed"""
     files: FilesState | None = None
     """None: the session has no workspace"""
     agent: AgentState | None = None
-    """None: its program is no coding agent"""
+    """None: its program is not a coding agent"""
     environment: dict[str, bool] = {}
-    """variables with credentials that its first start had: are they set here?"""
+    """credential variables of its first start, and whether they are set here"""
     first_reply: FirstReply | None = None
-    """None: there is nothing to read, or the agent does not read it anew"""
+    """None: there is nothing to read, or the agent does not read it again"""
     calls: list[PlannedCall] = []
-    """calls that are open there, and what will be done about each"""
+    """open calls there, and what will be done about each"""
     directory: str | None = None
     """where the command runs"""
     orphans: list[int] = []
-    """processes of a dead attempt, which the start ends first"""
+    """processes of a dead attempt, ended before the start"""
     files_plan: FilesPlan | None = None
-    """what the start does about the files; None: the session has none, or nobody can say"""
+    """what the start does about the files; None: the session has none, or it is unknown"""
     wait_until: datetime | None = None
-    """a usage limit was met: unless it is told to start anyway, it stands in line until then"""
+    """a usage limit was reached: unless started anyway, it is queued until then"""

@@ -1,8 +1,8 @@
-"""The right to write to a session: who has it, under which epoch, until when, and on whose clock.
+"""The right to write to a session: its owner, epoch, deadline, and the clock it is measured by.
 
 An `Instant` is a moment on a named timeline. A local store uses the machine's time since boot on the timeline of that
-boot; a server store uses the server's time. Moments of different timelines cannot be compared, and a lease from
-another boot has ended: nothing that ran before a boot runs after it.
+boot; a server store uses the server's time. Instants of different timelines cannot be compared, and a lease of an
+earlier boot has expired: nothing that ran before a boot runs after it.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ class Instant(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Who holds a lease, with what it takes to see whether that process still exists."""
+    """The holder of a lease, with what it takes to check whether that process still exists."""
 
     id: str
-    """unique to one opening of one session"""
+    """unique per opening of a session"""
     host: str = ""
     boot: str = ""
     pid_namespace: str = ""
     pid: int = 0
     pid_start: int = 0
-    """the process's start time in ticks since boot, because pids are used again"""
+    """start time of the process in ticks since boot, because pids are reused"""
 
     @property
     def label(self) -> str:
-        """As shown to a person."""
+        """Text that identifies the owner to users."""
         return f"pid {self.pid} on {self.host}" if self.pid else self.id
 
 
@@ -43,9 +43,9 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     seconds: float
 
     def expired(self, now: Instant) -> bool:
-        """Ended by time, or begun on a timeline that is over."""
+        """Past its deadline, or granted on a timeline that has ended."""
         return now.timeline != self.deadline.timeline or now.us >= self.deadline.us
 
     def remaining_seconds(self, now: Instant) -> float:
-        """How long it still holds; 0 where it has ended."""
+        """Seconds until the deadline; 0 if it has expired."""
         return 0.0 if self.expired(now) else (self.deadline.us - now.us) / 1e6

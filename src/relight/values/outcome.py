@@ -1,4 +1,4 @@
-"""What came of a start: one value for every door."""
+"""The result of a start: one value for every entry point."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TEXTS: dict[Done, str] = {
 
 
 class Doubt(msgspec.Struct, frozen=True, kw_only=True):
-    """A call of which nobody knows whether it took effect, and what the start did about it."""
+    """A call whose outcome is unknown, and what the start did about it."""
 
     id: str
     name: str
@@ -32,7 +32,7 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """A start that happened: its program runs, or its session stands in line until a usage limit ends."""
+    """A start that happened: its program runs, or its session is queued until a usage limit ends."""
 
     session: str
     name: str | None
@@ -40,19 +40,19 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     reason: str | None
     attempt: int
     resumed_from: int | None
-    """the seq of the checkpoint that was asked for; None for a first run"""
+    """seq of the requested checkpoint; None for a first run"""
     checkpoint: str | None
-    """the same with its session, which is the one it comes from where this one is a fork"""
+    """the same with its session, which for a fork is the parent"""
     rung: str | None
-    """how a coding agent goes on: native, bootstrap, fresh; None for a program, or while it stands in line"""
+    """how a coding agent continues: native, bootstrap, fresh; None for a program, or while it is queued"""
     command: list[str] | None
-    """as it was launched; None while it stands in line"""
+    """as launched; None while it is queued"""
     directory: str | None
     workspace: dict[str, str]
     put_back: int | None
-    """the step whose capture the files were put back to; None: they were left as they are"""
+    """the step whose snapshot the files were restored to; None: they were left as they are"""
     prompt_sent: bool
-    """was the prompt of this start, or the first one, handed to the program?"""
+    """whether the prompt of this start, or the first one, was passed to the program"""
     in_doubt: list[Doubt]
     pid: int | None
     """of the program"""
@@ -60,7 +60,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     orphans: list[int] = []
     """processes of a dead attempt that were ended first"""
     wake_at: datetime | None = None
-    """in line until then"""
+    """queued until then"""
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,7 +73,7 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Resumed(Outcome, frozen=True, kw_only=True):
-    """A start whose program has ended: what came of the start, and the end."""
+    """The result of a start whose program has ended, with its end."""
 
     ended: Ending
 
@@ -84,7 +84,7 @@ def resumed(outcome: Outcome, session: SessionInfo, exit_code: int) -> Resumed:
 
 
 def doubts_of(calls: Sequence[Call], *, rung: str | None, lives: bool = False) -> list[Doubt]:
-    """What a start does about calls in doubt. `rung`: of a coding agent; `lives`: it was taken up as it is."""
+    """What a start does about calls in doubt. `rung`: of a coding agent; `lives`: it was reattached as it is."""
 
     def done(call: Call) -> Done:
         if lives:

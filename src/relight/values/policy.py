@@ -1,4 +1,4 @@
-"""Policies: numbers a user may set, with the defaults relight stands by."""
+"""Policies: numbers that users may set, with their defaults."""
 
 from __future__ import annotations
 
@@ -12,95 +12,95 @@ DAY: Final = 86_400.0
 
 
 class Retention(msgspec.Struct, frozen=True, kw_only=True):
-    """What a sweep may remove. An unfinished session, one that could still be resumed, never goes by default."""
+    """What a sweep may remove. By default never an unfinished session, that is, one that could still be resumed."""
 
     finished_days: float = 7.0
-    """so long after its end a session may go"""
+    """days after its end that a session may be removed"""
     statuses: frozenset[Status] = FINISHED
     """which sessions count as finished"""
     max_sessions: int = 1000
-    """most sessions one sweep removes; the next one goes on"""
+    """sessions that one sweep removes at most; the next one continues"""
     grace_seconds: float = 3600.0
-    """captured files that no step names yet are kept for so long after they were written"""
+    """how long captured files that no step names yet are kept after they were written"""
 
 
 class StoredPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """The retention policy of a store, kept in it, the same for every process that uses it."""
+    """The retention policy stored in a store, for every process that uses it."""
 
     finished_days: float | None
-    """so long after its end a finished session goes; None: somebody said that nothing goes"""
+    """days after its end that a finished session is removed; None: explicitly never"""
     set_us: int
     set_by: str
-    """who set it: a user on a host, the name of a token, or the setting RELIGHT_RETENTION"""
+    """a user on a host, the name of a token, or the setting RELIGHT_RETENTION"""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """The retention policy that holds now, for this process on this store."""
+    """The effective retention policy of this process on this store."""
 
     finished_days: float | None
     """None: nothing is removed"""
     set_by: str
-    """empty: nobody set one"""
+    """empty: none is set"""
     set_us: int | None = None
 
     @property
     def is_set(self) -> bool:
-        """Has somebody decided, be it that nothing goes?"""
+        """Whether a policy was set, even one that removes nothing."""
         return bool(self.set_by)
 
 
 class Retry(msgspec.Struct, frozen=True, kw_only=True):
-    """How often and how slowly something transient is tried again."""
+    """How often and with which delays something transient is retried."""
 
     attempts: int = 6
     first_seconds: float = 1.0
     max_seconds: float = 60.0
 
     def delay_seconds(self, failures: int, jitter: float) -> float:
-        """Before the next try after `failures` failures; `jitter` in [0, 1) spreads a herd."""
+        """Delay before the next try after `failures` failures; `jitter` in [0, 1) spreads many clients."""
         ceiling = min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 30))
         return ceiling * (0.5 + 0.5 * jitter)
 
 
 class LoopGuard(msgspec.Struct, frozen=True, kw_only=True):
-    """When a loop of model and tools is going nowhere."""
+    """When a loop of model and tools makes no progress."""
 
     repeats: int = 5
-    """the same calls, or the same short cycle of calls, with the same results so many times in a row; 0: off"""
+    """halt after the same calls, or short cycle of calls, with equal results so many times in a row; 0: off"""
 
 
 class RunPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How a supervisor treats one session."""
 
     retries: int | None = None
-    """deaths in a row without progress that are survived; None: as many as its kind of program allows"""
+    """deaths in a row without progress that are retried; None: the default of its kind of program"""
     approve: tuple[str, ...] = ()
     """patterns of tool calls that wait for a person"""
     budget: float | None = None
-    """most it may cost, in the currency usage is counted in, all attempts together"""
+    """maximum cost of all attempts, in the currency of usage"""
     budget_tokens: int | None = None
-    """most tokens its replies may read and write, from the cache or not, all attempts together"""
+    """maximum tokens read and written in all attempts, cached or not"""
     seconds: float | None = None
-    """most time it may work, all attempts together"""
+    """maximum working time of all attempts"""
     library: bool = False
-    """its program opens its session with this library, and so reports what its replies cost"""
+    """its program uses this library, and so reports the usage of its replies"""
     quiet_seconds: float = 1800.0
-    """without any sign of progress for so long, a coding agent is taken to hang, and is started again"""
+    """a coding agent without any sign of progress for so long is considered hung, and restarted"""
     same_failures: int = 3
-    """the same failure so often without progress: a person has to look"""
+    """the same failure so often without progress needs a person"""
     repeats: int = 12
-    """the same calls with the same results so often in a row: it is halted; 0 switches it off"""
+    """the same calls with equal results so often in a row halt it; 0 switches this off"""
     network: bool = True
-    """may it reach the network, where its runtime can forbid it?"""
+    """whether it may use the network, if its runtime can forbid it"""
 
     @property
     def counts_usage(self) -> bool:
-        """Has it a limit that only reported usage can tell is reached?"""
+        """Whether it has a limit that depends on reported usage."""
         return self.budget is not None or self.budget_tokens is not None
 
 
 class Allowance(msgspec.Struct, frozen=True, kw_only=True):
-    """Limits that are given with a start; what is None stays as it was."""
+    """Limits given with a start; None leaves a limit as it is."""
 
     budget: float | None = None
     budget_tokens: int | None = None
@@ -113,7 +113,7 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
         return msgspec.structs.replace(policy, **known) if known else policy
 
     def flags(self) -> list[str]:
-        """As a command line says it."""
+        """The limits as command-line flags."""
         given = {"--budget": self.budget, "--budget-tokens": self.budget_tokens, "--time-limit": self.time_limit}
         return [word for flag, value in given.items() if value is not None for word in (flag, repr(value))]
 
@@ -122,7 +122,7 @@ NO_ALLOWANCE: Final = Allowance()
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """Bounds on what one step may hold; a store may have smaller ones."""
+    """Bounds on one step; a store may have smaller ones."""
 
     message_bytes: int = 64 * 1024 * 1024
     step_bytes: int = 256 * 1024 * 1024

@@ -1,7 +1,7 @@
-"""Standing in line: where a queued session waits, what a queue allows, and who works on it.
+"""Queues: position of a queued session, limits of a queue, workers.
 
-A `QueuePosition` is part of the session itself, so that being in line and being there is one row. A `Queue` and a
-`Worker` are records beside the sessions, the same for everyone who opens the store.
+A `QueuePosition` is part of the session itself, so that being queued and existing is one row. A `Queue` and a `Worker`
+are records beside the sessions, the same for every process that opens the store.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from relight.values.lease import Instant
 
 DEFAULT_QUEUE: Final = "default"
 MAX_STARTS: Final = 1000
-"""the most that a rate may count: so many moments are kept"""
+"""the largest number of starts in a rate: so many instants are stored"""
 
 
 class QueueKey(msgspec.Struct, frozen=True, gc=False, order=True):
-    """Those who wait for the same: a queue, and the labels a worker must have."""
+    """A queue, and the labels a worker must have: sessions with equal keys wait for the same workers."""
 
     queue: str
     wants: tuple[str, ...] = ()
@@ -26,7 +26,7 @@ class QueueKey(msgspec.Struct, frozen=True, gc=False, order=True):
 
 
 class QueuePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Where a session stands whenever it is queued."""
+    """The position a session has whenever it is queued."""
 
     queue: str
     priority: int = 0
@@ -34,43 +34,43 @@ class QueuePosition(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_de
     wants: tuple[str, ...] = ()
     """labels that a worker must have, sorted"""
     since_us: int = 0
-    """when it was first put in line: of equal priority the older goes first, also after a death"""
+    """when it was first queued: with equal priority the older goes first, also after a crash"""
 
     @property
     def line(self) -> QueueKey:
-        """With whom it waits."""
+        """The queue key of this position."""
         return QueueKey(self.queue, self.wants)
 
 
 class Rate(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """At most so many starts in any so many seconds."""
+    """At most so many starts in any period of so many seconds."""
 
     starts: int
     seconds: float
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a queue allows. One without a record allows everything."""
+    """Limits of a queue. One without a record has none."""
 
     name: str
     concurrency: int | None = None
-    """sessions of it that may run at once, on all workers together"""
+    """sessions of it that may run at once, on all workers"""
     rate: Rate | None = None
     retries: int | None = None
-    """deaths in a row without progress that a session of it survives, where the session does not say"""
+    """deaths in a row without progress that are retried, unless the session says otherwise"""
 
 
 class Slots(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a limited queue has given away. Written with the claims of its sessions, and by nobody else."""
+    """Slots of a limited queue in use. Written only with the claims of its sessions."""
 
     holders: tuple[str, ...] = ()
-    """sessions that took a slot; one counts until it is at work no longer"""
+    """sessions that took a slot; one counts while it is working"""
     started: tuple[Instant, ...] = ()
-    """the latest starts, oldest first, as many as the rate counts"""
+    """the latest starts, oldest first, up to the rate's number"""
 
 
 class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A process that takes sessions from queues, as it last said of itself."""
+    """A process that takes sessions from queues, as it last reported."""
 
     name: str
     host: str
@@ -85,8 +85,8 @@ class Worker(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     started_us: int
     """wall time, for people"""
     seen: Instant
-    """when it said this, on the timeline of the store"""
+    """when it reported this, on the timeline of the store"""
     sweep_seconds: float
-    """how often it says so"""
+    """how often it reports"""
     finished: int = 0
     """attempts that ended"""

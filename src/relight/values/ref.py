@@ -1,6 +1,6 @@
-"""References as people type them: a full id, an exact name, or an id prefix; then `@seq`, `@label` or nothing.
+"""References as users type them: a full id, an exact name, or an id prefix; then `@seq`, `@label` or nothing.
 
-Ids are data, never paths: whatever is not in the alphabets below is refused before it gets anywhere.
+Ids are data, never paths: a text with other characters than the alphabets below is refused at once.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SEQ: Final = re.compile(r"[0-9]{1,15}\Z")
 NAME_RULE: Final = "1 to 100 of A-Z a-z 0-9 . _ - and the first a letter or digit"
 PREFIX_MIN: Final = 4
 OPENING_PREFIX_MIN: Final = 8
-"""of an id, to open a session by it: a shorter text is more likely a new name"""
+"""length of an id prefix that opens a session; a shorter text is more likely a new name"""
 _ID: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
@@ -35,7 +35,7 @@ class Ref(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse_ref(text: str) -> Ref:
-    """Split a reference. What cannot name anything is NotFound, so that hostile ids are only unknown ones."""
+    """Parse a reference. A text that cannot be a reference is NotFound, so that hostile ids are simply unknown."""
     if not isinstance(text, str):
         raise NotFound(repr(text)[:100])
     session, at, tail = text.partition("@")
@@ -51,19 +51,19 @@ def parse_ref(text: str) -> Ref:
 
 
 def is_session_id(text: str) -> bool:
-    """Is it an id as relight makes them: 32 hexadecimal characters?"""
+    """Whether it has the form of a generated id: 32 hexadecimal characters."""
     return _ID.match(text) is not None
 
 
 def check_name(name: str, what: str = "session name") -> str:
-    """A name that can be typed, printed and put into a URL."""
+    """A valid name: it can be typed, printed and used in a URL."""
     if not isinstance(name, str) or not _NAME.match(name):
         raise InvalidName(what, str(name), NAME_RULE)
     return name
 
 
 def check_label(label: str) -> str:
-    """A checkpoint label: as a name, but not all digits, which would read as a seq."""
+    """A valid checkpoint label: like a name, but not all digits, which would be a seq."""
     if not isinstance(label, str) or not _NAME.match(label) or label.isdigit():
         raise InvalidName("label", str(label), NAME_RULE + ", and not all digits")
     return label

@@ -1,7 +1,6 @@
-"""A session in two values: `Identity`, which hardly ever changes, and `Head`, which moves with every step.
+"""A session in two values: `Identity`, which rarely changes, and `Head`, which changes with every step.
 
-They are apart because every step rewrites the head, and a long task or a large metadata value must not be rewritten
-with it.
+They are separate because every step rewrites the head, and a long task or large metadata must not be rewritten with it.
 """
 
 from __future__ import annotations
@@ -27,22 +26,22 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     session: str
     seq: int
     known: int | None = None
-    """the parent's newest seq at that moment: outcomes up to it count for calls that were open; None: of 0.1.0"""
+    """the parent's newest seq at that moment: outcomes up to it count for open calls; None: written by 0.1.0"""
 
     def __str__(self) -> str:
         return f"{self.session}@{self.seq}"
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """What a session is."""
+    """The stored description of a session."""
 
     id: str
     name: str | None = None
-    """unique among unarchived sessions; given up when another session begins under it"""
+    """unique among unarchived sessions; an archived one releases it to a new session"""
     former_name: str | None = None
-    """the name it gave up when it was archived and another session wanted it; by it, it is found where nobody has it"""
+    """the name it released after it was archived; it is still found by it while no other session has it"""
     key: str | None = None
-    """any text: the id of a job or of a framework's thread; searchable, never a path"""
+    """any text, such as the id of a job or of a framework's thread; searchable, never a path"""
     agent: str | None = None
     provider: str | None = None
     model: str | None = None
@@ -58,52 +57,52 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     workspace: dict[str, str] = {}
     """root name to path"""
     pools: dict[str, str] = {}
-    """root name to the pool its content lies in; a fork shares its parent's"""
+    """root name to the pool that stores its content; a fork shares its parent's"""
     snapshot: str | float = "step"
     """when files are captured: step, turn, manual, or at most every so many seconds"""
     policy: RunPolicy = RunPolicy()
     """how a supervisor treats it"""
     secrets: list[str] = []
-    """names of the variables its first start took credentials from; never their values"""
+    """names of the credential variables of its first start; never their values"""
     env: dict[str, str] = {}
-    """variables that every start of it sets, whoever starts it, wherever"""
+    """variables that every start of it sets, on any machine"""
     spawned_by: str | None = None
     """the session whose program started the program that began this one; a fork's origin is `parent`"""
     unrecorded: list[str] = []
-    """kinds of secrets that its command line held and this record does not: without them it cannot be started again"""
+    """kinds of secrets removed from the recorded command line: without them it cannot be started again"""
     redact: bool = False
-    """is the program's own data redacted too before it is written?"""
+    """whether the program's own data is redacted too before it is written"""
     place: QueuePosition | None = None
-    """where it stands in line; the head repeats it, and is what counts"""
+    """queue position it was created with; the one in the head is authoritative"""
     stop_attempt: int | None = None
-    """a person asked, from another machine, that this attempt ends; whoever runs it looks here"""
+    """the attempt that a stop was requested for from another machine; its supervisor polls this"""
     unlabelled: list[int] = []
-    """steps that were given a label when they were committed, and lost it with their checkpoint"""
+    """steps that were committed with a label that was removed since"""
     created_us: int
     models: list[tuple[int, str]] = []
-    """(seq, model): the models that were in use before this one, each up to that step; empty text: unknown"""
+    """(seq, model): models used before the present one, each up to that step; empty text: unknown"""
 
     def model_at(self, seq: int) -> str | None:
-        """The model that was in use when this step was committed."""
+        """The model in use when this step was committed."""
         for upto, model in self.models:
             if seq <= upto:
                 return model or None
         return self.model
 
     def with_model(self, model: str | None, *, after: int) -> Identity:
-        """Another model from the step after this one on."""
+        """The identity with another model after this step."""
         models = [*self.models, (after, self.model or "")] if after and model != self.model else self.models
         return msgspec.structs.replace(self, model=model, models=models)
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Where a session stands. The store rewrites it in the same transaction as the step it follows from."""
+    """The position of a session. The store rewrites it in the same transaction as the step it follows from."""
 
     session: str
     seq: int = 0
     """the newest step"""
     head: int = 0
-    """the checkpoint the session stands on; below `seq` right after a rewind"""
+    """the checkpoint the next step builds on; less than `seq` right after a rewind"""
     digest: bytes = GENESIS
     """of the newest step"""
     since: int = 0
@@ -111,7 +110,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     message_count: int = 0
     turns: int = 0
     open: tuple[OpenEffect, ...] = ()
-    """intents without outcome in the head's view"""
+    """visible intents without an outcome"""
     status: Status = "queued"
     reason: str | None = None
     failure: Failure | None = None
@@ -123,20 +122,20 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     """the head the newest attempt started from"""
     usage: Usage = Usage()
     worked_us: int = 0
-    """how long it was spawning or working, all attempts together, up to the newest step"""
+    """time spent spawning or working in all attempts, up to the newest step"""
     size_bytes: int = 0
     """stored bytes of all own steps"""
     said: str | None = None
     """the first line of the agent's last text"""
     native: str | None = None
-    """the agent's own session that holds the same conversation; None where there is none that does"""
+    """the native session that holds the same conversation; None if there is none"""
     handle: str | None = None
-    """the place it was started in, for runtimes whose places outlast a process"""
+    """runtime handle it was started in, for runtimes that outlast a process (tmux, sandbox)"""
     updated_us: int = 0
     """when the newest step was committed"""
     ended_us: int | None = None
     epoch: int = 0
-    """raised by every claim; a write under an older one is refused"""
+    """incremented by every claim; a write under an older one is refused"""
     lease: Lease | None = None
     place: QueuePosition | None = None
-    """where it stands in line whenever it is queued; None: no worker takes it up"""
+    """its position whenever it is queued; None: no worker takes it"""

@@ -1,8 +1,8 @@
-"""What a workspace held at one moment, and what it would take to bring that back. Values only.
+"""Snapshots of a workspace, and what a restore would do. Values only.
 
-A snapshot is named by the hash of its record, so equal content has an equal name and nothing can be swapped under it.
-A path is bytes, relative to the workspace's root, parts joined by `/`: file systems have no encoding.
-What was left out is an entry like any other (kind "skip", with its reason): a snapshot is complete by its own record.
+A snapshot is named by the hash of its record, so equal content has an equal name, and its content cannot be replaced. A
+path is bytes, relative to the workspace's root, parts joined by `/`: file systems have no encoding. What was left out
+is an entry too (kind "skip", with its reason): a snapshot's own record shows what it lacks.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, Literal
 import msgspec
 
 EntryKind = Literal["file", "big", "link", "dir", "skip"]
-"""`big` is a file kept in chunks; `skip` is something that is there and was left out"""
+"""`big` is a file stored in chunks; `skip` is something that exists and was left out"""
 
 SkipReason = Literal[
     "ignored",
@@ -30,7 +30,7 @@ SkipReason = Literal[
 ]
 
 Choice = Literal["stop", "theirs", "ours", "force"]
-"""of a conflict: none, the others' change stays, the checkpoint's wins, it wins even where that deletes"""
+"""for conflicts: stop; keep the others' change; the checkpoint's wins; it wins even if that deletes"""
 
 ROOT: Final = b""
 
@@ -54,7 +54,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
     """below a directory"""
 
     def same(self, other: Entry | None) -> bool:
-        """Whether a restore would have nothing to do here. Directories compare by themselves, not by content."""
+        """Whether a restore would have nothing to do here. Directories compare by their own attributes, not by
+        content."""
         if other is None or other.kind != self.kind:
             return False
         if self.kind == "skip":
@@ -65,7 +66,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
 
 
 class GitHead(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """Where a repository inside the workspace stood; recorded, never restored."""
+    """The HEAD of a repository inside the workspace; recorded, never restored."""
 
     path: bytes
     """of the directory that holds `.git`"""
@@ -87,21 +88,21 @@ class SnapshotRecord(msgspec.Struct, frozen=True, kw_only=True, array_like=True)
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
-    """A captured workspace: durable when a caller sees it."""
+    """A captured workspace; durable by the time a caller gets it."""
 
     id: str
     root: str = ""
     """the root's name within its session"""
     pool: str = ""
-    """where its content lies; the key of the rows in `segments`"""
+    """the pool that stores its content; the key of the rows in `segments`"""
     segments: tuple[str, ...] = ()
-    """every segment its content may lie in; the step that names it checks their rows in its own transaction"""
+    """segments that may hold its content; the step that names it checks their rows in its own transaction"""
     files: int = 0
     size_bytes: int = 0
     skipped: int = 0
     heads: tuple[GitHead, ...] = ()
     is_new: bool = True
-    """False: nothing changed since the snapshot before, and nothing was written"""
+    """False: nothing changed since the previous snapshot, and nothing was written"""
     tier: Literal["watch", "walk", "full"] = "walk"
     """how the changes were found"""
     hashed: int = 0
@@ -111,7 +112,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Skipped(msgspec.Struct, frozen=True, kw_only=True):
-    """Left out of a snapshot, and left alone by a restore."""
+    """A path left out of a snapshot, and not touched by a restore."""
 
     path: bytes
     reason: str
@@ -128,13 +129,13 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing a restore does: write `entry` at `path`, or delete what is there."""
+    """One action of a restore: write `entry` at `path`, or delete what is there."""
 
     path: bytes
     entry: Entry | None = None
     """what the target holds; None deletes"""
     found: Entry | None = None
-    """what the safety snapshot holds there; None where nothing is"""
+    """what the safety snapshot holds there; None: nothing"""
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +146,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
-    """What the pure planner decided."""
+    """The result of the restore planner (journal/files/restore_plan.py)."""
 
     writes: tuple[Action, ...] = ()
     """parents before children"""
@@ -154,24 +155,24 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     kept: tuple[Kept, ...] = ()
     conflicts: tuple[Kept, ...] = ()
     may_run_later: tuple[bytes, ...] = ()
-    """among the writes: files that some tool executes by itself"""
+    """written files that some tool executes on its own"""
 
 
 class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Exactly what a restore would do, bound to what was on disk when it was made."""
+    """Exactly what a restore would do, bound to what was on disk when it was planned."""
 
     target: str
     safety: Snapshot
-    """the disk as it was found; commit it with a step before restoring"""
+    """the disk as it was; must be named by a committed step before the restore"""
     choice: Choice = "stop"
     exact: bool = False
     paths: tuple[bytes, ...] = ()
     """restored by name; empty: all"""
     decision: Decision = Decision()
     left_out: tuple[Skipped, ...] = ()
-    """what the target never held, and what is therefore left alone"""
+    """what the target never held, and is therefore not touched"""
     undoes: str = ""
-    """the restore that this one takes back"""
+    """the restore that this one reverts"""
 
     @property
     def is_empty(self) -> bool:
@@ -179,19 +180,19 @@ class RestorePlan(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreRecord(msgspec.Struct, frozen=True, kw_only=True):
-    """The durable note of one restore: written before the first change, closed after the last."""
+    """The durable record of one restore: written before the first change, closed after the last."""
 
     id: str
     state: Literal["begun", "done", "undone"]
     target: str
     safety: str
-    """what `undo` goes back to"""
+    """what `undo` returns to"""
     root: str = ""
     choice: Choice = "stop"
     exact: bool = False
     paths: tuple[bytes, ...] = ()
     actions: tuple[bytes, ...] = ()
-    """the path of every action, in order; temporary files are named by their place in it"""
+    """the path of every action, in order; temporary files are named by their index"""
     undoes: str = ""
     created_us: int = 0
 
@@ -200,16 +201,16 @@ class RestoreOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """What a restore did."""
 
     id: str
-    """empty: there was nothing to do, and there is nothing to undo"""
+    """empty: there was nothing to do, so there is nothing to undo"""
     target: str
     safety: str
     written: int
     deleted: int
     kept: tuple[Kept, ...] = ()
     changed_meanwhile: tuple[bytes, ...] = ()
-    """paths that somebody changed while it ran; left as that somebody wanted them"""
+    """paths changed by others while it ran; left as they are"""
     saved_aside: tuple[bytes, ...] = ()
-    """unknown content found in the way of an interrupted restore, kept under these names"""
+    """unknown content that was in the way of an interrupted restore, saved under these names"""
 
 
 class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -217,6 +218,6 @@ class SweepReport(msgspec.Struct, frozen=True, kw_only=True):
 
     segments_removed: int = 0
     bytes_removed: int = 0
-    """of removed segment files, less what was copied on"""
+    """size of removed segment files, minus what was copied to new ones"""
     objects_kept: int = 0
     bytes_kept: int = 0

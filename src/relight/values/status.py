@@ -1,7 +1,7 @@
-"""A session's status: the words, and the one table of transitions that may happen.
+"""The statuses of a session, and the one table of allowed transitions.
 
-Every status change goes through `allowed`. Adjectives such as quiet, unseen or in doubt are not statuses: they are
-derived (journal/attention.py) and never stored.
+Every status change is checked by `allowed`. Quiet, unseen or in doubt are not statuses: they are derived and never
+stored.
 """
 
 from __future__ import annotations
@@ -26,22 +26,22 @@ TRANSITIONS: Final[dict[Status, frozenset[Status]]] = {
 }
 ENDED: Final[frozenset[Status]] = frozenset({"completed", "failed", "halted", "terminated", "archived"})
 FINISHED: Final[frozenset[Status]] = frozenset({"completed", "archived"})
-"""nothing more is expected; a failed, halted or terminated session has ended and may still go on"""
+"""nothing more is expected; a failed, halted or terminated session has ended but may still continue"""
 LIVE: Final[frozenset[Status]] = frozenset({"spawning", "working"})
 
 
 def allowed(before: Status, after: Status) -> bool:
-    """May a session go from `before` to `after`? Only to another status: staying is not a transition."""
+    """Whether a session may change from `before` to `after`. Staying is not a transition."""
     return after in TRANSITIONS[before]
 
 
 REASON_LENGTH: Final = 16_000
-"""characters of a reason or a failure's text that are kept"""
+"""maximum length of a stored reason or failure text"""
 _HEADLINE: Final = 300
 
 
 def bounded_text(text: str) -> str:
-    """A reason as it is stored: whole, its lines too; a very long one is cut in the middle, and says so."""
+    """A reason as stored, with all its lines; a very long one is cut in the middle and marked."""
     text = text.strip()
     if len(text) <= REASON_LENGTH:
         return text
@@ -50,47 +50,47 @@ def bounded_text(text: str) -> str:
 
 
 def headline(text: str | None) -> str:
-    """The first line of a reason, for tables, notes and wherever there is room for one line."""
+    """The first line of a reason, for tables and notes."""
     first = (text or "").strip().partition("\n")[0].rstrip()
     return first if len(first) <= _HEADLINE else first[: _HEADLINE - 1] + "…"
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why something ended badly, in a form a program can act on."""
+    """Why something failed, in machine-readable form."""
 
     kind: str = msgspec.field(name="class")
     """rate_limit, auth, context_limit, agent_exit, lost, exception, ..."""
     text: str = ""
-    """what the failing side said"""
+    """the error message"""
     fields: dict[str, str | int | float | bool | None] = {}
-    """whatever the class carries: reset_at, exit_code, signal, type"""
+    """details by kind: reset_at, exit_code, signal, type"""
 
 
 class Asking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What stands behind the question of a waiting session."""
+    """Details of the question of a waiting session."""
 
     kind: Literal["answer", "approval"] = "answer"
     """approval: of a tool call, decided with approve or deny"""
     key: str = ""
-    """under which the answer is filed"""
+    """key under which the answer is filed"""
     choices: list[str] = []
-    """the only answers that are taken; empty: any text"""
+    """the allowed answers; empty: any text"""
     default: list[Any] = []
-    """at most one: the answer once its time to wake has come and nobody has answered"""
+    """at most one: the answer if none was given by the wakeup time"""
 
 
 class StatusChange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A status with what stands beside it."""
+    """A status with the fields that belong to it."""
 
     status: Status
     reason: str | None = None
-    """for a person; tables show its first line"""
+    """for users; tables show its first line"""
     failure: Failure | None = None
     result: object = None
     """the value given to `complete`; JSON"""
     question: str | None = None
     """what a waiting session asks"""
     wake_us: int | None = None
-    """when a queued session may be woken, or a waiting one stops waiting; microseconds since 1970"""
+    """when a queued session may start, or a waiting one stops waiting; microseconds since 1970"""
     asking: Asking | None = None
-    """with the question, where a program of one's own asks"""
+    """details of the question, if a program asks through `wait` or an approval"""

@@ -1,7 +1,7 @@
-"""The smallest recorded unit. A step is its changes, sealed into the journal under (session, seq).
+"""The step: the unit of recording. Its changes are stored in the journal under (session, seq).
 
-`Changes` is what is stored; `Draft` is what a writer wants to commit; `Step` is what was committed. A step is also a
-checkpoint, and its public projection is the event: nothing is stored twice.
+`Changes` is what is stored; `Draft` is what a writer wants to commit; `Step` is what was committed. Every step is also
+a checkpoint, and its public form is the event.
 """
 
 from __future__ import annotations
@@ -23,37 +23,37 @@ StepKind = Literal["message", "intent", "result", "state", "mark", "status", "at
 
 
 class AttemptStart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """One continuous life of a process within a session begins."""
+    """The beginning of an attempt: one continuous run of a process within a session."""
 
     number: int
     resumed_from: int = 0
     reason: str | None = None
-    """why it was needed: the death or the verdict before it"""
+    """why it was needed: how the attempt before ended"""
     owner: str = ""
     rung: str | None = None
     """native, bootstrap, fresh; for coding agents"""
     handle: str | None = None
-    """the place it is started in"""
+    """runtime handle it is started in"""
 
 
 class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a reset takes along, because folding will start at it and must not forget effects."""
+    """What a reset carries over, because folding starts at it and must not lose effects."""
 
     state: dict[str, Any] = {}
     once: dict[str, Any] = {}
     """results of finished `once` effects by key"""
     open: list[Intent] = []
-    """effects in doubt: `once` keys, and calls that stand in the new messages too"""
+    """effects in doubt: `once` keys, and calls that are in the new messages too"""
     asked: list[Asked] = []
-    """open calls that stand in the new messages too, begun or not: they stay the effects they are"""
+    """open calls that are in the new messages too, begun or not: they remain the same effects"""
     generations: dict[str, int] = {}
-    """of `once` keys that somebody let run again"""
+    """of `once` keys that were allowed to run again"""
     answers: dict[str, Any] = {}
     """answers of `wait` by question"""
     tools: dict[str, str] = {}
     partial: Any = None
     partials: list[Any] = []
-    """partial results, oldest first; a store of 0.1.0 has the newest alone, in `partial`"""
+    """partial results, oldest first; 0.1.0 stored only the newest, in `partial`"""
     answered: dict[str, Any] = {}
     """answers that are filed under a key"""
     reasons: dict[str, str] = {}
@@ -61,13 +61,13 @@ class Carried(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     prompt: dict[str, Any] | None = None
     prompts: list[str] = []
     prompt_from: int = 0
-    """the first attempt that can have told a coding agent the prompt that waits for it"""
+    """the first attempt that can have delivered the waiting prompt to a coding agent"""
     prompt_given: int = 0
     """the newest attempt whose agent was started with it"""
 
 
 class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that one step commits; one transaction, or nothing. Defaults are shared values: most steps change little."""
+    """Everything one step commits, in one transaction. Defaults are shared values: most steps change little."""
 
     messages: Sequence[dict[str, Any]] = ()
     """the provider's own dicts, verbatim"""
@@ -87,19 +87,19 @@ class Changes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     tools: dict[str, str] | None = None
     """fingerprint of the tools in use from here on: name to effect and signature"""
     answer: Sequence[Any] = ()
-    """[question, answer], with the key it is filed under and the reason where there are such"""
+    """[question, answer], then its key and reason if there are any"""
     used: Sequence[str] = ()
-    """keys of answers that were given to the program and count no longer"""
+    """keys of answers that were returned to the program and are used up"""
     prompt: str | None = None
-    """the messages hold a prompt that the program gave to `loop`: its id, empty where it has none"""
+    """id of the prompt passed to `loop` that the messages hold; empty if it has none"""
     stop: str | None = None
-    """why the model stopped, in the provider's word, where the program passed it on"""
+    """why the model stopped, as the provider names it, if the program passed it"""
     native: str | None = None
-    """the agent's own session from here on; empty: none any more"""
+    """the native session from now on; empty: none any more"""
     note: dict[str, Any] | None = None
-    """marks for people: what was cleared, which tools changed, who did it"""
+    """notes for users: what was cleared, which tools changed, who did it"""
     record: Any = None
-    """what a framework keeps with this step; no part of the fold (sessions/record_log.py)"""
+    """record of a framework; not part of the fold (sessions/record_log.py)"""
     carried: Carried | None = None
     """only in a reset"""
 
@@ -113,7 +113,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     turns: int
     open: tuple[OpenEffect, ...] = ()
     said: str | None = None
-    """a rewind: the agent's last words in view"""
+    """for a rewind: the agent's last visible line"""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -122,17 +122,17 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: Owner
     seconds: float
     expected_epoch: int
-    """the epoch that the evidence below was gathered under; another one is a conflict"""
+    """the epoch under which the evidence below was gathered; another one is a conflict"""
     expected_seq: int | None = None
-    """the newest seq that was known then: an owner thought dead that wrote since is a conflict too; None: whatever"""
+    """the newest seq known then: an owner presumed dead that has written since is a conflict too; None: any"""
     owner_gone: bool = False
-    """the present owner was seen to be dead, or a person said to take it"""
+    """the present owner was observed to be dead, or a person decided to take over"""
     slot: bool = False
-    """take a slot of the session's queue with it, or be refused; nothing where it stands in no line"""
+    """take a slot of the session's queue with it, or be refused; no effect without a queue"""
 
 
 class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A step before it is committed. It has no seq: that is decided inside the store's transaction."""
+    """A step before it is committed. Its seq is assigned inside the store's transaction."""
 
     kind: StepKind
     body: bytes
@@ -144,7 +144,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     owner: str = ""
     claim: Claim | None = None
     release: bool = False
-    """give the lease back with this commit"""
+    """release the lease with this commit"""
     label: str | None = None
     messages_added: int = 0
     turns_added: int = 0
@@ -152,20 +152,20 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     closed: tuple[tuple[int, str], ...] = ()
     """(asked_seq, id) of effects that have an outcome now"""
     view: View | None = None
-    """rewind and reset: what the view becomes"""
+    """for rewind and reset: the new view"""
     status: StatusChange | None = None
     attempt: AttemptStart | None = None
     usage: Usage | None = None
     native: str | None = None
     said: str | None = None
     snapshots: tuple[Snapshot, ...] = ()
-    """taken with this step; the segments they lie in must still have their rows"""
+    """taken with this step; the rows of their segments must still exist"""
     place: QueuePosition | None = None
-    """another place in line from here on; one without a queue: none any more"""
+    """new queue position; one with an empty queue: none any more"""
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A committed step, body still encoded. Everything here but `digest` is covered by the digest."""
+    """A committed step, body still encoded. Everything except `digest` is covered by the digest."""
 
     session: str
     seq: int
@@ -179,14 +179,14 @@ class Step(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     turns: int
     open: tuple[OpenEffect, ...] = ()
     label: str | None = None
-    """given when it was committed; labels given later stand beside the journal"""
+    """given when it was committed; later labels are stored beside the journal"""
     key: bytes
     digest: bytes
     body: bytes
 
 
 class Committed(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a store answers to a commit: the word that comes after the row."""
+    """A store's acknowledgement of a commit."""
 
     step: Step
     head: Head

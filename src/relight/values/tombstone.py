@@ -1,8 +1,8 @@
-"""What stays of sessions that were removed: that they were, when, and why. Nothing of what they held.
+"""What remains of removed sessions: that they were removed, when, and why. Nothing of their content.
 
-A session that a person removed is remembered by the digest of its id alone, so that no byte of it is left, its id
-included. One that a retention policy removed is also listed by its id, which is a random number: whoever audits the
-policy can say which sessions went. Names, labels and everything that was said are never in it.
+A session that a person removed is remembered only by the digest of its id, so that no byte of it remains. One that a
+retention policy removed is also listed by its id, which is a random number, for audits of the policy. Names, labels and
+messages are never included.
 """
 
 from __future__ import annotations
@@ -13,36 +13,36 @@ from typing import Final
 import msgspec
 
 MAX_TOMBSTONES: Final = 1000
-"""removals that are remembered; the oldest are forgotten, and the addresses of what they removed are simply unknown"""
+"""removals that are remembered; the oldest are dropped, and links to what they removed are then unknown"""
 _DIGEST_BYTES: Final = 16
 
 
 class Tombstone(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One removal, of one session or of several at once."""
+    """One removal, of one or several sessions."""
 
     at_us: int
     digests: list[bytes]
     """of the ids"""
     by: str = ""
-    """who removed them under the policy: serve, a worker, a supervisor, the expiry of a store; empty: a person asked"""
+    """what removed them under the policy: serve, a worker, a supervisor, expiry in the store; empty: a person"""
     finished_days: float | None = None
-    """what the policy was; None: there was none, a person asked for it"""
+    """the policy's days; None: a person removed them"""
     sessions: list[str] = []
-    """ids, where a policy removed them"""
+    """ids, if a policy removed them"""
     steps: int = 0
     size_bytes: int = 0
 
     def name(self, now_us: int) -> str:
-        """Under which it is kept from now on: two removals never have the same, and names in order are times in order.
-        It may tell of an earlier time, but whoever reads on from a name misses none."""
+        """Its key in the store: unique per removal, and ordered by time. The time may be earlier than the real one,
+        but a reader that continues from a name misses none."""
         return f"{now_us:020d}-{self.digests[0].hex()[:8]}"
 
     @property
     def by_policy(self) -> bool:
-        """Did nobody ask for these sessions in particular?"""
+        """Whether a policy, not a person, removed these sessions."""
         return self.finished_days is not None
 
 
 def digest_of(session: str) -> bytes:
-    """By which a removed session is found again, by whoever knows its id."""
+    """The digest by which a removed session is found by its id."""
     return sha256(b"relight removed session\n" + session.encode("utf-8", "surrogatepass")).digest()[:_DIGEST_BYTES]

@@ -1,9 +1,9 @@
-"""What a model reply cost. Unknown is None, never 0: a page shows `-` for it.
+"""Usage of a model reply: tokens and cost. Unknown is None, never 0: pages show `-` for it.
 
-Providers spell and count differently. OpenAI's and Gemini's input includes what was read from the cache, Anthropic's
-and Bedrock's does not; Gemini counts thinking beside its output, everybody else within it. `Usage` has one meaning for
-all: `input_tokens` were neither read from a cache nor written to one, `output_tokens` include reasoning. So nothing
-counts twice.
+Providers name and count differently. OpenAI's and Gemini's input includes what was read from the cache, Anthropic's and
+Bedrock's does not; Gemini counts thinking beside its output, others within it. `Usage` has one meaning for all:
+`input_tokens` were neither read from a cache nor written to one, `output_tokens` include reasoning. So nothing counts
+twice.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import msgspec
 from relight.errors import UsageError
 
 _APART: Final = ("input_tokens", "inputTokens")
-"""input without what concerns the cache: Anthropic, Bedrock and relight itself"""
+"""input without cache tokens: Anthropic, Bedrock and relight itself"""
 _TOGETHER: Final = ("prompt_tokens", "promptTokenCount", "prompt_token_count")
-"""input that includes it: Chat Completions and everybody who speaks it, Gemini"""
+"""input that includes cache tokens: Chat Completions and compatible APIs, Gemini"""
 _OUTPUT: Final = (
     "output_tokens",
     "completion_tokens",
@@ -37,7 +37,7 @@ _READ: Final = (
     "prompt_cache_hit_tokens",
 )
 _READ_WITHIN: Final = ("cached_tokens", "cached_input_tokens")
-"""these count within the input wherever they stand, whatever the input is called"""
+"""cache reads that are part of the input, whatever the input is called"""
 _WRITTEN: Final = (
     "cache_write_tokens",
     "cache_creation_input_tokens",
@@ -59,24 +59,24 @@ _NOT_COUNTED: Final = frozenset(
         "num_sources_used", "cost_in_usd_ticks", "requests", "server_side_tool_usage",
     }
 )  # fmt: skip
-"""numbers that are known and add nothing: sums, parts of what is counted, seconds"""
+"""known numbers that are not added: sums, parts of other counts, seconds"""
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """Tokens and money of one reply, or of a whole session."""
+    """Tokens and cost of one reply, or of a whole session."""
 
     input_tokens: int = 0
-    """read at the full price: neither from the cache nor written to it"""
+    """input at the full price: neither read from the cache nor written to it"""
     output_tokens: int = 0
     """written by the model, its reasoning included"""
     cache_read_tokens: int = 0
     cache_write_tokens: int = 0
     cost: float | None = None
-    """in the currency the caller counts in, usually US dollars; None where nobody said"""
+    """in the caller's currency, usually US dollars; None: unknown"""
 
     @property
     def tokens(self) -> int:
-        """All that was read and written, from the cache or not."""
+        """All tokens read and written, cached or not."""
         return self.input_tokens + self.output_tokens + self.cache_read_tokens + self.cache_write_tokens
 
     def __add__(self, other: Usage) -> Usage:
@@ -91,7 +91,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=T
 
 
 def usage_from(given: Usage | Mapping[str, Any] | None) -> Usage | None:
-    """Read usage as a provider spells it. UsageError where a count is no count, or where nothing in it is known."""
+    """Parse usage as a provider reports it. UsageError if a count is invalid, or if nothing in it is known."""
     if given is None:
         return None
     if isinstance(given, Usage):
@@ -111,7 +111,7 @@ def usage_from(given: Usage | Mapping[str, Any] | None) -> Usage | None:
 
 
 def usage_seen(given: Mapping[str, Any]) -> Usage:
-    """The same for what was found in somebody else's transcript: what cannot be a count is left out, nothing raises."""
+    """The same for usage found in a transcript: invalid counts are left out, and nothing raises."""
     details = [one for name in _INPUT_DETAILS if isinstance(one := given.get(name), Mapping)]
     within = [_first(one, (*_READ_WITHIN, *_READ)) for one in details] + [_first(given, _READ_WITHIN)]
     written_within = max([_first(one, _WRITTEN) for one in details], default=0)
@@ -136,13 +136,13 @@ def usage_seen(given: Mapping[str, Any]) -> Usage:
 
 
 def unknown_members(given: Mapping[str, Any]) -> list[str]:
-    """Numbers of a usage that nobody knows: they might be tokens or money that are not counted."""
+    """Numbers in a usage that are unknown: they might be tokens or cost that are not counted."""
     known = _COUNTED | _NOT_COUNTED | frozenset(_COST)
     return [str(name) for name, value in given.items() if name not in known and _is_number(value) and value]
 
 
 def _counts_in(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """What should be counts, with the name to say it by."""
+    """Members that should be counts, with the names to report them by."""
     yield from ((name, given[name]) for name in given if name in _COUNTED)
     for outer in _INPUT_DETAILS:
         inner = given.get(outer)
@@ -157,7 +157,7 @@ def _count(name: str, value: Any) -> None:
 
 def _as_count(value: Any) -> int | None:
     if type(value) is float and value.is_integer():
-        value = int(value)  # JSON of some languages has no other numbers
+        value = int(value)  # JSON encoders of some languages write only floats
     return value if type(value) is int and value >= 0 else None
 
 
@@ -177,7 +177,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _checked(usage: Usage) -> Usage:
-    """A struct takes whatever it is given; what is stored must be what it says."""
+    """The usage if all its fields have valid types: a struct accepts anything."""
     for field in ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens"):
         if type(getattr(usage, field)) is not int:
             raise UsageError(f"the tokens of a Usage are whole numbers, not {field}={getattr(usage, field)!a}")

@@ -1,10 +1,8 @@
-"""The neutral view of a conversation: messages of blocks, the same for every provider.
+"""The neutral view of a conversation: messages made of blocks, the same for every provider.
 
-It is derived from the provider's own dicts and never stored, so it may lose what no reader of it needs (ids
-of items, cache marks, citations); `Message.index` leads back to the dict that has everything. Kinds of
-content that it has no block for appear as a text such as `[document]`.
-
-It does not know any provider's spelling: `relight.journal.formats` does.
+Derived from the provider's own dicts and never stored, so it may omit what no reader needs (item ids, cache marks,
+citations); `Message.index` leads back to the original dict. Content without a block type appears as a text such as
+`[document]`. Provider formats are known only to `relight.journal.formats`.
 """
 
 from __future__ import annotations
@@ -30,18 +28,18 @@ _OPS: Final[dict[str, Op]] = {name: op for op, names in _NAMES.items() for name 
 
 
 def op_of(name: str) -> Op:
-    """The agent-independent meaning of a tool, by its name; `other` where the name is not well known."""
+    """The agent-independent meaning of a tool, by its name; `other` if the name is unknown."""
     return _OPS.get(name.lower(), "other")
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, tag="text"):
-    """Words, as they were said."""
+    """Text of a user or of the model."""
 
     text: str
 
 
 class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
-    """A picture: its bytes or its address."""
+    """An image: its bytes or its URL."""
 
     media: str = ""
     """the media type, empty where it is not known"""
@@ -51,7 +49,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, tag="image"):
 
 
 class Reason(msgspec.Struct, frozen=True, kw_only=True, tag="reason"):
-    """Thinking. Bound to the provider and model it came from: it cannot be handed to another."""
+    """Reasoning of the model. Bound to its provider and model: it cannot be sent to another."""
 
     text: str = ""
     opaque: str = ""
@@ -59,7 +57,7 @@ class Reason(msgspec.Struct, frozen=True, kw_only=True, tag="reason"):
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
-    """The model asks for a tool."""
+    """A tool call requested by the model."""
 
     id: str
     name: str
@@ -69,7 +67,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True, tag="result"):
-    """What became of a call. Its images are blocks of their own, directly after it."""
+    """The result of a call. Its images are separate blocks directly after it."""
 
     call: str
     """id of the call it answers"""
@@ -83,7 +81,7 @@ Block = Text | Image | Reason | Call | Result
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """One speaker's turn, or the part of a provider dict that belongs to one speaker."""
+    """One message of one role, or the part of a provider dict that belongs to one role."""
 
     role: Role
     blocks: tuple[Block, ...]
