@@ -106,8 +106,8 @@ class EffectLedger:
         if here is not None and here.outcome is None and here.intent_seq <= upto:
             return True
         # An ancestor that tried again after the fork has a later intent for the same doubt: it is followed to its
-        # outcome. turn known is not None and known.in_doubt and (known.intent_seq <= upto or key in
-        # self._shared_doubts)
+        # outcome.
+        return known is not None and known.in_doubt and (known.intent_seq <= upto or key in self._shared_doubts)
 
     def _begin(self, table: dict[Any, Prior], key: Any, intent: Intent, step: Step) -> None:
         before = table.get(key)
