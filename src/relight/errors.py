@@ -4,8 +4,8 @@
     ├─ UsageError             the caller changes the call                 exit 2   RL-1xxx
     │  ├─ InvalidMessage      a value that is not JSON, or too large
     │  ├─ InvalidName         a name or label that could not be typed back
-    │  ├─ UnknownType         a value of a type nobody registered
-    │  ├─ ScopeRequired       rewind without saying what goes back
+    │  ├─ UnknownType         a value of a type that is not registered
+    │  ├─ ScopeRequired       rewind without a scope: conversation, files or both
     │  ├─ MissingExtra        an optional part that is not installed
     │  └─ UnknownStore        a store address of a kind we do not know
     ├─ Unresolved             the caller names something else             exit 3   RL-2xxx
@@ -19,13 +19,13 @@
     │  ├─ WorkspaceUnusable · SnapshotIncomplete · RestoreConflict · RestoreUnfinished · OverQuota
     │  ├─ ThreadBusy · ThreadGone    a framework's thread has another writer, or was deleted
     │  └─ BundleRefused       a bundle that is damaged, forged or in the way
-    ├─ StoreError             the operator looks at the store             exit 5   RL-5xxx
+    ├─ StoreError             the operator repairs the store              exit 5   RL-5xxx
     │  ├─ StoreUnavailable · StoreFull · StoreReadOnly
     │  └─ Corrupt · NotAStore · NewerStore
-    └─ RequestRefused         the server does not take the request, server/http/refusals.py   RL-6xxx
+    └─ RequestRefused         the server rejects the request, server/http/refusals.py   RL-6xxx
 
-An error carries fields for programs, a sentence for people, evidence lines and hints that can be pasted.
-Drivers' exceptions are wrapped once, where they arise, and never leave the store that raised them.
+An error has fields for programs, a sentence for people, evidence lines, and hints that can be pasted into a shell.
+A driver's exception is wrapped once, in the store where it arises, and never leaves that store.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class RelightError(Exception):
         self.hints: tuple[str, ...] = tuple(hints)
 
     def name_session(self, name: str) -> None:
-        """Say in the hints which session is meant, where whoever raised it could not know."""
+        """Replace REF in the hints by a session's name, which the code that raised the error did not know."""
         self.hints = tuple(hint.replace(" REF", f" {name}") for hint in self.hints)
 
 
@@ -58,7 +58,7 @@ class RelightError(Exception):
 
 
 class UsageError(RelightError):
-    """The call itself cannot be right, whatever the session's state."""
+    """The call is wrong in any state of the session."""
 
     code = "RL-1000"
     exit_code = 2
@@ -66,7 +66,7 @@ class UsageError(RelightError):
 
 
 class InvalidMessage(UsageError):
-    """A message, state value or result that is not JSON data, or is over the cap; a reply that is no message."""
+    """A message, state value or result that is not JSON data, or is too large; a reply that is no message."""
 
     code = "RL-1001"
 
@@ -88,31 +88,31 @@ class InvalidName(UsageError):
 
 
 class UnknownType(UsageError):
-    """A value of a type that was not registered: not saved, and where it is stored, never constructed."""
+    """A value of a type that is not registered: it is not saved, and if stored, never constructed."""
 
     code = "RL-1007"
 
     def __init__(self, name: str, *, path: str, stored: bool = False) -> None:
         module, _, last = name.rpartition(".")
         what = (
-            f"{path}: the stored value is a {name}, which is not registered; it was not made, nothing was imported"
+            f"{path}: the stored value is a {name}, which is not registered; it was not constructed or imported"
             if stored
             else f"{path}: a {name} is not plain data, and its type is not registered; nothing was saved"
         )
         line = f"from {module} import {last}; saver.register({last})" if module else f"saver.register({last})"
-        super().__init__(what, hints=[f"where it is a type of yours: {line}"])
+        super().__init__(what, hints=[f"if it is your own type: {line}"])
         self.type_name = name
         self.path = path
 
 
 class ScopeRequired(UsageError):
-    """A rewind has no default scope: both possible defaults have destroyed somebody's work."""
+    """A rewind needs a scope. There is no default, because either one would destroy work by surprise."""
 
     code = "RL-1004"
 
     def __init__(self, ref: str) -> None:
         super().__init__(
-            "say what goes back: --conversation, --files or --both",
+            "choose what to rewind: --conversation, --files or --both",
             hints=[f"see what would change: relight diff {ref}"],
         )
 
@@ -131,7 +131,7 @@ class MissingExtra(UsageError):
 
 
 class UnknownStore(UsageError):
-    """A store address whose scheme nobody handles."""
+    """A store address with an unknown scheme."""
 
     code = "RL-1006"
 
@@ -148,7 +148,7 @@ class UnknownStore(UsageError):
 
 
 class Unresolved(RelightError):
-    """A reference that does not lead to exactly one thing."""
+    """A reference that does not match exactly one thing."""
 
     code = "RL-2000"
     exit_code = 3
@@ -156,14 +156,14 @@ class Unresolved(RelightError):
 
 
 class NotFound(Unresolved):
-    """Nothing answers to this reference."""
+    """Nothing matches this reference."""
 
     code = "RL-2001"
 
     def __init__(
         self, ref: str, *, what: str = "session", evidence: Iterable[str] = (), hints: Iterable[str] = ()
     ) -> None:
-        super().__init__(f"no {what} answers to {ref!a}", evidence=evidence, hints=["relight list --all"])
+        super().__init__(f"no {what} matches {ref!a}", evidence=evidence, hints=["relight list --all"])
         session, at, _ = ref.partition("@")
         if hints:
             self.hints = tuple(hints)
@@ -174,14 +174,14 @@ class NotFound(Unresolved):
 
 
 class Ambiguous(Unresolved):
-    """More than one session answers to this reference."""
+    """More than one session matches this reference."""
 
     code = "RL-2002"
     http_status = 409
 
     def __init__(self, ref: str, candidates: Sequence[str], *, evidence: Iterable[str] = ()) -> None:
         super().__init__(
-            f'"{ref}" fits {len(candidates)} sessions',
+            f'"{ref}" matches {len(candidates)} sessions',
             evidence=evidence or candidates,
             hints=["use the full name or more letters of the id"],
         )
@@ -193,14 +193,14 @@ class Ambiguous(Unresolved):
 
 
 class AgentFailed(RelightError):
-    """The program that relight ran ended badly; what it had saved is kept."""
+    """The program that relight ran failed, or could not be started; its saved steps remain."""
 
     code = "RL-3001"
     exit_code = 1
 
 
 class Waiting(RelightError):
-    """Raised by `s.wait`: the question is committed and the block is to be left. Not a failure."""
+    """Raised by `s.wait` after the question is committed, to leave the `with` block. Not a failure."""
 
     code = "RL-3002"
     exit_code = 0
@@ -215,7 +215,7 @@ class Waiting(RelightError):
 
 
 class Refused(RelightError):
-    """Nothing was changed, because the session is not in a state that allows it."""
+    """The session's state does not allow it; nothing was changed."""
 
     code = "RL-4000"
     exit_code = 4
@@ -223,18 +223,20 @@ class Refused(RelightError):
 
 
 class LimitReached(Refused):
-    """A limit of the session is reached, so it is halted. What was recorded is kept, the last reply included."""
+    """A limit of the session is reached, so it is halted. All steps remain, the last reply included."""
 
     code = "RL-4040"
     exit_code = 6
 
     def __init__(self, session: str, why: str) -> None:
-        super().__init__(f"{session}: halted: {why}", hints=["all is kept; open it again with a higher limit to go on"])
+        super().__init__(
+            f"{session}: halted: {why}", hints=["nothing is lost; open it with a higher limit to continue"]
+        )
         self.session, self.why = session, why
 
 
 class LeaseHeld(Refused):
-    """Somebody else owns the session now."""
+    """Another process owns the session."""
 
     code = "RL-4001"
 
@@ -244,7 +246,7 @@ class LeaseHeld(Refused):
             evidence=[f"lease    epoch {epoch}, ends {until}", *evidence],
             hints=[
                 f"it is running; watch it: relight tail {session} -f",
-                f"if you know that it hangs: relight clear {session}",
+                f"if it hangs: relight clear {session}",
             ],
         )
         self.session, self.owner = session, owner
@@ -253,21 +255,21 @@ class LeaseHeld(Refused):
 
 
 class LeaseLost(Refused):
-    """Somebody else claimed the session; this process may not write to it any more."""
+    """Another process has claimed the session; this one must not write to it any more."""
 
     code = "RL-4002"
 
     def __init__(self, session: str, *, mine: int, current: int) -> None:
         super().__init__(
             f"{session}: the lease was taken over (epoch {mine}, now {current}); nothing was written",
-            hints=[f"see who runs it: relight show {session}"],
+            hints=[f"see which process runs it: relight show {session}"],
         )
         self.session = session
         self.mine, self.current = mine, current
 
 
 class NotResumable(Refused):
-    """The session cannot go on as asked."""
+    """The session cannot be resumed in this way."""
 
     code = "RL-4003"
 
@@ -277,55 +279,57 @@ class NotResumable(Refused):
 
 
 class Conflict(Refused):
-    """The state moved between the look and the write, or a transition is not allowed."""
+    """The state changed between the read and the write, or the transition is not allowed."""
 
     code = "RL-4004"
 
 
 class PlanMoved(Conflict):
-    """The plan that was shown is not what would happen now; nothing was done."""
+    """The session changed since its plan was made; nothing was done."""
 
     code = "RL-4010"
 
     def __init__(self, session: str, *, shown: str, now: str) -> None:
         super().__init__(
-            f"{session}: the session moved since the plan was shown ({shown}, now {now}); nothing was done",
-            hints=["look at the new plan, then ask again with its hash"],
+            f"{session}: the session changed since the plan was made ({shown}, now {now}); nothing was done",
+            hints=["check the new plan, then repeat the request with its hash"],
         )
         self.session, self.now = session, now
 
 
 class QueueFull(Refused):
-    """Its queue allows no further session now: so many run, or so many were just started."""
+    """The queue has no free slot: its concurrency or its rate of starts is used up."""
 
     code = "RL-4011"
     http_status = 429
 
     def __init__(self, queue: str, why: str, *, again_seconds: float) -> None:
         super().__init__(
-            f"the queue {queue} takes no further session now: {why}",
+            f"queue {queue} has no free slot: {why}",
             hints=[
-                "it stays in line and is started when there is room",
-                f"see: relight queue list; {queue} is set by relight queue set {queue}",
+                "the session stays queued and starts when a slot is free",
+                f"see: relight queue list; change its limits: relight queue set {queue}",
             ],
         )
         self.queue = queue
         self.again_seconds = again_seconds
-        """when to ask again, at the earliest"""
+        """after which to try again, at the earliest"""
 
 
 class SnapshotSwept(Conflict):
-    """Content that a snapshot relies on was swept before a step could name it; a new snapshot helps."""
+    """Content of a snapshot was swept before its step was committed; take a new snapshot."""
 
     code = "RL-4009"
 
     def __init__(self, session: str, pool: str) -> None:
-        super().__init__(f"{session}: content of its snapshot was swept meanwhile (pool {pool}); take a new one")
+        super().__init__(
+            f"{session}: content of its snapshot was swept before the commit (pool {pool}); take a new one"
+        )
         self.session, self.pool = session, pool
 
 
 class InDoubt(Refused):
-    """An effect started and is not known to have ended; running it again could do it twice."""
+    """An effect has an unknown outcome; running it again could do it twice."""
 
     code = "RL-4005"
 
@@ -333,8 +337,8 @@ class InDoubt(Refused):
         super().__init__(
             f"{session}: {key!a} started and is not known to have ended",
             hints=[
-                f"look whether it took effect, then: relight settle {session} {key} --result TEXT",
-                f"or let it run again: relight settle {session} {key} --retry",
+                f"check whether it took effect, then: relight settle {session} {key} --result TEXT",
+                f"or run it again: relight settle {session} {key} --retry",
             ],
         )
         self.session, self.key = session, key
@@ -347,10 +351,10 @@ class ToolsChanged(Refused):
 
     def __init__(self, session: str, diff: Sequence[str]) -> None:
         super().__init__(
-            f"{session}: the tools changed under a pending call",
+            f"{session}: the tool of a pending call changed",
             evidence=diff,
             hints=[
-                f"give the tool back, or decide the call: relight settle {session} CALL --result TEXT | --retry",
+                f"restore the tool, or settle the call: relight settle {session} CALL --result TEXT | --retry",
             ],
         )
         self.session = session
@@ -373,14 +377,14 @@ class HasForks(Refused):
 
 
 class Finished(Refused):
-    """The session has its verdict; more can only be written by a new attempt."""
+    """The session has a final status; only a new attempt can write to it."""
 
     code = "RL-4008"
 
     def __init__(self, session: str, status: str) -> None:
         super().__init__(
             f"{session}: is {status}; nothing more can be written to it",
-            hints=["go on with a new prompt: loop(s, prompt=...)", "or begin anew: rl.session(name, resume=False)"],
+            hints=["continue with a new prompt: loop(s, prompt=...)", "or start over: rl.session(name, resume=False)"],
         )
         self.session, self.status = session, status
 
@@ -389,7 +393,7 @@ class Finished(Refused):
 
 
 class WorkspaceUnusable(Refused):
-    """The directory is missing, is not the one that was recorded, or must not be one."""
+    """The directory is missing, is not the one that was recorded, or must not be captured."""
 
     code = "RL-4101"
 
@@ -401,7 +405,7 @@ class WorkspaceUnusable(Refused):
 
 
 class SnapshotIncomplete(Refused):
-    """Some paths could not be read, so there is no snapshot; the one before is still whole."""
+    """Some paths could not be read, so no snapshot was taken; earlier ones are unaffected."""
 
     code = "RL-4102"
 
@@ -411,14 +415,14 @@ class SnapshotIncomplete(Refused):
         super().__init__(
             f"{path}: {len(unreadable)} paths cannot be read; no snapshot was taken",
             evidence=[*shown, *more],
-            hints=["make them readable, or name them in .relightignore"],
+            hints=["make them readable, or list them in .relightignore"],
         )
         self.path = path
         self.unreadable = tuple(unreadable)
 
 
 class RestoreConflict(Refused):
-    """Paths were changed by somebody else since the session's last snapshot; nothing was touched."""
+    """Paths were changed outside of the session since its last snapshot; nothing was restored."""
 
     code = "RL-4103"
 
@@ -435,15 +439,15 @@ class RestoreConflict(Refused):
 
 
 class RestoreUnfinished(Refused):
-    """An earlier restore was interrupted; it is finished or undone before anything else is restored."""
+    """An earlier restore was interrupted; it must be finished or undone before another one."""
 
     code = "RL-4104"
 
     def __init__(self, path: str, *, restore: str, target: str) -> None:
         super().__init__(
-            f"{path}: an interrupted restore ({restore}) has to be ended first",
-            evidence=[f"it was going to {target}"],
-            hints=["do the same restore again, or undo it: relight undo REF"],
+            f"{path}: an interrupted restore ({restore}) must be finished or undone first",
+            evidence=[f"it was restoring {target}"],
+            hints=["repeat the same restore, or undo it: relight undo REF"],
         )
         self.path = path
         self.restore = restore
@@ -451,14 +455,14 @@ class RestoreUnfinished(Refused):
 
 
 class OverQuota(Refused):
-    """Capturing the files would pass a number of the policy; nothing was captured."""
+    """Capturing the files would exceed a limit of the policy; nothing was captured."""
 
     code = "RL-4105"
 
     def __init__(self, where: str, what: str, would_bytes: int, bound_bytes: int) -> None:
         super().__init__(
-            f"{where}: {what} {would_bytes:,} bytes, and the policy's bound is {bound_bytes:,}; nothing was captured",
-            hints=["see what could go: relight sweep --dry-run", "name what need not be kept in .relightignore"],
+            f"{where}: {what} {would_bytes:,} bytes, and the policy's limit is {bound_bytes:,}; nothing was captured",
+            hints=["see what can be removed: relight sweep --dry-run", "list files to skip in .relightignore"],
         )
         self.where = where
         self.what = what
@@ -467,7 +471,7 @@ class OverQuota(Refused):
 
 
 class ThreadBusy(Refused):
-    """Somebody else is writing to the thread. Nothing of this writer's was saved."""
+    """Another writer has the thread; nothing was saved."""
 
     code = "RL-4301"
 
@@ -475,41 +479,41 @@ class ThreadBusy(Refused):
         super().__init__(
             f"thread {thread!a} has another writer: {why}; nothing was saved",
             evidence=evidence,
-            hints=["try again when it has ended, or wait in line: RelightSaver(rl, busy='wait')"],
+            hints=["try again when it has ended, or wait for it: RelightSaver(rl, busy='wait')"],
         )
         self.thread = thread
 
 
 class ThreadGone(Refused):
-    """The thread was deleted while this writer still worked on it. A late write does not bring it back."""
+    """The thread was deleted while this writer still used it; a late write does not recreate it."""
 
     code = "RL-4302"
 
     def __init__(self, thread: str) -> None:
         super().__init__(
             f"thread {thread!a} was deleted, or never had this checkpoint; the write was not saved",
-            hints=["to begin the thread anew, invoke the graph again"],
+            hints=["to start the thread over, invoke the graph again"],
         )
         self.thread = thread
 
 
 class BundleRefused(Refused):
-    """A bundle that is damaged, forged, or meets another history under the same id. Nothing was taken in."""
+    """A bundle that is damaged, forged, or conflicts with another history of the same id. Nothing was imported."""
 
     code = "RL-4201"
 
     def __init__(self, where: str, why: str, *, hints: Iterable[str] = ()) -> None:
-        given = tuple(hints) or ("nothing was taken in; get the file again from where it was exported",)
+        given = tuple(hints) or ("nothing was imported; get the file again from where it was exported",)
         super().__init__(f"{where}: {why}", hints=given)
         self.where = where
         self.why = why
 
 
-# -- the operator looks at the store --------------------------------------------------------------------------
+# -- the operator repairs the store ---------------------------------------------------------------------------
 
 
 class StoreError(RelightError):
-    """The store could not do what was asked; nothing was acknowledged."""
+    """The store failed; nothing was acknowledged."""
 
     code = "RL-5000"
     exit_code = 5
@@ -517,13 +521,13 @@ class StoreError(RelightError):
 
 
 class StoreUnavailable(StoreError):
-    """The store does not answer, or answered with an error; the last acknowledged step is kept."""
+    """The store cannot be reached, or failed. Acknowledged steps are safe; the outcome of the call may be unknown."""
 
     code = "RL-5001"
 
 
 class Corrupt(StoreError):
-    """Stored bytes are not what was written. `seq` names the broken step, `offered` a whole checkpoint."""
+    """Stored bytes are not what was written. `seq` is the damaged step, `offered` the last good checkpoint."""
 
     code = "RL-5002"
 
@@ -533,10 +537,10 @@ class Corrupt(StoreError):
         step = f"{session}@{seq}" if session and seq is not None else session
         hints = []
         if session and offered:
-            hints.append(f"go on from the newest whole checkpoint: relight resume {session} --from-last-good")
-            hints.append(f"look at it: relight show {offered}")
+            hints.append(f"resume from the last good checkpoint: relight resume {session} --from-last-good")
+            hints.append(f"inspect it: relight show {offered}")
         hints.append(f"see all damage: relight verify{' ' + session if session else ''}")
-        evidence = [f"offered instead: {offered}"] if offered else []
+        evidence = [f"last good checkpoint: {offered}"] if offered else []
         super().__init__(f"{step}: {what}" if step else what, evidence=evidence, hints=hints)
         self.what = what
         self.session, self.seq = session, seq
@@ -544,7 +548,7 @@ class Corrupt(StoreError):
 
 
 class NotAStore(StoreError):
-    """The file is there, and it is something else."""
+    """The file exists, but is not a relight store."""
 
     code = "RL-5003"
 
@@ -554,7 +558,7 @@ class NotAStore(StoreError):
 
 
 class NewerStore(StoreError):
-    """The store was written by a newer relight; it is left alone."""
+    """The store was written by a newer relight; it was not changed."""
 
     code = "RL-5004"
 
@@ -568,23 +572,23 @@ class NewerStore(StoreError):
 
 
 class StoreFull(StoreError):
-    """No space left; the former state is whole."""
+    """No space left; nothing was written, and earlier steps are intact."""
 
     code = "RL-5005"
 
     def __init__(self, where: str) -> None:
         super().__init__(
-            f"{where}: no space left; nothing was written, what was saved before is whole",
+            f"{where}: no space left; nothing was written, earlier steps are intact",
             hints=[
-                "free some space on that disk, then run it again; what is saved can be read meanwhile",
-                "see what could go: relight sweep --dry-run; removing it needs about its own size in free space first",
+                "free some space on that disk, then run it again; sessions can be read meanwhile",
+                "see what can be removed: relight sweep --dry-run; that needs about as much free space first",
             ],
         )
         self.where = where
 
 
 class StoreReadOnly(StoreError):
-    """The store can be read and not written."""
+    """The store can be read, but not written."""
 
     code = "RL-5006"
 

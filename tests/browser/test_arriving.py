@@ -87,7 +87,7 @@ def test_what_is_not_there_is_a_page_with_a_way_back(site: Site) -> None:
     page = site.page("/")
     answer = page.goto(site.address("/sessions/no-such-one"))
     assert answer is not None and answer.status == 404
-    expect(page.locator("main")).to_contain_text("no session answers to 'no-such-one'")
+    expect(page.locator("main")).to_contain_text("no session matches 'no-such-one'")
     expect(page.get_by_role("link", name="sessions")).to_be_visible()
 
 

@@ -71,7 +71,7 @@ def test_a_quota_that_is_set_refuses_the_capture_and_keeps_the_step(
         with rl.session("a", workspace=tmp_path / "tree") as s:
             s.append({"role": "user", "content": "hello"})
         state = rl.files_at("a")
-        assert state is not None and "the policy's bound is 100" in (state.trouble or "")
+        assert state is not None and "the policy's limit is 100" in (state.trouble or "")
         assert len(rl.load("a").messages) == 1
 
 

@@ -92,4 +92,4 @@ def test_exit_codes_say_who_can_help(from_shell: Shell, to_shell: Shell, tmp_pat
     ran = to_shell.run("import", "b", "--workspace", "w")
     assert ran.returncode == 4
     assert "RL-4201" in ran.stderr
-    assert "nothing was taken in" in ran.stderr
+    assert "nothing was imported" in ran.stderr

@@ -32,7 +32,7 @@ class ProblemDocument(BaseModel):
     type: str = Field(examples=["urn:relight:problem:RL-2001"])
     title: str = Field(examples=["not found"])
     status: int = Field(examples=[404])
-    detail: str = Field(examples=["no session answers to 'fix-logn'"])
+    detail: str = Field(examples=["no session matches 'fix-logn'"])
     code: str = Field(examples=["RL-2001"])
     evidence: list[str] = Field(examples=[[]])
     hints: list[str] = Field(
