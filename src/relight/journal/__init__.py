@@ -1,1 +1,1 @@
-"""Decisions: functions from values to values. No I/O, no clock, no database."""
+"""Decisions: pure functions from values to values. No I/O, no clock, no database."""

@@ -1,8 +1,8 @@
-"""Why did this agent end? One pure function, total over anything an agent may have said.
+"""Classifies the end of an agent: one pure function, total over any output.
 
-The order is that of trust: a signal of our own, the agent's structured words, its transcript's tail, sentences, the
-exit code with the kernel's OOM count, and then `unknown`. Exit codes come last because they are nearly useless: 1 is
-every API failure, 0 may be an interrupt. Words of a process that a signal ended are not read as its reason, since it
+Sources in order of trust: a signal sent by relight, the agent's structured output, the end of its transcript, messages,
+the exit code with the kernel's OOM count; else `unknown`. Exit codes come last because they are nearly useless: 1 is
+every API failure, 0 may be an interrupt. Messages of a process that a signal ended are not read as its reason, since it
 may have been quoting.
 """
 
@@ -22,7 +22,7 @@ _SIGKILL: Final = 9
 _SIGNALS: Final[dict[int, FailureClass]] = {1: "terminated", 2: "interrupted", 3: "interrupted", 15: "terminated"}
 _MAX_SIGNAL: Final = 64
 _SPEAKERS: Final = frozenset({"claude", "codex"})
-"""agents whose structured word is complete: an error they could not name is not named better by stderr"""
+"""agents whose structured output is complete: if it names no error, stderr does not name it better"""
 _AGENTS: Final = {
     "claude_code": "claude",
     "claude-code": "claude",
@@ -32,7 +32,7 @@ _AGENTS: Final = {
 
 
 def classify(ending: Ending) -> Verdict:
-    """Decide the class, the cure and the time to try again."""
+    """Decide the class, the cure and the time to retry."""
     ending = msgspec.structs.replace(ending, agent=_AGENTS.get(ending.agent, ending.agent))
     told = _own(ending) or _structured(ending)
     vague = told is not None and told.kind == "unknown" and ending.agent not in _SPEAKERS
@@ -57,7 +57,7 @@ def _structured(ending: Ending) -> Finding | None:
 
 
 def _by_words(ending: Ending) -> Finding | None:
-    """What it printed last, if it ended by itself and badly."""
+    """What it printed last, if it ended by itself and with an error."""
     if ending.exit_code == 0 or _signal(ending) is not None or ending.exit_code is None:
         return None
     text = texts.tail(ending.stdout, ending.stderr)
@@ -81,7 +81,7 @@ def _worded(kind: FailureClass, text: str, ending: Ending) -> Finding:
 
 
 def _retried(ending: Ending) -> Finding | None:
-    """No last word, but it was trying again: what it tried against is the best guess."""
+    """No final message, but it was retrying: the error it retried is the best guess."""
     for line in reversed((*ending.transcript, *ending.lines)):
         if pick(line, "subtype") not in ("api_retry", "api_error"):
             continue
@@ -109,14 +109,14 @@ def _by_exit(ending: Ending) -> Finding:
 
 
 def _unfinished(ending: Ending) -> bool:
-    """Exit 0 without the last line such an agent always prints, or in the midst of a retry (gemini, on SIGTERM)."""
+    """Exit 0 without the last line that such an agent always prints, or during a retry (gemini, on SIGTERM)."""
     if ending.agent == "gemini":
         return texts.is_retrying(ending.stderr)
     return ending.agent == "claude" and any(pick(line, "type") == "system" for line in ending.lines)
 
 
 def _signal(ending: Ending) -> int | None:
-    """The signal that ended it: told apart, as a negative code, or as 128 + n of a shell."""
+    """The signal that ended it: reported separately, as a negative code, or as 128 + n by a shell."""
     if ending.signal:
         return ending.signal
     code = ending.exit_code

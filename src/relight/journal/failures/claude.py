@@ -1,9 +1,9 @@
 """Claude Code: the result line, the synthetic assistant line of an API error, the rate limit event, the transcript.
 
-`subtype` says "success" for API errors, so `is_error` is asked first; then the particular fields (terminal_reason,
-api_error_code, api_error), then the general ones (error, api_error_type, status), then the words. Stream lines are
-snake case, transcript lines camel case; 2.1.197 has neither api_error nor its parameters, and a rate limit event with
-a reset beside a 429 is what tells its usage limit.
+`subtype` is "success" for API errors, so `is_error` is checked first; then the specific fields (terminal_reason,
+api_error_code, api_error), then the general ones (error, api_error_type, status), then the message. Stream lines are
+snake case, transcript lines camel case; 2.1.197 has neither api_error nor its parameters, and a rate limit event with a
+reset beside a 429 indicates its usage limit.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _CODES: Final[Mapping[str, FailureClass]] = {
     "model_not_found": "model_not_found",
     "prompt_too_long": "context",
 }
-"""api_error_code and api_error: what Claude Code itself made of the answer"""
+"""api_error_code and api_error: Claude Code's own classification"""
 _ERRORS: Final[Mapping[str, FailureClass]] = {
     "billing_error": "billing",
     "authentication_failed": "auth",
@@ -61,7 +61,7 @@ _ERRORS: Final[Mapping[str, FailureClass]] = {
     "model_not_found": "model_not_found",
     "max_output_tokens": "output_limit",
 }
-"""`error` of the assistant line, where it is more particular than the status"""
+"""`error` of the assistant line, where it is more specific than the status"""
 _TYPES: Final[Mapping[str, FailureClass]] = {
     "billing_error": "billing",
     "overloaded_error": "overloaded",
@@ -84,7 +84,7 @@ _INTERRUPTED: Final = "[Request interrupted by user"
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """One failed end, whichever lines told it."""
+    """One failed end, collected from all lines about it."""
 
     source: Source
     result: dict[str, Any]
@@ -164,7 +164,7 @@ def _class_of(facts: Facts) -> FailureClass | None:
 
 
 def _by_answer(facts: Facts) -> FailureClass | None:
-    """By the provider's answer: its error type, its status, its words."""
+    """By the provider's response: its error type, status, message."""
     status = status_code(facts.field("api_error_status", "apiErrorStatus"))
     typed = _known(_TYPES, word(facts.field("api_error_type", "apiErrorType")))
     said = texts.class_of(facts.text)
@@ -180,7 +180,7 @@ def _by_answer(facts: Facts) -> FailureClass | None:
 
 
 def _limit(facts: Facts) -> FailureClass:
-    """A usage limit, unless it is the paid overage that is used up: then money is what is missing."""
+    """A usage limit, unless the paid overage is used up: then credit is missing."""
     kind = word(pick(facts.info, "rateLimitType", "rate_limit_type"))
     spent = kind == "overage" or (not kind and texts.class_of(facts.text) == "billing")
     return "billing" if spent else "usage_limit"
@@ -231,7 +231,7 @@ def _fields(facts: Facts) -> dict[str, str | int | float | bool | None]:
 
 
 def _warning(lines: Sequence[Any]) -> dict[str, str | int | float | bool | None]:
-    """A healthy end may still warn: so much of the limit is used."""
+    """A successful end may still warn how much of the limit is used."""
     info = _info(lines, (), ("allowed_warning", "allowed", "rejected"))
     used = number(pick(info, "utilization"))
     if pick(info, "status") != "allowed_warning" or used is None:
@@ -261,7 +261,7 @@ def _refusal(lines: Sequence[Any]) -> dict[str, Any] | None:
 
 
 def _api_error(lines: Sequence[Any], *, only_last: bool = False) -> dict[str, Any] | None:
-    """The last line that is an API error; with `only_last`, only if nothing was said after it."""
+    """The last line that is an API error; with `only_last`, only if no message follows it."""
     for line in reversed(lines):
         if not isinstance(line, dict) or line.get("type") not in ("assistant", "user"):
             continue
@@ -289,7 +289,7 @@ def _abort(line: dict[str, Any]) -> dict[str, Any] | None:
 
 
 def _info(lines: Sequence[Any], errors: Sequence[dict[str, Any] | None], statuses: tuple[str, ...]) -> dict[str, Any]:
-    """The rate limit's state: the error's own, then the last event of such a status, then the transcript's quota."""
+    """The rate limit's state: the error's own, then the last event of that status, then the transcript's quota."""
     for error in errors:
         info = pick(pick(error, "api_error_params", "apiErrorParams"), "rate_limit_info", "rateLimitInfo")
         if isinstance(info, dict):

@@ -1,9 +1,9 @@
 """Codex: the rollout's last turn, and the lines of `codex exec --json`.
 
-Stdout has no class and no epoch, only a sentence, so the rollout is read first: `task_complete.error` has the class,
-`token_count.rate_limits` the reset. `usage_limit_exceeded` also stands for an empty account (the sentence tells), and
-"stream disconnected" for a content filter. A line of type error on stdout is a notice of a retry; only `turn.failed`
-ends a turn. Times in its sentences are local to the agent.
+Stdout has no class and no epoch, only a message, so the rollout is read first: `task_complete.error` has the class,
+`token_count.rate_limits` the reset. `usage_limit_exceeded` is also used for an empty account (the message tells), and
+"stream disconnected" for a content filter. A line of type error on stdout announces a retry; only `turn.failed` ends a
+turn. Times in its messages are local to the agent.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _last_turn(lines: Sequence[Any], now_us: int) -> Turn | None:
 
 
 def _ended(error: Any, before: Turn | None, said: int) -> Turn:
-    """A turn's last word; an error told a line earlier fills in what it lacks."""
+    """The end of a turn; an error reported a line earlier fills in what it lacks."""
     info = pick(error, "codex_error_info", "codexErrorInfo")
     if before is not None and before.failed and (error is None or info is None):
         message = sentence(pick(error, "message")) or before.message
@@ -130,18 +130,18 @@ def _name_and_status(info: Any) -> tuple[str, int | None]:
 
 
 def _is_money(limits: dict[str, Any]) -> bool:
-    """Credits used up or a spend cap reached, by the workspace's own word for it."""
+    """Whether credits are used up or a spend cap is reached, by the workspace's own field."""
     reached = pick(limits, "rate_limit_reached_type", "rateLimitReachedType")
     kind = word(pick(reached, "type") if isinstance(reached, dict) else reached)
     return kind.startswith("workspace_") or pick(limits, "spend_control_reached", "spendControlReached") is True
 
 
 def _limits(lines: Sequence[Any]) -> dict[str, Any]:
-    """The last rate limits told; windows they lack come from the last that had some (a healthy turn's)."""
+    """The last rate limits reported; missing windows come from the last report that had some."""
     told = [
         limits
         for line in lines
-        if isinstance(limits := _limits_in(line), dict)  # null in every line of a run that was never answered
+        if isinstance(limits := _limits_in(line), dict)  # null in every line of a run without a response
     ]
     if not told:
         return {}
@@ -155,7 +155,7 @@ def _limits_in(line: Any) -> Any:
 
 
 def _reset(turn: Turn, limits: dict[str, Any], ending: Ending) -> tuple[int | None, ResetSource | None]:
-    """A window that is used up; else the sentence; else the window that is nearest to its end."""
+    """A window that is used up; else the message; else the window that is nearest to its end."""
     windows = [(used, at) for used, at in map(_window, (limits.get("primary"), limits.get("secondary"))) if at]
     full = [at for used, at in windows if used >= _FULL_PERCENT]
     if full:

@@ -1,7 +1,7 @@
 """The cure of each class: from a finding to the verdict relight acts on.
 
-Cooldowns belong to (provider, account, model), so every verdict names them. Only a usage limit waits for hours; what
-is transient is tried again with a growing pause; money, credentials and refusals need a person.
+Cooldowns belong to (provider, account, model), so every verdict names them. Only a usage limit waits for hours;
+transient failures are retried with increasing delays; money, credentials and refusals need a person.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from relight.values.ending import Backoff, Cure, Ending, FailureClass, Scope, Ve
 
 _PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
 _WITHOUT_RESET: Final = Backoff(first_seconds=1800, most_seconds=5 * 3600, tries=12)
-"""a usage limit that does not say when it ends: hours, not minutes, or one runs against the cap again and again"""
+"""wait for a usage limit without a known end: hours, because retries within minutes would hit it again"""
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a class asks for, whoever reported it."""
+    """What a class requires, whatever source reported it."""
 
     cure: Cure
     then: Cure = "ask"
@@ -64,7 +64,7 @@ _POLICIES: Final[dict[FailureClass, Policy]] = {
 
 
 def verdict(ending: Ending, finding: Finding) -> Verdict:
-    """Put policy to a finding."""
+    """Apply the policy to a finding."""
     policy = _POLICIES[finding.kind]
     wake = None
     if _waits(finding) and finding.reset_us is not None:
@@ -89,12 +89,12 @@ def verdict(ending: Ending, finding: Finding) -> Verdict:
 
 
 def _waits(finding: Finding) -> bool:
-    """Also an account whose money comes back at a known time: the person is offered it."""
+    """Usage limits, and an account whose credit returns at a known time: the person is offered to wait."""
     return finding.kind in {"usage_limit", "billing"}
 
 
 def _blind_retry(finding: Finding) -> dict[str, int]:
-    """An OAuth token is refreshed by somebody else at times: one 401 about it may be tried again unasked."""
+    """An OAuth token may have been refreshed by another process: one 401 about it may be retried without asking."""
     expired = finding.kind == "auth" and finding.fields.get("status") == 401 and "oauth" in finding.text.lower()
     return {"blind_retries": 1} if expired else {}
 

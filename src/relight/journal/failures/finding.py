@@ -8,7 +8,7 @@ from relight.values.ending import FailureClass, ResetSource, Source
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """A class, and what was read beside it."""
+    """A class, and the details read with it."""
 
     kind: FailureClass
     source: Source
@@ -35,7 +35,7 @@ _BY_STATUS: dict[int, FailureClass] = {
 
 
 def by_status(status: int | None) -> FailureClass | None:
-    """What an HTTP status alone says. 400 says nothing: it is a credit, a policy, a length or a mistake of ours."""
+    """What an HTTP status alone means. 400 means nothing: it is credit, a policy, a length or an error of ours."""
     if status is None:
         return None
     if status in _BY_STATUS:

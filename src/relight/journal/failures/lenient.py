@@ -1,4 +1,4 @@
-"""Reading JSON that anybody may have written: a value of the wanted type, or nothing, never an exception."""
+"""Lenient reading of untrusted JSON: a value of the wanted type, or nothing, never an exception."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CAMEL: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 
 
 def pick(source: Any, *names: str) -> Any:
-    """The first of these fields that is there and not null. Agents spell one field two ways: snake and camel."""
+    """The first of these fields that is present and not null. Agents name one field in snake and camel case."""
     if not isinstance(source, dict):
         return None
     return next((source[name] for name in names if source.get(name) is not None), None)
@@ -36,14 +36,14 @@ def items(value: Any) -> list[Any]:
 
 
 def word(value: Any) -> str:
-    """A short machine word in snake case, or nothing: `usageLimitExceeded` is `usage_limit_exceeded`."""
+    """A short machine-readable word in snake case, or nothing: `usageLimitExceeded` is `usage_limit_exceeded`."""
     if not isinstance(value, str) or len(value) > TEXT_LIMIT:
         return ""
     return _CAMEL.sub(r"_\1", value.strip()).lower()
 
 
 def number(value: Any) -> float | None:
-    """A finite number, also from its digits in a string; a boolean is none."""
+    """A finite number, also from digits in a string; not a boolean."""
     if isinstance(value, bool):
         return None
     if isinstance(value, str) and len(value) < 40:
@@ -61,7 +61,7 @@ def number(value: Any) -> float | None:
 
 
 def status_code(value: Any) -> int | None:
-    """An HTTP status."""
+    """A valid HTTP status, or nothing."""
     found = number(value)
     return int(found) if found is not None and 100 <= found <= 999 else None
 
@@ -78,13 +78,13 @@ def sentence(value: Any) -> str:
 
 
 def one_line(text: str) -> str:
-    """Cut to a line a person can read."""
+    """Cut to one readable line."""
     line = _SPACES.sub(" ", text[: 4 * TEXT_LIMIT]).strip()
     return line if len(line) <= TEXT_LIMIT else line[: TEXT_LIMIT - 1] + "…"
 
 
 def plain(text: str) -> str:
-    """Typography levelled: curly apostrophes, both separators, the narrow space before am and pm."""
+    """Normalise typography: curly apostrophes, both separators, the narrow space before am and pm."""
     return text.translate(_LEVEL)
 
 

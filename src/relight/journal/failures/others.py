@@ -1,8 +1,8 @@
-"""gemini-cli, opencode, and any program whose SDK raised: a name of an error, a status, a body, headers.
+"""gemini-cli, opencode, and any program whose SDK raised: an error name, a status, a body, headers.
 
-Gemini exits with the HTTP status modulo 256 and names a class on stderr; opencode prints an error object; the SDKs
-name an exception. The same reader serves a dict of an exception, `{"type": "RateLimitError", "status_code": 429,
-"body": ..., "headers": ...}`, which is how a Python loop hands us its own.
+Gemini exits with the HTTP status modulo 256 and names a class on stderr; opencode prints an error object; SDKs name an
+exception. The same reader handles an exception as a dict, `{"type": "RateLimitError", "status_code": 429, "body": ...,
+"headers": ...}`, which is how a Python loop passes its own.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def find(ending: Ending) -> Finding | None:
 
 
 def find_in_words(text: str, ending: Ending) -> FailureClass | None:
-    """The class in what such a program printed, and in Gemini's exit code."""
+    """The class in the output of such a program, and in Gemini's exit code."""
     named, said = _named_in(text), _said(ending.agent, text)
     by_exit = by_status(gemini_status(ending)) or _GEMINI_EXIT.get(_gemini_code(ending))
     particular = [kind for kind in (named, by_exit) if kind not in {None, "rate_limit"}]
@@ -99,7 +99,7 @@ def _gemini_code(ending: Ending) -> int:
 
 
 def _named_in(text: str) -> FailureClass | None:
-    """The error class a traceback or a log names, unless a code in it is more particular."""
+    """The error class named in a traceback or log, unless a code in it is more specific."""
     for code in _QUOTED_CODE.findall(text):
         if _CODES.get(code) in {"billing", "refused", "context", "usage_limit"}:
             return _CODES[code]
@@ -145,7 +145,7 @@ def _from_error(error: dict[str, Any], source: Any, ending: Ending) -> Finding:
 
 
 def _name(error: dict[str, Any], ending: Ending) -> str:
-    """The error's own name; Gemini tells it on stderr only."""
+    """The error's own name; Gemini reports it on stderr only."""
     named = _NAMED.findall(ending.stderr[-texts.TAIL_CHARACTERS :]) if ending.agent == "gemini" else []
     return named[-1] if named else _name_of(error)
 
@@ -157,7 +157,7 @@ def _name_of(error: Any) -> str:
 
 
 def _code(data: dict[str, Any], inner: dict[str, Any], text: str) -> str:
-    """The provider's own code, the most particular first: details, code, type."""
+    """The provider's own code, the most specific first: details, code, type."""
     details = pick(inner, "details")
     for value in (pick(details, "error_code"), pick(data, "code"), pick(inner, "code"), pick(inner, "type")):
         if word(value) in _CODES:
@@ -177,7 +177,7 @@ def _class_of(agent: str, name: str, code: str, status: int | None, text: str) -
 
 
 def _said(agent: str, text: str) -> FailureClass | None:
-    """Gemini tells every 429 to check plan and billing, so there those words are no evidence."""
+    """Gemini's message for every 429 says to check plan and billing, so there it is no evidence."""
     kind = texts.class_of(text)
     if agent == "gemini" and kind == "billing" and "credit" not in text.lower():
         return "rate_limit"

@@ -1,8 +1,8 @@
-"""When a limit ends: from an epoch, a header or a sentence.
+"""When a limit ends: from an epoch, a header or a message.
 
-Times of day are the next such time after the moment they were said, in the zone the sentence names, else in the
-agent's. They are cut to the minute, so one that lies within the last two minutes still counts as to come: "resets
-6:02am", said at 6:02:30, is not tomorrow. The time zone database is the only thing read besides the arguments.
+A time of day means the next such time after the message was written, in the time zone it names, else in the agent's.
+Such times are cut to the minute, so one within the last two minutes still counts as the future: "resets 6:02am",
+written at 6:02:30, is not tomorrow. Besides the arguments only the time zone database is read.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ SECOND_US: Final = 1_000_000
 _GRACE: Final = timedelta(seconds=120)
 _EARLIEST: Final = 1_000_000_000
 _LATEST: Final = 4_102_444_800
-"""epochs outside of 2001 to 2099 are not times"""
+"""epochs outside of 2001 to 2099 are not accepted as times"""
 _MONTHS: Final = ("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec")
 
 _WHEN: Final = re.compile(
@@ -48,7 +48,7 @@ _UNIT_SECONDS: Final = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0, "ms": 
 
 
 def epoch_us(value: Any) -> int | None:
-    """An epoch in seconds (or milliseconds) as microseconds; nonsense is None."""
+    """An epoch in seconds (or milliseconds) as microseconds; None if it is implausible."""
     seconds = number(value)
     if seconds is not None and seconds > 100 * _EARLIEST:
         seconds /= 1000
@@ -74,7 +74,7 @@ def iso_us(value: Any) -> int | None:
 
 
 def from_text(text: str, *, said: int, timezone: str) -> int | None:
-    """The reset a sentence tells, in microseconds since 1970; `said` is when it was said."""
+    """The reset named in a message, in microseconds since 1970; `said` is when the message was written."""
     text = plain(text)
     if found := _EPOCH.search(text):
         return epoch_us(found[1])
@@ -106,7 +106,7 @@ def duration_seconds(value: Any) -> float | None:
 
 
 def retry_after_seconds(headers: Any, now_us: int) -> float | None:
-    """What the headers of an answer ask for: the longest of them."""
+    """The longest delay that the response headers ask for."""
     lower = {str(name).lower(): value for name, value in list(mapping(headers).items())[:200]}
     waits = [duration_seconds(lower.get("retry-after"))]
     if (at := _http_date_us(lower.get("retry-after"))) is not None:
@@ -122,8 +122,8 @@ def retry_after_seconds(headers: Any, now_us: int) -> float | None:
 
 
 def wake_us(reset_us: int, now_us: int, least_seconds: float = LEAST_WAIT_SECONDS) -> int:
-    """When to try again: after the reset and a margin, because resets slide, but neither at once nor after more than
-    8 days. The margin is the least wait too."""
+    """When to retry: after the reset and a margin, because resets slide, but not at once and within 8 days. The
+    margin is also the minimum wait."""
     least_us = round(least_seconds * SECOND_US)
     return min(max(reset_us, now_us) + least_us, now_us + MAX_WAIT_SECONDS * SECOND_US)
 
@@ -178,7 +178,7 @@ def _next(found: re.Match[str], now: datetime, zone: tzinfo) -> int | None:
 
 
 def _days(found: re.Match[str], today: date) -> Iterator[date]:
-    """The days it may be about, earliest first."""
+    """The days it may mean, earliest first."""
     if not found["month"]:
         yield from (today + timedelta(days=ahead) for ahead in (-1, 0, 1))
         return

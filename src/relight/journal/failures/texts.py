@@ -1,8 +1,8 @@
-"""The last resort for words: what a sentence alone says.
+"""The last resort: classifies a message by its text alone.
 
-Agents reword their messages every few months, so fields come first and this comes last. The order is from the
-particular to the general, because messages quote one another: a content filter arrives as "stream disconnected", an
-empty account as a rate limit, and "not your usage limit" is none.
+Agents reword their messages every few months, so fields come first and this comes last. The order is from specific to
+general, because messages quote one another: a content filter arrives as "stream disconnected", an empty account as a
+rate limit, and "not your usage limit" is none.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ _STATUS: Final = re.compile(
 _BEFORE_STATUS: Final = frozenset(
     {"interrupted", "billing", "refused", "context", "output_limit", "max_turns", "max_budget", "usage_limit"}
 )
-"""these explain a status; the others are explained by it"""
+"""classes that are more specific than a status; for the others the status is more specific"""
 _RETRYING: Final = re.compile(
     r"\breconnecting\b|\bretrying (?:in|after|with)\b|^\W*retrying\b|suggested retry after|waiting for network",
     re.IGNORECASE,
@@ -98,7 +98,7 @@ _RETRYING: Final = re.compile(
 
 
 def class_of(text: str) -> FailureClass | None:
-    """What a message says, if it says anything we know."""
+    """The class of a message, if it is known."""
     text = plain(text[-TAIL_CHARACTERS:])
     status = status_in(text)
     by_words = next((kind for kind, pattern in _COMPILED if pattern.search(text)), None)
@@ -114,18 +114,18 @@ def status_in(text: str) -> int | None:
 
 
 def is_retry_notice(text: str) -> bool:
-    """The agent is still trying: a notice of that is no failure, whatever error it quotes."""
+    """Whether it announces a retry: that is no failure, whatever error it quotes."""
     return _RETRYING.search(text[:2_000]) is not None
 
 
 def tail(stdout: str, stderr: str) -> str:
-    """The lines worth reading: the end of stderr, then the very end of stdout, without notices of a retry."""
+    """The lines worth reading: the end of stderr, then the very end of stdout, without retry notices."""
     talk = _last(stderr, _STDERR_LINES) + _last(stdout, _STDOUT_LINES)
     return "\n".join(line for line in talk if not is_retry_notice(line))
 
 
 def is_retrying(stderr: str) -> bool:
-    """Was the last thing it said that it tries again?"""
+    """Whether the last message announced a retry."""
     lines = _last(stderr, 1)
     return bool(lines) and is_retry_notice(lines[0])
 

@@ -1,3 +1,2 @@
-"""One reader a provider format, and the table of them. Those of providers do not know one another; those of agents,
-whose lines hold a provider's messages, know that provider's.
-"""
+"""One module per provider format, and the table of them. Provider formats do not know one another; formats of agent
+transcripts, whose lines contain a provider's messages, know that provider's."""

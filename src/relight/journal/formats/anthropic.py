@@ -1,10 +1,8 @@
 """Anthropic Messages: calls are `tool_use` blocks, results are `tool_result` blocks of the next user message.
 
-All results of one assistant message stand in ONE user message directly after it, in call order and before any
-other content of that message. Tools that the provider runs itself (`server_tool_use`, `mcp_tool_use`) are
-answered inside the assistant message; they show in the view and are no calls of ours.
-
-It does not know the top-level `system` field, which is not a message.
+All results of one assistant message must be in ONE user message directly after it, in call order and before any other
+content. Tools that the provider runs itself (`server_tool_use`, `mcp_tool_use`) are answered inside the assistant
+message; they appear in the view and are not run by relight. The top-level `system` field is not a message.
 """
 
 from __future__ import annotations
@@ -118,7 +116,7 @@ class Anthropic:
         return {"role": "assistant", "content": [{"type": "text", "text": text}]}
 
     def _parts(self, message: ProviderDict, index: int) -> list[Message]:
-        """A user dict with results and words is two messages: the tools' and the user's."""
+        """A user dict with results and text is two messages: the tools' and the user's."""
         fragments, rest = self.split(message)
         parts = []
         if fragments:
@@ -139,7 +137,7 @@ def _is(block: Any, kind: str) -> bool:
 
 
 def _is_own(block: Any) -> bool:
-    """Does only this provider have such a block?"""
+    """Whether only this provider has such a block."""
     if not isinstance(block, dict):
         return False
     kind = block.get("type")

@@ -1,8 +1,8 @@
-"""Lines of a transcript of Claude Code: an Anthropic message inside, and around it where it stands in a tree.
+"""Lines of a Claude Code transcript: an Anthropic message, wrapped with its position in a tree.
 
-One line a content block, so a reply is a run of lines, and each result has a line of its own. Lines without a message
-(attachments, boundaries, whatever a newer version writes) are part of the conversation and say nothing here. What the
-harness said in the user's name is the system's.
+One line per content block, so a reply is a run of lines, and each result has its own line. Lines without a message
+(attachments, boundaries, new kinds) are part of the conversation but have no content here. Text that the harness wrote
+as the user is attributed to the system.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SPOKEN: Final = frozenset({"user", "assistant"})
 _NOTHING: Final[ProviderDict] = {}
 
 _SYNTHETIC: Final = "<synthetic>"
-"""the model of a line that Claude Code put into the model's mouth"""
+"""the model name of a reply that Claude Code wrote itself"""
 
 
 class ClaudeCode:
@@ -94,7 +94,7 @@ def _read(line: ProviderDict, index: int) -> list[Message]:
 
 
 def _queued(attachment: Any, index: int) -> Message:
-    """What the user said while the agent was at work is attached, everything else attached is the harness's."""
+    """Text that the user typed while the agent worked; other attachments are the harness's."""
     if isinstance(attachment, dict) and attachment.get("type") == "queued_command":
         prompt = attachment.get("prompt")
         text = text_of(prompt) or json_text(prompt)

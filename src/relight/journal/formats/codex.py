@@ -1,7 +1,7 @@
-"""Lines of a rollout of Codex: a Responses item inside of each `response_item`, and lines about the thread.
+"""Lines of a Codex rollout: a Responses item inside each `response_item`, and lines about the thread.
 
-A `compacted` line stands for the items that it carries. Lines about the thread (its description, settings of a turn,
-tokens, the end of a turn) say nothing here. What the harness said in the user's name is the system's.
+A `compacted` line replaces the items it carries. Lines about the thread (its description, turn settings, tokens, the
+end of a turn) have no content here. Text that the harness wrote as the user is attributed to the system.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Small readings of content that several formats share: arguments, texts, images, marks of failure.
+"""Helpers shared by several formats: arguments, texts, images, marks of failure.
 
-Some providers have no field for a failed result. There the text begins with `[error]`, so that reading it
-back does not turn an error into a success. Nothing here knows a provider's message shapes.
+Some providers have no field for a failed result. There the text begins with `[error]`, so that reading it back does not
+turn an error into a success. Nothing here knows a provider's message shapes.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _refuse(constant: str) -> Any:
 
 
 def parse_arguments(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
-    """The object that the text spells, or the text unchanged where it spells none."""
+    """The object that the JSON text contains, or the text itself if it contains none."""
     if not isinstance(arguments, str):
         return arguments
     try:
@@ -33,38 +33,38 @@ def parse_arguments(arguments: dict[str, Any] | str) -> dict[str, Any] | str:
 
 
 def arguments_of(value: Any) -> dict[str, Any] | str:
-    """Arguments as they stand: an object or a text; anything else as JSON text."""
+    """Arguments as given: an object or a text; anything else as JSON text."""
     if value is None:
         return ""
     return value if isinstance(value, (dict, str)) else json_text(value)
 
 
 def text_of(value: Any) -> str:
-    """The value if it is text, else nothing: for fields that should be text."""
+    """The value if it is text, else an empty text."""
     return value if isinstance(value, str) else ""
 
 
 def json_text(value: Any) -> str:
-    """Text as it is, any other JSON spelled out."""
+    """Text unchanged, any other value as JSON."""
     if isinstance(value, str):
         return value
     try:
         return json.dumps(value, ensure_ascii=False)
     except RecursionError:
         return "[nested too deeply]"
-    except ValueError:  # Python spells no integer of more than 4,300 digits, and rightly so
+    except ValueError:  # Python refuses to convert integers of more than 4,300 digits
         return "[holds a number too long to spell out]"
 
 
 def are_blocks(content: Any, kinds: frozenset[str]) -> bool:
-    """Is it a list of content blocks of these kinds (and not a list that a tool happened to return)?"""
+    """Whether it is a list of content blocks of these kinds (and not a list that a tool returned)."""
     if not isinstance(content, list) or not content:
         return False
     return all(isinstance(block, dict) and is_kind(block.get("type"), kinds) for block in content)
 
 
 def is_kind(value: Any, kinds: frozenset[str]) -> bool:
-    """Is the value one of these words? Total: a list or a dict is none of them."""
+    """Whether the value is one of these words. Total: a list or dict is not."""
     return isinstance(value, str) and value in kinds
 
 
@@ -74,7 +74,7 @@ def marked(text: str, status: ResultStatus) -> str:
 
 
 def result_block(*, call: str, text: str, failed: bool | None) -> Result:
-    """The neutral result. `failed` is None where the provider has no field for it and the text is marked."""
+    """The neutral result. `failed` is None if the provider has no field for it and the text is marked."""
     if text.startswith(_UNKNOWN_HEADS):
         return Result(call=call, status="unknown", text=text, synthetic=True)
     if failed is None and text.startswith(ERROR_MARK):
@@ -84,7 +84,7 @@ def result_block(*, call: str, text: str, failed: bool | None) -> Result:
 
 
 def image_at(url: Any) -> Image:
-    """An image by its address, which may be a data URL."""
+    """An image by its URL, which may be a data URL."""
     address = text_of(url)
     head, comma, data = address.partition(",")
     if comma and head.startswith("data:") and head.endswith(";base64"):
@@ -103,7 +103,7 @@ def blocks_of(content: Any, read_block: Callable[[dict[str, Any]], Block | None]
 
 
 def placeholder(block: dict[str, Any]) -> Text:
-    """A block that the neutral view has no word for."""
+    """A block that the neutral view has no type for."""
     return Text(text=f"[{text_of(block.get('type')) or 'unknown'}]")
 
 

@@ -1,14 +1,12 @@
-"""What every provider format can do, and the two values it trades in.
+"""The interface of a provider format, and its two value types.
 
-A format is a pure reader and writer of one provider's message dicts. All its methods are total: a dict with
-strange types or missing fields is answered, never raised on. A call or result without a usable id has the id
-"". `calls` and `answers` are on the path of loading; they look at types first and build no view.
+A format is a pure reader and writer of one provider's message dicts. All its methods are total: they accept unexpected
+types and missing fields without raising. A call or result without a usable id has the id "". `calls` and `answers` are
+called while loading; they check types first and build no view.
 
-A result travels as a fragment: the provider's own dict for it, which is a whole message in some formats and a
-block inside one in others. `split` takes fragments out of a message, `join` groups them again, so that
-normalising moves results without rewriting them.
-
-A format does not know which calls are open, nor what a valid history is as a whole: `normalise` does.
+A result is handled as a fragment: the provider's own dict for it, which is a whole message in some formats and a block
+inside one in others. `split` extracts fragments from a message, `join` groups them again, so that results can be moved
+without being rewritten.
 """
 
 from __future__ import annotations
@@ -31,77 +29,76 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True):
     call_id: str
     name: str = ""
     content: Any = ""
-    """text; or a list of content blocks this provider takes in results; any other JSON becomes JSON text"""
+    """text, or a list of content blocks that the provider accepts in results; any other JSON becomes JSON text"""
     status: ResultStatus = "ok"
     kind: str = ""
     """as in the CallSite it answers"""
 
 
 class CallSite(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call where it stands in a message."""
+    """One tool call at its position in a message."""
 
     id: str
     name: str
     arguments: dict[str, Any] | str
-    """as the provider gave it: an object, or text that should be JSON"""
+    """as the provider sent it: an object, or text that should be JSON"""
     kind: str = ""
-    """the provider's type of call where there are several, because results are spelled after it"""
+    """the provider's type of call if there are several, because the form of the result depends on it"""
 
     def parsed(self) -> dict[str, Any] | str:
-        """The arguments as an object, or as the text they are where they spell none or are free text."""
+        """The arguments as an object, or as text if they are free text or not valid JSON."""
         return self.arguments if self.kind.startswith("custom") else parse_arguments(self.arguments)
 
     def view(self) -> Call:
-        """The call as the neutral view has it."""
+        """The call in the neutral view."""
         return Call(id=self.id, name=self.name, arguments=self.parsed(), op=op_of(self.name))
 
     def result(self, content: Any, status: ResultStatus = "ok") -> ToolResult:
-        """A result for this call."""
         return ToolResult(call_id=self.id, name=self.name, content=content, status=status, kind=self.kind)
 
 
 class Format(Protocol):
-    """One provider's way to write a conversation."""
+    """One provider's message format."""
 
     @property
     def name(self) -> str:
-        """How `by_name` finds it."""
+        """The key for `by_name`."""
 
     @property
     def native(self) -> bool:
-        """Are these lines of an agent's own transcript, into which nothing is rendered?"""
+        """Whether these are lines of an agent's own transcript, into which nothing is rendered."""
 
     @property
     def spans(self) -> bool:
-        """Is one reply spread over consecutive messages (and not one message)?"""
+        """Whether one reply is spread over consecutive messages."""
 
     @property
     def shares(self) -> bool:
-        """Do all results of one reply share one message?"""
+        """Whether all results of one reply share one message."""
 
     @property
     def opens_with_user(self) -> bool:
-        """Must the first message be the user's?"""
+        """Whether the first message must be the user's."""
 
     def recognises(self, message: ProviderDict) -> bool:
-        """Can this message only be of this format? Plain text messages tell nothing."""
+        """Whether this message can only be of this format. Plain text messages fit every format."""
 
     def is_assistant(self, message: ProviderDict) -> bool:
-        """Did the model produce it?"""
+        """Whether the model produced it."""
 
     def calls(self, message: ProviderDict) -> tuple[CallSite, ...]:
-        """The calls in this message that wait for a result of ours, in order."""
+        """The calls in this message that relight has to answer, in order."""
 
     def answers(self, message: ProviderDict) -> tuple[str, ...]:
         """Ids of the calls that this message answers, in order."""
 
     def split(self, message: ProviderDict) -> tuple[list[tuple[str, ProviderDict]], ProviderDict | None]:
-        """The fragments by call id, and the message without them; None where nothing is left."""
+        """The fragments by call id, and the message without them; None if nothing remains."""
 
     def join(self, fragments: Sequence[ProviderDict], carrier: ProviderDict | None) -> list[ProviderDict]:
         """The messages that carry one reply's results; other content of the former carrier stays with them.
 
-        The carrier itself comes back when it already is what it should be.
+        Returns the carrier itself if it is already correct.
         """
 
     def fragment(self, result: ToolResult) -> ProviderDict:
@@ -117,7 +114,7 @@ class Format(Protocol):
         """The neutral view; every dict yields at least one message."""
 
     def user(self, text: str) -> ProviderDict:
-        """A message in which the user says text."""
+        """A user message with this text."""
 
     def assistant(self, text: str) -> ProviderDict:
-        """A message in which the model says text."""
+        """An assistant message with this text."""

@@ -1,9 +1,8 @@
-"""What was said in a thread of LangGraph, read from the records that its saver keeps with the steps.
+"""The conversation of a LangGraph thread, read from the records that its saver stores with the steps.
 
-The saver stores channels and no conversation. By custom there is one in the channel `messages`: a list of LangChain's
-messages, kept as what each checkpoint adds to the one before (frameworks/langgraph/records.py). Here it is told in the
-form of Chat Completions, for whoever shows it; nothing of it is stored a second time. Total: a record that is something
-else says nothing.
+The saver stores channels and no conversation. By convention there is one in the channel `messages`: a list of LangChain
+messages, stored as what each checkpoint adds to the one before (frameworks/langgraph/records.py). Here it is converted
+to Chat Completions for display; nothing is stored twice. Total: other records yield no messages.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ from relight.journal.formats.format import ProviderDict
 
 AGENT: Final = "langgraph"
 NEW: Final = -1
-"""in the place of a position: an element that is added"""
+"""instead of an index: a new element"""
 _CHANNEL: Final = "messages"
 _ROLES: Final = (
     ("AI", "assistant"),
@@ -26,13 +25,13 @@ _ROLES: Final = (
     ("Function", "function"),
 )
 _CALLS: Final = frozenset({"tool_use", "tool_call", "function_call", "input_json_delta"})
-"""blocks that stand for a call, which the message names beside its content as well"""
+"""blocks of a call, which the message also lists beside its content"""
 _ODD: Final = (KeyError, TypeError, ValueError, AttributeError, IndexError)
 _T = TypeVar("_T")
 
 
 def put_together(elements: list[_T], *, keep: int, then: Sequence[Sequence[int]], add: list[_T], size: int) -> list[_T]:
-    """A list from the one it goes on from, which is used up. ValueError where they do not fit."""
+    """The list that results from its predecessor, which is consumed. ValueError if they do not fit."""
     if len(elements) < keep:
         raise ValueError("what it goes on from is shorter")
     used = 0
@@ -53,7 +52,7 @@ def put_together(elements: list[_T], *, keep: int, then: Sequence[Sequence[int]]
 
 
 def spoken(record: Any) -> list[ProviderDict]:
-    """What a step's record adds to the conversation."""
+    """The messages that a step's record adds to the conversation."""
     try:
         if record["kind"] != "put" or record.get("ns"):
             return []
@@ -64,7 +63,7 @@ def spoken(record: Any) -> list[ProviderDict]:
 
 
 def conversation(records: Mapping[int, Any]) -> list[ProviderDict]:
-    """The conversation as the newest checkpoint has it; by seq, the records on the path to it."""
+    """The conversation at the newest checkpoint, from the records on the path to it, by seq."""
     try:
         puts = [(one["id"], seq) for seq, one in records.items() if one["kind"] == "put" and not one.get("ns")]
         newest = max(puts)[1]
@@ -84,7 +83,7 @@ def conversation(records: Mapping[int, Any]) -> list[ProviderDict]:
 
 
 def _said(element: Any) -> ProviderDict | None:
-    """An element of the channel as a message; None where it is none."""
+    """An element of the channel as a message; None if it is none."""
     if not isinstance(element, dict):
         return None
     if element.get("$") != "message":

@@ -1,10 +1,8 @@
 """OpenAI Chat Completions: calls are `assistant.tool_calls[]`, each result is a message of role `tool`.
 
-The results of one assistant message follow it directly, in call order. Many other providers speak this
-format; some leave ids out, and then results answer calls by position.
-
-The legacy `function_call` and role `function` are recognised and kept, but have no ids and are not paired.
-There is no field for failure: a failed result's text begins with `[error]`.
+The results of one assistant message follow it directly, in call order. Many other providers use this format; some omit
+ids, and then results answer calls by position. The legacy `function_call` and role `function` are recognised and
+stored, but have no ids and are not paired. There is no field for failure: a failed result's text begins with `[error]`.
 """
 
 from __future__ import annotations
@@ -109,14 +107,14 @@ OPENAI_CHAT: Final = OpenAIChat()
 
 
 def _is_own_reply(message: ProviderDict) -> bool:
-    """Does only this format have such an assistant message?"""
+    """Whether only this format has such an assistant message."""
     if isinstance(message.get("tool_calls"), list) or isinstance(message.get("function_call"), dict):
         return True
     return "type" not in message and "content" in message and message["content"] is None
 
 
 def _is_own(part: Any) -> bool:
-    """Does only this format have such a part?"""
+    """Whether only this format has such a part."""
     return isinstance(part, dict) and is_kind(part.get("type"), _OWN_PARTS)
 
 
@@ -145,7 +143,7 @@ def _read(message: ProviderDict, index: int) -> Message:
 
 
 def _reasons(message: ProviderDict) -> tuple[Block, ...]:
-    """Thinking as several providers of this format spell it."""
+    """Reasoning in the fields that several providers of this format use."""
     text = text_of(message.get("reasoning_content")) or text_of(message.get("reasoning"))
     return (Reason(text=text),) if text else ()
 
@@ -168,7 +166,7 @@ def _read_part(part: dict[str, Any]) -> Block:
 
 
 def _thought(thinking: Any) -> str:
-    """Thinking inside the content, as some providers of this format write it: a text, or parts with texts."""
+    """Reasoning inside the content, as some providers of this format write it: a text, or parts with texts."""
     if isinstance(thinking, list):
         return "\n".join(text_of(part.get("text")) for part in thinking if isinstance(part, dict))
     return text_of(thinking)

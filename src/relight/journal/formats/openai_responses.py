@@ -1,12 +1,12 @@
 """OpenAI Responses items: calls, their outputs, messages and reasoning are items of one flat list.
 
-One reply is a run of items that the model produced, with no output and nobody else's message in between; the
-outputs of all its calls come after the last of its calls, in call order. Input messages may be typed, or the
-easy `{"role", "content"}`.
+One reply is a run of items that the model produced, without an output or another role's message in between; the outputs
+of all its calls come after the last of its calls, in call order. Input messages may be typed, or the short form
+`{"role", "content"}`.
 
-Calls that the provider answers itself (web search, code interpreter, ...) are items like any other. So is
-`computer_call`: its output must be a screenshot, which nobody can make up. There is no field for a failed
-function output: its text begins with `[error]`; what Codex writes about the exit code is read as well.
+Calls that the provider answers itself (web search, code interpreter, ...) are ordinary items. So is `computer_call`:
+its output must be a screenshot, which cannot be synthesised. There is no field for a failed function output: its text
+begins with `[error]`; Codex's own text about the exit code is read as well.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ _ID_HEADS: Final = {"function_call": "fc", "message": "msg", "reasoning": "rs"}
 _ROLES: Final[dict[str, Role]] = {"user": "user", "assistant": "assistant"}
 _FAILED_EXIT: Final = re.compile(r"^Process exited with code (?!0$)-?\d+$", re.MULTILINE)
 _EXIT_CHARS: Final = 400
-"""how far into an output Codex's own header reaches"""
+"""length of Codex's own header in an output"""
 
 
 class OpenAIResponses:
@@ -152,7 +152,7 @@ OPENAI_RESPONSES: Final = OpenAIResponses()
 
 
 def _id(item: ProviderDict) -> str:
-    """The call's id. Items of the local shell may carry it as `id`."""
+    """The call's id. Items of the local shell may have it as `id`."""
     call_id = item.get("call_id")
     if isinstance(call_id, str):
         return call_id

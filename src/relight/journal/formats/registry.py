@@ -1,8 +1,7 @@
-"""The table of formats, and the decision which one a conversation is written in.
+"""The table of formats, and the detection of a conversation's format.
 
-The first message that tells decides; a plain `{"role": "user", "content": "text"}` is the same everywhere and
-tells nothing. Only where no message tells does the provider's name count, and without one it is Chat
-Completions, which most providers speak.
+The first message that is specific to a format decides; a plain `{"role": "user", "content": "text"}` fits all of them.
+Only if no message decides, the provider's name counts, and without one it is Chat Completions, the most common format.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _HINTS: Final[tuple[tuple[str, Format], ...]] = (
 
 
 def by_name(name: str) -> Format:
-    """The format of this name; LookupError names the known ones."""
+    """The format of this name; LookupError lists the known ones."""
     try:
         return _BY_NAME[name]
     except KeyError:
@@ -36,7 +35,7 @@ def by_name(name: str) -> Format:
 
 
 def detect(messages: Iterable[ProviderDict], provider: str | None = None) -> Format:
-    """The format that the messages are written in. `provider` only breaks a tie."""
+    """The format of these messages. `provider` is used only if no message decides."""
     for message in messages:
         for format in FORMATS:
             if format.recognises(message):

@@ -1,1 +1,1 @@
-"""Redaction: which fields are redacted, and what a secret looks like. Pure."""
+"""Redaction: which fields are redacted, and how secrets are recognised."""

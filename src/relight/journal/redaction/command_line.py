@@ -1,9 +1,9 @@
-"""A command line as it may be recorded, and back again. Pure.
+"""A command line as it may be recorded, and its expansion for a start.
 
-A word that holds the value of a variable is recorded with the variable's name in its place, and gets the value of the
-day when it is started again. Any other secret is gone from the record: the command can be started by whoever was given
-it, and by nobody else later. A coding agent's prompt is the exception: it was told already, and an agent that is
-resumed is not told it again; one that has to be told it anew is told it without the secret.
+A word that contains the value of a variable is recorded with the variable's name instead, and expanded with the current
+value at the next start. Any other secret is removed from the record: only the process that was given the command can
+start it. A coding agent's prompt is the exception: a resumed agent does not need it again, and if it does, it gets it
+without the secret.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _MARK: Final = re.compile(re.escape(OPENING) + r"([^\]]+)\]")
 _ANOTHER_FORM: Final = "encoded "
-"""before the name of a variable whose value stands there encoded: putting the plain value back would be another word"""
+"""prefix of a variable name whose value appeared in encoded form: inserting the plain value would be wrong"""
 
 
 class Recordable(NamedTuple):
@@ -27,15 +27,15 @@ class Recordable(NamedTuple):
 
     words: list[str]
     variables: list[str]
-    """names of the variables it needs when it is started again"""
+    """names of the variables that the next start needs"""
     lost: list[str]
-    """kinds of secrets that no variable has"""
+    """kinds of removed secrets that are in no variable"""
 
 
 def recordable(
     command: Sequence[str], redactor: Redactor, environment: Mapping[str, str], *, prompt: str | None = None
 ) -> Recordable:
-    """What may be written down of a command. `prompt`: the word that is told to a model."""
+    """The recordable form of a command. `prompt`: the word that is the agent's prompt."""
     made = Recordable([], [], [])
     for place, word in enumerate(command):
         after = _without(command, place, redactor)
@@ -52,7 +52,7 @@ def recordable(
 
 
 def expanded(command: Sequence[str], variables: Collection[str], environment: Mapping[str, str]) -> list[str]:
-    """The command with the values of these variables in it; a variable that is not set stays a name."""
+    """The command with the values of these variables; an unset variable stays a name."""
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
@@ -62,7 +62,7 @@ def expanded(command: Sequence[str], variables: Collection[str], environment: Ma
 
 
 def _without(command: Sequence[str], place: int, redactor: Redactor) -> str:
-    """One word without its secrets: those it shows itself, and those that the words before it announce."""
+    """One word without its secrets: those recognisable in it, and those that a preceding option announces."""
     word = command[place]
     after = redactor.text(word)
     if after != word or place == 0:

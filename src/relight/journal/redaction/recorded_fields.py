@@ -1,15 +1,13 @@
-"""What relight writes down, field by field: whose it is, and so whether it is redacted. Pure.
+"""Which stored fields are redacted: every field that can hold text is declared here once; numbers need not be.
 
-Every field of a stored value that can hold a text is declared here, once; numbers need not be:
-
-    about   relight's own words about a session, or words that a person gave it to show: always redacted
-    data    the program's: kept as it is, unless the session or its owner asks for redaction, or it is a coding agent's
-    name    what it is found by, or started with: never changed; refused where it holds a secret
-    plain   ids, words of ours, numbers, places on this machine: not touched
+    about   relight's own text about a session, or text that a person gave it to display: always redacted
+    data    the program's: stored as it is, unless redaction was requested, or it is a coding agent's
+    name    identifies or starts the session: never changed; refused if it holds a secret
+    plain   ids, fixed words, numbers, paths on this machine: not touched
     inside  another declared value, or several
 
-A field that is not declared fails a test, so that a new one cannot be forgotten. Messages without anything about them
-cost a few attribute reads here: whoever asks does not even make a redactor.
+An undeclared field fails a test, so that a new one cannot be forgotten. A change with messages only costs a few
+attribute reads here: the redactor is not even created.
 """
 
 from __future__ import annotations
@@ -74,7 +72,8 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
 
 
 def redacted(record: _T, redactor: Callable[[], Redactor], *, data: bool = False) -> _T:
-    """The value as it may be written; the same object where nothing is to be hidden. `data`: the program's own too."""
+    """The value as it may be written; the same object if there is nothing to hide. `data`: the program's own data
+    too."""
     changed: dict[str, Any] = {}
     for field, kind in DECLARED[type(record)].items():
         if kind in ("plain", "name") or (kind == "data" and not data):
@@ -101,7 +100,7 @@ def _inside(value: Any, redactor: Callable[[], Redactor], data: bool) -> Any:
 
 
 def refuse_secrets_in(identity: Identity, redactor: Callable[[], Redactor]) -> None:
-    """UsageError where something that is kept as it is holds a secret."""
+    """UsageError if a field that is never redacted holds a secret."""
     refuse_secret(identity.name, "the name", redactor)
     refuse_secret(identity.key, "the key", redactor)
     for name, value in identity.env.items():
@@ -113,13 +112,14 @@ def refuse_secrets_in(identity: Identity, redactor: Callable[[], Redactor]) -> N
 
 
 def _asked(answer: Any, redactor: Redactor) -> Any:
-    """Question, answer, key, reason: the answer is the program's, and the key is what it is found by."""
+    """Question, answer, key, reason: the answer is the program's data, and the key identifies it."""
     after = [redactor.value(one) if place in (0, 3) else one for place, one in enumerate(answer)]
     return answer if all(new is old for new, old in zip(after, answer, strict=True)) else after
 
 
 def refuse_secret(text: str | None, what: str, redactor: Callable[[], Redactor]) -> None:
-    """A name is shown in lists, addresses and logs, and cannot be redacted, because it is found by it: UsageError."""
+    """UsageError for a secret in a name: names appear in lists, URLs and logs, and cannot be redacted, because they
+    identify."""
     if text is not None and (kind := redactor().secret_in(text)) is not None:
         raise UsageError(
             f"{what} holds a secret ({kind}), and is shown wherever the session is; nothing was written",

@@ -1,14 +1,13 @@
-"""Redaction: a value or a text without its secrets, before it is written anywhere. Pure.
+"""The redactor: a value or text without its secrets, before it is written anywhere.
 
-In this order: values known from the environment, tokens that show their type, values that something names a secret,
-tokens that look random. What stands in their place says what it was: `[redacted:ANTHROPIC_API_KEY]`,
-`[redacted:github-token]`. Doing it twice is doing it once.
+In this order: values known from the environment, tokens of a recognisable type, values announced by a name, tokens that
+look random. The replacement says what it was: `[redacted:ANTHROPIC_API_KEY]`, `[redacted:github-token]`. Idempotent.
 
-A false find would break the agent, so in a member that is an identifier or a checksum only what is surely a secret is
-replaced (a known value, a token that shows its type), and a signature, an encrypted text or an image is never touched.
-Thinking that is signed cannot be changed without its signature: where it holds a secret the whole block goes, and a
-text block `[redacted:thinking]` stands in its place. A value without secrets comes back as the same object, after one
-look at all of its texts together.
+A false positive would break the agent, so in a member that is an identifier or a checksum only certain secrets are
+replaced (a known value, a token of a recognisable type), and a signature, an encrypted text or an image is never
+touched. Signed thinking cannot be changed without breaking its signature: if it holds a secret, the whole block is
+replaced by a text block `[redacted:thinking]`. A value without secrets is returned as the same object, after one scan
+of all its texts joined.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from relight.journal.redaction.secrets.spans import OPENING, lowered, mark, repl
 __all__ = ["Redactor", "secret_names"]
 
 _ROUNDS: Final = 8
-"""until nothing is found any more; one is nearly always enough"""
+"""repeat until nothing is found; one round is nearly always enough"""
 _KINDS: Final = " ".join(
     mark(name)
     for name in (
@@ -46,15 +45,15 @@ _IDENTIFIER_CAMEL: Final = re.compile(r"(?:Id|Ids|ID|Uuid|UUID|Hash|Digest|Sha|E
 _MARK: Final = re.compile(re.escape(OPENING) + r"([^\]]*)\]")
 _BINARY: Final = frozenset({"media_type", "mime_type", "mimeType", "mediaType"})
 _BETWEEN: Final = "\0\n"
-"""no pattern reaches from one text into the next: neither space alone nor anything but space matches both"""
+"""separator of joined texts that no pattern can match across"""
 _UNSIGNED: Final = {"type": "text", "text": mark("thinking")}
-"""instead of thinking that held a secret"""
+"""replacement for thinking that held a secret"""
 _CAN_MATTER: Final = 4
-"""texts shorter than this hide nothing"""
+"""shorter texts cannot hold a secret"""
 
 
 class Redactor:
-    """Knows the secrets of one environment. Cheap to ask, immutable, safe from any thread."""
+    """Knows the secrets of one environment. Cheap to call, immutable, thread-safe."""
 
     def __init__(self, secrets: Mapping[str, str] | None = None) -> None:
         """`secrets`: name to value; `{name: os.environ[name] for name in secret_names(os.environ)}`."""
@@ -62,7 +61,7 @@ class Redactor:
         self._exact = ExactValues(known, " ".join((_KINDS, *map(mark, known))))
 
     def text(self, text: str) -> str:
-        """The text without secrets; the same object where there are none."""
+        """The text without secrets; the same object if there are none."""
         if hidden.ESCAPE in text:
             text = hidden.without_colours(text, self._text)
         return self._text(text)
@@ -76,7 +75,7 @@ class Redactor:
         return text
 
     def value(self, value: Any) -> Any:
-        """Any JSON without secrets, keys included; the same object where there are none. The given one stays."""
+        """Any JSON without secrets, keys included; the same object if there are none. The argument is not changed."""
         if type(value) is str:
             return self.text(value)
         if type(value) not in (dict, list, tuple):
@@ -90,11 +89,11 @@ class Redactor:
 
     @property
     def signs(self) -> frozenset[str]:
-        """One of these stands in every name in which `secret_in` finds something."""
+        """Every name in which `secret_in` finds something contains one of these."""
         return self._exact.values | {need for rule in typed.RULES if not rule.any_case for need in rule.needs}
 
     def secret_in(self, name: str) -> str | None:
-        """The kind of secret that a name holds beyond doubt: a known value, or a token that shows its type."""
+        """The kind of secret that a name certainly holds: a known value, or a token of a recognisable type."""
         found = _MARK.search(self._strict(name)) if OPENING not in name else None
         return found[1] if found is not None else None
 
@@ -126,7 +125,7 @@ class Redactor:
 
 @lru_cache(maxsize=2048)
 def _care(key: str) -> Literal["text", "identifier", "untouched"]:
-    """How a member of this name may be redacted."""
+    """How cautiously a member of this name may be redacted."""
     if _UNTOUCHED.search(key) is not None:
         return "untouched"
     is_identifier = _IDENTIFIER.search(key) is not None or _IDENTIFIER_CAMEL.search(key) is not None
@@ -134,19 +133,19 @@ def _care(key: str) -> Literal["text", "identifier", "untouched"]:
 
 
 def _is_binary(item: dict[str, Any]) -> bool:
-    """An image or a document in base64, or thinking that the provider has encrypted: its `data` is not text."""
+    """An image or document in base64, or encrypted thinking: its `data` is not text."""
     if item.get("type") in ("base64", "redacted_thinking", "image", "input_audio"):
         return True
     return any(not str(item[name]).startswith("text/") for name in _BINARY if name in item)
 
 
 def _is_signed(item: dict[str, Any]) -> bool:
-    """Thinking with its signature: one character less, and the provider refuses the whole conversation."""
+    """Thinking with its signature: the provider refuses the conversation if a single character changes."""
     return item.get("type") == "thinking" and bool(item.get("signature"))
 
 
 def _gather(value: Any, texts: list[str]) -> bool:
-    """Collect every text that may be touched; whether some key announces a secret or might be one."""
+    """Collect every text that may be redacted; returns whether a key announces a secret or might be one."""
     stack, named = [value], False
     while stack:
         item = stack.pop()
@@ -173,8 +172,8 @@ def _gather(value: Any, texts: list[str]) -> bool:
 
 
 def _rebuilt(value: Any, text: Callable[[str], str], key_text: Callable[[str], str]) -> Any:
-    """A copy with every text passed through `text`, sharing what did not change. Children before their parents, and
-    without recursion, so that no nesting can exhaust the stack."""
+    """A copy with every text passed through `text`, sharing what did not change. Bottom-up and without recursion, so
+    that no nesting can exhaust the stack."""
     order: list[Any] = []
     stack = [value]
     while stack:
@@ -208,7 +207,7 @@ def _dict(
                 kind = assigned.kind_of_key(key)
                 new = mark(kind) if kind is not None and assigned.is_member_secret(kind, inner) else text(inner)
                 if kind is not None and new != inner:
-                    found = text(inner)  # a better name than that of the key, where the value has one
+                    found = text(inner)  # the value's own type is a better name than its key, if it has one
                     new = found if found != inner else new
         elif type(inner) in (dict, list, tuple):
             new = done[id(inner)]

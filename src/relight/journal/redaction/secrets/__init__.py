@@ -1,4 +1,4 @@
-"""How secrets are recognised: by their exact value, by their type, by how random they look; and what is never one.
+"""How secrets are recognised: by exact value, by type, by randomness; and what is never one.
 
-`relight.journal.redaction.redactor` puts these together. Nothing here reads the environment, a file or a clock.
+`relight.journal.redaction.redactor` combines these. Nothing here reads the environment, a file or a clock.
 """

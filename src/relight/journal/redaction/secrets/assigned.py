@@ -1,8 +1,8 @@
-"""Secrets that something is called: `password=…`, `"api_key": "…"`, `--token …`, `ENV NAME …`, and JSON members of such
+"""Secrets announced by a name: `password=…`, `"api_key": "…"`, `--token …`, `ENV NAME …`, and JSON members of such
 names.
 
-A password may look like anything, so its name alone decides, as long as the value is no placeholder and no piece of
-a program. A token or a key must look the part too: `token: str` and `next_token = take()` are code.
+A password may look like anything, so its name alone decides, unless the value is a placeholder or a piece of code. A
+token or key must look like one too: `token: str` and `next_token = take()` are code.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ NEEDS: Final = (
     *("passw", "passphrase", "pwd", "pass", "secret", "token", "key", "credential", "cookie", "auth", "_pat", "dsn"),
     *("webhook", "mnemonic", "seed", "otp", "connectionstring", "connection_string", "jwt", "session"),
 )
-"""in lower case; one of them stands in the name of every assigned secret"""
+"""in lower case; the name of every assigned secret contains one of them"""
 _PASSWORDS: Final = frozenset({"passw", "passphrase", "pwd", "pass"})
 _STRICT: Final = frozenset({"auth", "webhook", "seed", "otp", "session", "cookie", "jwt", "dsn"})
-"""they name other things as well: only what looks random is taken"""
+"""names with other uses too: only values that look random are redacted"""
 _KEYS: Final = re.compile(
     r"(?i)(?:api|access|auth|private|signing|encryption|master|account|service|shared|secret|license|storage|primary"
     r"|secondary|app|application|client|consumer|deploy|integration|admin|server|webhook|hmac|jwt|aes|fernet|session|ssh"
@@ -61,7 +61,7 @@ _PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:
-    """What stands behind a telling name in this text."""
+    """Values behind a telling name in this text."""
     for need in NEEDS:
         place = lower.find(need)
         while place >= 0:
@@ -115,12 +115,12 @@ def _name_before(text: str, place: int) -> str:
 
 
 def _is_variable(name: str) -> bool:
-    """`STRIPE_KEY`: a variable of the environment."""
+    """Whether it is the name of an environment variable, like `STRIPE_KEY`."""
     return re.fullmatch(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)*_?KEY[A-Z0-9_]*", name.strip()) is not None and "_" in name
 
 
 def _trimmed(text: str, value: str, start: int, found: re.Match[str], name: str) -> tuple[str, int]:
-    """To the end of the word where a variable is set; else to what ends a value in an address or a list."""
+    """Up to the end of the word in an assignment to a variable; else up to what ends a value in a URL or a list."""
     if found["sign"] == "=" and name.strip("-$").isupper() and "?" not in name:
         whole = re.compile(r"[^\s\"'`]{4,4096}").match(text, start)
         if whole is not None:
@@ -132,7 +132,8 @@ def _trimmed(text: str, value: str, start: int, found: re.Match[str], name: str)
 
 
 def _is_option(text: str, place: int, name: str, value: str) -> bool:
-    """`--password VALUE`, `ENV PASSWORD VALUE`: with a space between, only an option or a variable is an assignment."""
+    """`--password VALUE`, `ENV PASSWORD VALUE`: with a space in between, only an option or variable is an
+    assignment."""
     if _SENTENCE.fullmatch(value) and not any(one.isdigit() for one in value):
         return False
     if name.startswith("--"):
@@ -159,7 +160,7 @@ def _is_quoted_secret(value: str, *, is_password: bool) -> bool:
 
 
 def _is_word(value: str) -> bool:
-    """One plain word, as a label or a type has it: `password: 'required'`."""
+    """One plain word, such as a label or a type: `password: 'required'`."""
     return (re.fullmatch(r"[A-Z]?[a-z]+(?:[A-Z][a-z]+){0,4}", value) is not None and not value.islower()) or value in (
         "required", "text", "password", "string", "optional", "field", "hidden", "input", "varchar", "char", "str",
     )  # fmt: skip
@@ -167,7 +168,7 @@ def _is_word(value: str) -> bool:
 
 def _is_bare_secret(name: str, found: re.Match[str], value: str, *, is_password: bool) -> bool:
     """Without quotes it may be a variable, a type or a word of a sentence. `NAME=value` and `--name value` assign,
-    `name = value` is a program's."""
+    `name = value` is code."""
     name = name.strip()
     has_digit = any(one.isdigit() for one in value)
     assigns = (
@@ -228,7 +229,7 @@ def _looks_strict(value: str) -> bool:
 
 
 def looks_like_token(value: str) -> bool:
-    """Long enough, of more than one class of characters, and not words joined by something."""
+    """Long enough, of more than one class of characters, and not joined words."""
     if len(value) < _MIN_TOKEN:
         return False
     digits = sum(one.isdigit() for one in value)

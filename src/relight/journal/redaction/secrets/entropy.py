@@ -1,8 +1,8 @@
-"""Secrets of unknown type: long tokens in quotes or behind an assignment that look random.
+"""Secrets of unknown type: long tokens in quotes or assignments that look random.
 
-Random letters and digits change their class (upper, lower, digit) at more than every second character; words, paths
-and identifiers do so rarely. Hexadecimal is never taken: commits, digests and uuids are written in it. Nor is what
-says that it is an identifier or a checksum, by its own first letters or by the name before it.
+Random letters and digits change their class (upper, lower, digit) at more than every second character; words, paths and
+identifiers rarely do. Hexadecimal is never redacted: commits, digests and uuids use it. Nor is a token marked as an
+identifier or checksum by its prefix or by the name before it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from relight.journal.redaction.secrets.spans import Span
 
 MIN_CHARS: Final = 30
 MAX_CHARS: Final = 160
-"""longer is data: an image, a bundle, a source map"""
+"""longer tokens are data: an image, a bundle, a source map"""
 MAX_BARE: Final = 60
 """a line of base64 is longer"""
 _CHANGES: Final = 0.4
@@ -70,13 +70,13 @@ def _storage_keys(text: str) -> Iterator[Span]:
 
 
 def _is_public_line(text: str, place: int) -> bool:
-    """A public key or a certificate stands on the same line, or the line is one of many of base64."""
+    """A public key or certificate is on the same line, or the line is one of many of base64."""
     line = text[text.rfind("\n", 0, place) + 1 : place]
     return bool(_PUBLIC_LINE.search(line))
 
 
 def looks_random(token: str, least: float = _CHANGES) -> bool:
-    """All three classes, hardly a character twice, and the class changes all the time."""
+    """All three classes, few repeated characters, and frequent changes of class."""
     kinds = ["0" if one.isdigit() else "a" if one.islower() else "A" if one.isupper() else "" for one in token]
     plain = [kind for kind in kinds if kind]
     if len(plain) < MIN_CHARS * 3 // 4 or len(set(plain)) < 3:

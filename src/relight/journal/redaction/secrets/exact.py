@@ -1,7 +1,7 @@
-"""Secrets whose value is known: variables of the environment whose names say so, in every form they are written in.
+"""Secrets with a known value: environment variables whose names say so, in every form they appear in.
 
-A value is looked for as it is, in base64 (also inside something longer: a basic-auth header holds `user:value`), in
-hexadecimal, percent-encoded, and escaped for JSON as often as it lies inside another.
+A value is searched for as it is, in base64 (also inside a longer text: a basic-auth header holds `user:value`), in
+hexadecimal, percent-encoded, and JSON-escaped at any nesting.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from typing import Final
 from relight.journal.redaction.secrets.spans import OPENING, mark
 
 MIN_CHARS: Final = 8
-"""a shorter value stands in too many innocent texts"""
+"""a shorter value occurs in too many harmless texts"""
 _MIN_ENCODED: Final = 12
 _ESCAPED: Final = 4
-"""JSON in JSON in the arguments of a call in a transcript"""
+"""nesting of JSON escapes: JSON in the arguments of a call in a transcript line"""
 _NAMES: Final = re.compile(
     r"(?i)SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIAL|APIKEY|(?:^|_)(?:KEY|TOKEN|PWD|PAT|PASS|AUTH|DSN|JWT|COOKIE)$"
     r"|_(?:KEY|TOKEN)_(?:ID|[A-Z0-9]+)$|^PGPASS|(?:DATABASE|DB|REDIS|MONGO\w*|AMQP|POSTGRES)_UR[IL]$"
@@ -39,15 +39,15 @@ def secret_names(environment: Mapping[str, str]) -> list[str]:
 
 
 def can_be_secret(value: str) -> bool:
-    """Long enough, and neither a plain word nor a path: those stand in texts that have nothing to hide."""
+    """Long enough, and neither a plain word nor a path, which also occur in harmless texts."""
     return len(value.strip()) >= MIN_CHARS and not _PLAIN.fullmatch(value) and not _PATH.fullmatch(value)
 
 
 class ExactValues:
-    """Known values, longest form first, so that a value inside another does not spoil it."""
+    """Known values, longest form first, so that a value inside another does not break it."""
 
     def __init__(self, secrets: Mapping[str, str], marks: str) -> None:
-        """`marks` is every replacement text there is: a value that stands in one would be found again for ever."""
+        """`marks` are all replacement texts: a value contained in one would be found again for ever."""
         forms: dict[str, str] = {}
         for name, value in sorted(secrets.items()):
             if can_be_secret(value):
@@ -58,11 +58,11 @@ class ExactValues:
 
     @property
     def values(self) -> frozenset[str]:
-        """Every form that is looked for."""
+        """All forms that are searched for."""
         return frozenset(form for form, _ in self._forms)
 
     def without(self, text: str) -> str:
-        """The text with every one of them replaced; the same object where there is none."""
+        """The text with all of them replaced; the same object if there are none."""
         for form, name in self._forms:
             if form in text:
                 text = text.replace(form, mark(name))

@@ -1,4 +1,4 @@
-"""Secrets in disguise: a known kind of token in base64, and a text with the colours of a terminal in it."""
+"""Disguised secrets: a known type of token in base64, and text interrupted by terminal colours."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _BASE64: Final = re.compile(r"(?<![A-Za-z0-9+/=_-])[A-Za-z0-9+/_-]{28,4096}={0,2
 
 
 def encoded(text: str) -> Iterator[Span]:
-    """Words in base64 that hold a token which shows its type."""
+    """Base64 words that contain a token of a recognisable type."""
     for found in _BASE64.finditer(text):
         word = found[0].rstrip("=").replace("-", "+").replace("_", "/")
         if len(word) % 4 == 1 or word.isalpha() or "/" in word[:1]:
@@ -32,7 +32,7 @@ def encoded(text: str) -> Iterator[Span]:
 
 
 def without_colours(text: str, clean: Callable[[str], str]) -> str:
-    """The text cleaned as a person sees it. Its colours go only where they would have hidden something."""
+    """The text redacted as a person sees it. Colour codes are removed only if they would have hidden something."""
     plain = _COLOUR.sub("", text)
     after = clean(plain)
     return text if after == plain else after

@@ -1,7 +1,7 @@
-"""Private keys in PEM, whole, cut off, numbered, quoted or with their end alone; and what lies inside one.
+"""Private keys in PEM: whole, truncated, with line numbers, quoted, or only their end; and what is inside one.
 
-Line by line, so that a listing of a key (`cat -n`, a diff, a mail that quotes it) is found as well: each line may have
-something before it. Nothing is taken that holds no key material: programs know how keys begin.
+Line by line, so that a listing of a key (`cat -n`, a diff, a quoted mail) is found too: each line may have a prefix.
+Nothing is redacted without key material: program code may contain the first line of a key.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _framed(text: str) -> Iterator[Span]:
 
 
 def _tails(text: str) -> Iterator[Span]:
-    """The end of a key whose beginning is not there: lines of base64 right before its last line."""
+    """The end of a key whose beginning is missing: lines of base64 right before its last line."""
     for end in _END.finditer(text):
         start = end.start()
         for _ in range(_MAX_LINES):

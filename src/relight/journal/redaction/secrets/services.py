@@ -1,6 +1,6 @@
-"""Tokens of well-known services, by what they begin with. One table: name, texts that must stand there, pattern.
+"""Tokens of well-known services, by their prefix. One table: name, texts that must occur, pattern.
 
-Patterns have bounds and begin at a boundary, so that a word that merely contains one is left alone.
+Patterns are bounded and start at a boundary, so that a word that merely contains one is left alone.
 """
 
 # ruff: noqa: E501 - a table of patterns
@@ -13,7 +13,7 @@ WORD: Final = "[A-Za-z0-9]"
 SAFE: Final = "[A-Za-z0-9_-]"
 
 SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
-    # models and what stands around them
+    # models and their tooling
     ("anthropic-key", "sk-ant-", rf"sk-ant-{SAFE}{{16,256}}"),
     ("openai-key", "sk-",
      rf"sk-(?:(?:proj|svcacct|admin|None|or-v1|lf|helicone|litellm)-{SAFE}{{20,256}}|{WORD}{{32,128}})"),
@@ -61,7 +61,7 @@ SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
      rf"ATATT3x{SAFE}{{40,300}}(?:=[0-9A-F]{{8}})?|ATBB{WORD}{{24,40}}|lin_(?:api|oauth)_{WORD}{{30,80}}"
      rf"|ntn_{WORD}{{40,60}}|secret_{WORD}{{43}}(?!{WORD})|figd_{SAFE}{{30,60}}|pat{WORD}{{14}}\.{HEX}{{64}}"
      rf"|sntry[su]_[A-Za-z0-9+/=_-]{{40,500}}"),
-    # keys of one's own
+    # user-defined keys
     ("age-key", "AGE-SECRET-KEY-", r"AGE-SECRET-KEY-1[0-9A-Z]{58}"),
     ("private-key", "LS0tLS1CRUdJTi", r"LS0tLS1CRUdJTi(?:BQUklWQVRF|BSU0EgUFJJVkFU|BFQyBQUklWQVRF|BPUEVOU1NI|BFTkNSWVBURU|BEU0EgUFJJVkFU)"
      r"[A-Za-z0-9+/=]{20,20000}"),
@@ -69,7 +69,7 @@ SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
     ("jwt", "eyJ", rf"eyJ{SAFE}{{8,4096}}\.eyJ{SAFE}{{8,8192}}\.{SAFE}{{16,1024}}|eyJ{SAFE}{{8,1024}}\.{SAFE}{{0,1024}}\.{SAFE}{{8,64}}\.{SAFE}{{16,8192}}\.{SAFE}{{16,64}}"),
     ("password-hash", "$1$ $2$ $2a$ $2b$ $2x$ $2y$ $5$ $6$ $7$ $y$ $gy$ $apr1$ $argon2 $scrypt$ $pbkdf2 $bcrypt", r"\$(?:1|2[abxy]?|5|6|7|y|gy|apr1|argon2(?:id|i|d)|scrypt|pbkdf2(?:-sha\d+)?|bcrypt-sha256)\$[./A-Za-z0-9$=,+-]{16,200}"),
 )  # fmt: skip
-"""a token begins where no letter or digit stands before it"""
+"""tokens that start where no letter or digit precedes them"""
 
 PLACED: Final[tuple[tuple[str, str, str], ...]] = (
     # group 1 is the secret; what stands before it says so

@@ -1,4 +1,4 @@
-"""A found secret is a span of a text and the name it gets; replacing spans is the same for every way of finding."""
+"""A found secret is a span of text and its name; replacing spans is the same for every detector."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ OPENING: Final = "[redacted:"
 
 
 def mark(name: str) -> str:
-    """What stands in a secret's place."""
+    """The replacement text of a secret."""
     return f"{OPENING}{name}]"
 
 
 def replaced(text: str, spans: Iterable[Span]) -> str:
-    """The text with its spans replaced; of two that overlap the earlier one wins."""
+    """The text with its spans replaced; if two overlap, the earlier one wins."""
     parts, done = [], 0
     for start, end, name in sorted(spans):
         if start >= done:
@@ -26,7 +26,7 @@ def replaced(text: str, spans: Iterable[Span]) -> str:
 
 
 def lowered(text: str) -> str:
-    """Lower case, character for character: a place in one text is the same place in the other."""
+    """Lower case, character by character, so that positions are the same in both texts."""
     lower = text.lower()
     if len(lower) == len(text):
         return lower

@@ -48,7 +48,7 @@ def _compiled(source: str) -> re.Pattern[str]:
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:
-    """What tools were given."""
+    """Secrets in the configuration files and statements of tools."""
     for need, source in RULES:
         if need in lower:
             for found in _compiled(source).finditer(text):
@@ -61,7 +61,7 @@ def spans(text: str, lower: str) -> Iterator[Span]:
 
 
 def _kubernetes(text: str) -> Iterator[Span]:
-    """All that a Kubernetes secret holds, whatever it is called."""
+    """All values of a Kubernetes secret, whatever their names."""
     for outer, inner in ((_DATA, _DATA_LINE), (_DATA_JSON, _JSON_VALUE)):
         for block in outer.finditer(text):
             for found in inner.finditer(text, block.start(1), block.end(1)):

@@ -1,8 +1,8 @@
-"""Secrets that show their type: the tokens of well-known services, keys in PEM, headers, addresses with a password.
+"""Secrets of a recognisable type: tokens of well-known services, PEM keys, headers, URLs with a password.
 
-Each rule names texts that must stand in whatever it can find, and most find only words of some length. Looking for
-those texts in the long words first is what makes a clean text cheap. Every pattern has bounds, so that no input makes
-it slow; it is compiled when it is first needed, because most never are.
+Each rule names texts that must occur in whatever it can find, and most match only words of some length. Searching for
+those texts in the long words first makes a clean text cheap. Every pattern is bounded, so that no input makes it slow,
+and compiled on first use, because most are never needed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def pattern(self) -> re.Pattern[str]:
-        """Group 1 is the secret."""
+        """The compiled pattern; group 1 is the secret."""
         return _compiled(self.source, self.any_case)
 
 
@@ -59,7 +59,7 @@ _PLACEHOLDER: Final = re.compile(
 
 
 def applying(lower: str, words: str) -> tuple[Rule, ...]:
-    """The rules that could find something; nearly always none. `words` are the text's `long_words`."""
+    """The rules that could match; nearly always none. `words` are the text's `long_words`."""
     rules = [rule for rule in _ANYWHERE if any(need in lower for need in rule.needs)]
     if words:
         rules += [rule for rule in _IN_WORDS if any(need in words for need in rule.needs)]
@@ -67,7 +67,7 @@ def applying(lower: str, words: str) -> tuple[Rule, ...]:
 
 
 def long_words(text: str) -> list[str]:
-    """What the text holds between spaces and is long enough to be a token."""
+    """The words of the text that are long enough to be a token."""
     return [word for word in text.split() if len(word) >= _MIN_WORD]
 
 
@@ -96,7 +96,7 @@ def _is_mixed(value: str) -> bool:
 
 
 def _is_of_a_bot(value: str) -> bool:
-    """Names joined by dots look the same; a token's last part has letters of both cases and digits."""
+    """Dotted names look the same; the last part of a token has letters of both cases and digits."""
     user, _, last = value.split(".")
     if not (any(map(str.isupper, last)) and any(map(str.islower, last))):
         return False
@@ -109,5 +109,5 @@ def _is_of_a_bot(value: str) -> bool:
 
 
 def is_placeholder(value: str) -> bool:
-    """`$PASSWORD`, `<password>`, `{password}`, `****`: where a secret would go, not one."""
+    """`$PASSWORD`, `<password>`, `{password}`, `****`: a placeholder, not a secret."""
     return _PLACEHOLDER.match(value) is not None
