@@ -337,12 +337,12 @@ def _remote_blobs(store: Store) -> Blobs | None:
 
         return DirectoryBlobs(Path(unquote(named.removeprefix("file://"))))
     if scheme in _POSTGRES and not named.partition(":")[2]:
-        lent = getattr(store, "lent", None)
-        if lent is None:
+        connections = getattr(store, "connections", None)
+        if connections is None:
             raise UsageError("RELIGHT_BLOBS=postgresql: needs a store on PostgreSQL, and this store is not")
         from relight.blobs.postgres.keeper import PostgresBlobs
 
-        return PostgresBlobs(lent)
+        return PostgresBlobs(connections)
     if scheme != "s3":
         known = "a directory, file:///shared/directory, s3://bucket/prefix, postgresql:"
         raise UsageError(f"unknown kind of blob store: RELIGHT_BLOBS={named[:100]!a}", hints=[f"there are: {known}"])

@@ -42,7 +42,7 @@ class TestPostgres(BlobKit):
         self.store.close()
 
     def make_blobs(self) -> Blobs:
-        return PostgresBlobs(self.store.lent)
+        return PostgresBlobs(self.store.connections)
 
 
 class TestS3(BlobKit):
@@ -124,14 +124,14 @@ def test_a_forked_child_is_told_instead_of_waiting_for_ever(s3: ObjectStorage) -
 def test_the_size_of_a_journal_does_not_count_blobs(postgres: Server) -> None:
     store = PostgresStore(postgres.emptied(), ManualClock())
     before = store.size_bytes()
-    PostgresBlobs(store.lent).put("a/1", bytes(3_000_000))
+    PostgresBlobs(store.connections).put("a/1", bytes(3_000_000))
     assert store.size_bytes() == before
     store.close()
 
 
 def test_a_piece_that_is_missing_is_no_shorter_blob(postgres: Server) -> None:
     store = PostgresStore(postgres.emptied(), ManualClock())
-    blobs = PostgresBlobs(store.lent)
+    blobs = PostgresBlobs(store.connections)
     blobs.put("a/1", bytes(PIECE_BYTES * 3))
     postgres.execute("DELETE FROM relight.blobs WHERE piece = 1", database=name_of(store.url))
     for attempt in (lambda: blobs.get("a/1"), lambda: blobs.get_range("a/1", 10, PIECE_BYTES * 2)):

@@ -83,7 +83,7 @@ def place(
         address = f"file://{tmp_path}/shared"
         blobs = DirectoryBlobs(tmp_path / "shared")
     else:
-        address, blobs = "postgresql:", PostgresBlobs(lent.lent)
+        address, blobs = "postgresql:", PostgresBlobs(lent.connections)
     yield Place(tmp_path, store, address, monkeypatch), lambda: [blob.key for blob in list_all(blobs)]
     lent.close()
 

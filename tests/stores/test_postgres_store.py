@@ -124,13 +124,13 @@ def test_any_text_comes_back_and_sorts_as_in_memory(world: Trial) -> None:
 def test_a_step_is_one_exchange_with_the_server(world: Trial) -> None:
     session = world.working()
     journal = world.store._journal  # type: ignore[attr-defined]
-    journal.exchanges = [0, 0]
+    journal.round_trips = [0, 0]
     for number in range(20):
         world.append(session, label="best" if number % 3 else None)
     world.change(session, "waiting")
     world.store.renew(session, owner="first", epoch=1)
     world.append(session)
-    assert journal.exchanges == [22, 0], "one each, also with a label, a change of status, and after a heartbeat"
+    assert journal.round_trips == [22, 0], "one each, also with a label, a change of status, and after a heartbeat"
 
 
 def test_nothing_is_kept_in_a_connection(world: Trial) -> None:

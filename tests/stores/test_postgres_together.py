@@ -52,12 +52,12 @@ def numbers(often: int = OFTEN) -> list[str]:
     return [str(number) for number in range(often)]
 
 
-@pytest.mark.parametrize("most", [batching.MAX, 2], ids=["all fit", "two fit"])
+@pytest.mark.parametrize("most", [batching.MAX_BATCH, 2], ids=["all fit", "two fit"])
 def test_sessions_that_write_at_the_same_time_share_transactions(
     server: Server, most: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(batching, "MAX", most)
-    monkeypatch.setattr(batching, "LOOK_SECONDS", 3600.0)  # nobody is left without a call
+    monkeypatch.setattr(batching, "MAX_BATCH", most)
+    monkeypatch.setattr(batching, "POLL_INTERVAL_SECONDS", 3600.0)  # every waiter must be woken
     url = server.database()
     with relight.open(url) as rl, ThreadPoolExecutor(MANY) as pool:
         sessions = [rl.session(f"s{number}") for number in range(MANY)]

@@ -1,16 +1,16 @@
--- The statements about blobs in PostgreSQL.
+-- Statements about blobs in PostgreSQL.
 
 -- name: insert_first
--- Take the name with the first piece; no row where it is taken. Waits for whoever is taking it just now.
+-- Insert the first piece; no row if the key exists. Waits for a transaction that is inserting the same key.
 INSERT INTO relight.blobs (key, piece, size_bytes, written_us, data)
 VALUES (%s, 0, %s, (extract(epoch FROM clock_timestamp()) * 1000000)::bigint, %b) ON CONFLICT DO NOTHING
 
 -- name: insert_piece
--- One more piece of a blob whose name is ours.
+-- A further piece of a blob that this transaction has begun.
 INSERT INTO relight.blobs (key, piece, size_bytes, written_us, data) VALUES (%s, %s, 0, 0, %b)
 
 -- name: read_pieces
--- Some pieces in order, with the size that the first one tells.
+-- A range of pieces in order; the first one has the size of the blob.
 SELECT piece, size_bytes, data FROM relight.blobs WHERE key = %s AND piece BETWEEN %s AND %s ORDER BY piece
 
 -- name: read_first

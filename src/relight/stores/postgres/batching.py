@@ -1,11 +1,8 @@
-"""Steps of several sessions travel together: while one exchange with the server is on its way, whoever comes waits for
-the next, and all that have come by then share it, its transaction and its sync of the disk.
+"""Batched commits: while one round trip is under way, further commits queue, and share the next one.
 
-Nobody waits for company: the first to come goes at once and alone. Left out is what may wait for others on the server
-(a session that somebody else has locked, a change of status), and what is large: a session never waits for another one,
-but for the moment in which it is written.
-
-What goes wrong for several and is certain, since their transaction was undone, is nobody's answer: each is tried alone.
+A batch is one round trip, one transaction and one sync of the server's disk. No commit waits for others to join it: the
+first goes at once. Left out is what may block on the server (a label, a change of status) and what is large, so a
+session never waits for another one longer than it takes to write that one.
 """
 
 from __future__ import annotations
@@ -23,151 +20,155 @@ from psycopg.adapt import Dumper
 from psycopg.pq import Format
 
 from relight.errors import RelightError
-from relight.stores.postgres.connections import Connection, Connections, forget_in_child, is_lost
+from relight.stores.postgres.connections import Connection, Connections, is_broken, reset_in_child
 from relight.stores.postgres.rows import StepRow
 from relight.stores.postgres.statements import SQL
 
-LANES: Final = 2
-"""exchanges on their way at once: while one is at the server, the steps of the next are planned"""
-MAX: Final = 64
-"""steps in one exchange"""
+MAX_IN_FLIGHT: Final = 2
+"""round trips at once: while one is at the server, the steps of the next are planned"""
+MAX_BATCH: Final = 64
+"""steps in one batch"""
 LARGE_BYTES: Final = 64 * 1024
-"""a body that goes alone"""
-LOOK_SECONDS: Final = 1.0
-"""a call that never came: its caller was interrupted twice"""
+"""a larger body is sent alone"""
+POLL_INTERVAL_SECONDS: Final = 1.0
+"""how long a follower sleeps before it checks whether its leader was interrupted without waking it"""
 
 
 class PendingCommit:
-    """One step on its way."""
+    """A step on its way to the server, and its result."""
 
-    __slots__ = ("call", "error", "is_back", "is_lost", "is_over", "row", "session", "told")
+    __slots__ = ("abandoned", "error", "is_done", "leader_lost", "row", "session", "wakeup", "written_us")
 
     def __init__(self, session: str, row: StepRow) -> None:
         self.session = session
         self.row = row
-        self.told: int | None = None
-        """the server's time, where it was written"""
+        self.written_us: int | None = None
+        """the server's time at which it was written; None if the head had moved or the transaction was rolled back"""
         self.error: RelightError | None = None
-        self.is_back = False
-        """is it known what became of it?"""
-        self.is_lost = False
-        """was who had taken it along interrupted?"""
-        self.is_over = False
-        """has its own thread gone on?"""
-        self.call: SimpleQueue[None] = SimpleQueue()
+        self.is_done = False
+        """the result is known"""
+        self.leader_lost = False
+        """the leader that sent it was interrupted, so the result is unknown"""
+        self.abandoned = False
+        """its thread does not wait any more"""
+        self.wakeup: SimpleQueue[None] = SimpleQueue()
 
     @property
-    def goes_alone(self) -> bool:
-        """May it wait for others on the server, or is it so large that they would wait for it?"""
+    def is_solo(self) -> bool:
+        """True if it may block on the server, or is so large that others would wait for it."""
         return self.row.label is not None or self.row.status is not None or len(self.row.body) > LARGE_BYTES
 
 
 class CommitBatcher:
-    """The way of steps to the server. Thread-safe."""
+    """Sends steps to the server in batches. Thread-safe."""
 
     def __init__(self, connections: Connections) -> None:
         self._connections = connections
-        self._lanes = [BatchLane() for _ in range(LANES)]
-        forget_in_child(self)
+        self._queues = [BatchQueue() for _ in range(MAX_IN_FLIGHT)]
+        reset_in_child(self)
 
-    def send(self, one: PendingCommit) -> None:
-        """Until it is back and tells what became of it; one that is not back may be written or not."""
-        if one.goes_alone:
-            exchange(self._connections, [one], SQL["commit_step"], one.row)
+    def send(self, pending: PendingCommit) -> None:
+        """Send, and wait for the result. Afterwards `is_done` is False if it is unknown whether the step was
+        written."""
+        if pending.is_solo:
+            execute_batch(self._connections, [pending], SQL["commit_step"], pending.row)
         else:
-            self._lanes[one.row.sid % LANES].send(self._connections, one)
+            self._queues[pending.row.sid % MAX_IN_FLIGHT].send(self._connections, pending)
 
-    def forget(self) -> None:
-        """In a forked child: those who wait are threads of the parent."""
-        self._lanes = [BatchLane() for _ in range(LANES)]
+    def reset(self) -> None:
+        """In a forked child: the waiters are threads of the parent."""
+        self._queues = [BatchQueue() for _ in range(MAX_IN_FLIGHT)]
 
 
-class BatchLane:
-    """One exchange after the other. Whoever leads takes along all who wait, and the next of them leads the next."""
+class BatchQueue:
+    """One batch after the other. The leader sends all that wait; the first that comes after it leads the next batch."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._waiting: deque[PendingCommit] = deque()
         self._leader: PendingCommit | None = None
 
-    def send(self, connections: Connections, one: PendingCommit) -> None:
-        """Until it is back, or lost. Whoever is interrupted leaves nobody waiting for him."""
-        several: list[PendingCommit] = []
+    def send(self, connections: Connections, pending: PendingCommit) -> None:
+        """Wait until the step was sent by this thread or by a leader. An interrupted thread leaves no follower
+        waiting."""
+        batch: list[PendingCommit] = []
         try:
-            self._waiting.append(one)
-            while not (one.is_back or one.is_lost):
-                if self._leads(one):
-                    self._take(several)
-                    exchange(connections, several, SQL["commit_steps"], packed([each.row for each in several]))
-                    _call(several)
+            self._waiting.append(pending)
+            while not (pending.is_done or pending.leader_lost):
+                if self._try_lead(pending):
+                    self._take_waiting(batch)
+                    execute_batch(connections, batch, SQL["commit_steps"], pack_arrays([step.row for step in batch]))
+                    _wake(batch)
                 else:
                     with suppress(Empty):
-                        one.call.get(timeout=LOOK_SECONDS)
+                        pending.wakeup.get(timeout=POLL_INTERVAL_SECONDS)
         finally:
-            one.is_over = True
-            _call(several)
-            self._pass_on(one)
+            pending.abandoned = True
+            _wake(batch)
+            self._leave(pending)
 
-    def _leads(self, one: PendingCommit) -> bool:
+    def _try_lead(self, pending: PendingCommit) -> bool:
         with self._lock:
-            if self._leader is None or self._leader.is_over:
-                self._leader = one
-            return self._leader is one
+            if self._leader is None or self._leader.abandoned:
+                self._leader = pending
+            return self._leader is pending
 
-    def _take(self, several: list[PendingCommit]) -> None:
-        several.clear()
+    def _take_waiting(self, batch: list[PendingCommit]) -> None:
+        batch.clear()
         with self._lock:
-            while self._waiting and len(several) < MAX:
-                several.append(self._waiting[0])
+            while self._waiting and len(batch) < MAX_BATCH:
+                batch.append(self._waiting[0])
                 self._waiting.popleft()
 
-    def _pass_on(self, one: PendingCommit) -> None:
+    def _leave(self, pending: PendingCommit) -> None:
         with self._lock:
-            if not one.is_back and one in self._waiting:  # it was interrupted: nobody shall take it along
-                self._waiting.remove(one)
+            if not pending.is_done and pending in self._waiting:  # interrupted: no leader may send it any more
+                self._waiting.remove(pending)
             if self._waiting:
-                self._waiting[0].call.put(None)
+                self._waiting[0].wakeup.put(None)
 
 
-def _call(several: Sequence[PendingCommit]) -> None:
-    """They are back, or whoever took them along never will be."""
-    for one in several:
-        one.is_lost = not one.is_back
-        one.call.put(None)
+def _wake(batch: Sequence[PendingCommit]) -> None:
+    """Wake the threads of a batch, with the result or with `leader_lost`."""
+    for pending in batch:
+        pending.leader_lost = not pending.is_done
+        pending.wakeup.put(None)
 
 
-def exchange(
-    connections: Connections, several: Sequence[PendingCommit], statement: bytes, values: Sequence[Any]
+def execute_batch(
+    connections: Connections, batch: Sequence[PendingCommit], statement: bytes, values: Sequence[Any]
 ) -> None:
-    """To the server and back. RelightError: nobody has left."""
+    """One round trip. RelightError means that nothing was sent."""
     try:
         with connections.borrowed() as connection:
-            told = _told(connections, connection, several, statement, values)
+            times = _execute(connections, connection, batch, statement, values)
     except RelightError:
-        for one in several:
-            one.is_back = True
+        for pending in batch:
+            pending.is_done = True
         raise
-    for one, when in zip(several, told, strict=True):
-        one.told, one.is_back = when, True
+    for pending, at_us in zip(batch, times, strict=True):
+        pending.written_us, pending.is_done = at_us, True
 
 
-def _told(
+def _execute(
     connections: Connections,
     connection: Connection,
-    several: Sequence[PendingCommit],
+    batch: Sequence[PendingCommit],
     statement: bytes,
     values: Sequence[Any],
 ) -> Sequence[int | None]:
-    """When each was written."""
+    """The time at which each step was written, None for those that were not."""
     try:
         row = connection.execute(statement, values, binary=True).fetchone()
         assert row is not None
         return row[0] if isinstance(row[0], list) else row
     except psycopg.Error as error:
-        for one in several if len(several) == 1 or is_lost(connection) else ():
-            one.error = connections.doubted(connection, error, one.session)
-        return [None] * len(several)
-    except BaseException:  # Ctrl-C, on either side of the commit
+        # An error of the server is certain: the transaction was rolled back. With several steps it is not known whose
+        # error it is, so none gets it; each is tried again alone. Only a lost connection leaves all outcomes open.
+        for pending in batch if len(batch) == 1 or is_broken(connection) else ():
+            pending.error = connections.commit_error(connection, error, pending.session)
+        return [None] * len(batch)
+    except BaseException:  # Ctrl-C, before or after the commit: the connection's state is unknown
         connection.close()
         raise
 
@@ -175,15 +176,15 @@ def _told(
 # -- arrays, as the server reads them -------------------------------------------------------------------------------
 
 
-class Numbers(bytes):
-    """bigint[]"""
+class BigintArray(bytes):
+    """An encoded bigint[]."""
 
 
-class Parts(bytes):
-    """bytea[]"""
+class ByteaArray(bytes):
+    """An encoded bytea[]."""
 
 
-class _AsNumbers(Dumper):
+class _BigintArrayDumper(Dumper):
     format = Format.BINARY
     oid = 1016
 
@@ -191,16 +192,17 @@ class _AsNumbers(Dumper):
         return obj
 
 
-class _AsParts(_AsNumbers):
+class _ByteaArrayDumper(_BigintArrayDumper):
     oid = 1001
 
 
-psycopg.adapters.register_dumper(Numbers, _AsNumbers)
-psycopg.adapters.register_dumper(Parts, _AsParts)
+psycopg.adapters.register_dumper(BigintArray, _BigintArrayDumper)
+psycopg.adapters.register_dumper(ByteaArray, _ByteaArrayDumper)
 
 
-def packed(rows: Sequence[StepRow]) -> tuple[Numbers, Parts]:
-    """Bindings of `commit_steps`: eight numbers and seven parts of each step."""
+def pack_arrays(rows: Sequence[StepRow]) -> tuple[BigintArray, ByteaArray]:
+    """Bindings of `commit_steps`: eight numbers and seven byte strings per step, in PostgreSQL's binary array
+    format."""
     numbers: list[int] = []
     parts = [b""]
     for row in rows:
@@ -208,5 +210,6 @@ def packed(rows: Sequence[StepRow]) -> tuple[Numbers, Parts]:
             numbers += (8, number)
         for part in (row.planned_on, row.moved_to, row.kind.encode(), row.key, row.digest, row.open, row.body):
             parts += (pack(">i", -1),) if part is None else (pack(">i", len(part)), part)
-    parts[0] = pack(">5i", 1, 1, 17, 7 * len(rows), 1)  # one dimension, with NULLs, of bytea, so many, counted from 1
-    return Numbers(pack(">5i" + "iq" * (8 * len(rows)), 1, 0, 20, 8 * len(rows), 1, *numbers)), Parts(b"".join(parts))
+    parts[0] = pack(">5i", 1, 1, 17, 7 * len(rows), 1)  # one dimension, has NULLs, of bytea, length, lower bound 1
+    integers = pack(">5i" + "iq" * (8 * len(rows)), 1, 0, 20, 8 * len(rows), 1, *numbers)
+    return BigintArray(integers), ByteaArray(b"".join(parts))

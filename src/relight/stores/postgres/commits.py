@@ -1,14 +1,9 @@
-"""Steps are committed: in one exchange with the server where nobody else has written, in two where somebody may have.
+"""Committing steps: in one round trip if no other process has written, in two if one may have.
 
-What a session's head was when this store last wrote or read it is remembered together with its sealed bytes. A step is
-planned on that, and sent with both, together with steps of other sessions that come at the same time: the server writes
-it only if the head is still those bytes, in one transaction: the plan was made on the truth, or it comes to nothing.
-Where it comes to nothing, and for every refusal, claim and snapshot, the head is locked and read first and the plan is
-made again: nothing is refused by memory.
-
-A connection lost in the middle leaves the outcome open, and the server may still be about to write. `find_commit` then
-takes the lock on the head, which waits for that, looks for the writer's key, and where it is not there moves the head
-by a microsecond of its lease: from then on the lost step cannot be written any more, and the answer stays true.
+Optimistic path: the head as this store last wrote or read it is cached with its sealed bytes. A step is planned on the
+cached head and sent with those bytes, in a batch with steps of other sessions; the server writes it only if the head
+still has exactly these bytes (compare-and-set). If not, and for every claim, snapshot and refusal, the locked path is
+taken: lock the head's row, read it, plan again. Nothing is ever refused because of a cached head.
 """
 
 from __future__ import annotations
@@ -29,8 +24,8 @@ from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.stores.postgres import queues, reading, snapshots
 from relight.stores.postgres.batching import CommitBatcher, PendingCommit
-from relight.stores.postgres.connections import Connection, Connections, Cursor, forget_in_child, undo
-from relight.stores.postgres.driver import DRIVER_ERRORS, explained
+from relight.stores.postgres.connections import Connection, Connections, Cursor, reset_in_child, rollback
+from relight.stores.postgres.driver import DRIVER_ERRORS, store_error
 from relight.stores.postgres.rows import StepRow, step_row, to_bytes, unsealed_head
 from relight.stores.postgres.server_time import ServerTime
 from relight.stores.postgres.statements import BEGIN, COMMIT, SQL
@@ -38,18 +33,18 @@ from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.step import Committed, Draft
 
-MAX_REMEMBERED: Final = 4096
-"""sessions whose newest head is kept at hand"""
-LINES: Final = 1024
-"""threads of this process that write to one session stand in one of so many lines: on the server they would undo one
-another's plans"""
-TRIES: Final = 4
-"""where the server breaks a circle of waiters by undoing one of them"""
-_UNDONE: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
+MAX_CACHED_SESSIONS: Final = 4096
+"""sessions whose newest head is cached"""
+SESSION_LOCKS: Final = 1024
+"""locks that serialise the threads of this process that write to one session: on the server they would invalidate each
+other's plans"""
+MAX_ATTEMPTS: Final = 4
+"""the server resolves a deadlock by rolling one transaction back"""
+_RETRYABLE: Final = (psycopg.errors.DeadlockDetected, psycopg.errors.SerializationFailure)
 
 
-class Known(NamedTuple):
-    """A head, and the bytes that stand for it on the server."""
+class CachedHead(NamedTuple):
+    """A head, and its sealed bytes on the server."""
 
     sid: int
     head: Head
@@ -63,116 +58,116 @@ class Journal:
         self._connections = connections
         self._time = time
         self._clock = clock
-        self._together = CommitBatcher(connections)
-        self._lines = [threading.Lock() for _ in range(LINES)]
+        self._batcher = CommitBatcher(connections)
+        self._session_locks = [threading.Lock() for _ in range(SESSION_LOCKS)]
         self._lock = threading.Lock()
-        self._known: OrderedDict[str, Known] = OrderedDict()
-        self._doubts: set[str] = set()
-        """sessions of which a commit was lost on its way"""
-        self.exchanges = [0, 0]
-        """steps committed with one exchange, and with two"""
-        forget_in_child(self)
+        self._cached: OrderedDict[str, CachedHead] = OrderedDict()
+        self._in_doubt: set[str] = set()
+        """sessions with a commit whose outcome is unknown: it may still be on its way to the disk"""
+        self.round_trips = [0, 0]
+        """steps committed with one round trip, and with two"""
+        reset_in_child(self)
 
     # -- steps ----------------------------------------------------------------------------------------------------
 
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One durable step, or an error and nothing."""
+        """Commit one step durably, or raise and write nothing. StoreUnavailable: the outcome may be unknown."""
         faults.point("commit.enter")
-        with self._line(session):
-            committed = self._at_once(session, draft) or self._locked(session, draft)
+        with self._session_lock(session):
+            committed = self._commit_optimistic(session, draft) or self._commit_locked(session, draft)
         faults.point("commit.committed")
         return committed
 
-    def _at_once(self, session: str, draft: Draft) -> Committed | None:
-        """Planned on what is remembered; None where that may not be the truth."""
-        known, now = self._known.get(session), self._time.counted()
-        if known is None or now is None or draft.claim is not None or draft.snapshots or session in self._doubts:
+    def _commit_optimistic(self, session: str, draft: Draft) -> Committed | None:
+        """Plan on the cached head and compare-and-set it; None if that is not possible or the head has moved."""
+        cached, now = self._cached.get(session), self._time.estimate()
+        if cached is None or now is None or draft.claim is not None or draft.snapshots or session in self._in_doubt:
             return None
         try:
-            committed = plan_commit(known.head, draft, at_us=self._clock.now_us(), now=now)
+            committed = plan_commit(cached.head, draft, at_us=self._clock.now_us(), now=now)
         except RelightError:
-            return None  # it is refused on the truth
-        if queue_row_of(known.head) != queue_row_of(committed.head):
-            return None  # its line is written too
+            return None  # the cached head may be outdated: only the locked path may refuse
+        if waiting_of(cached.head) != waiting_of(committed.head):
+            return None  # its queue row changes too, which the batched statement does not write
         faults.point("commit.begun")
         record = seal(committed.head)
-        one = PendingCommit(session, _row(known, record, committed))
+        pending = PendingCommit(session, _row(cached, record, committed))
         faults.point("commit.written")
-        self._send(one)
-        if not one.is_back:  # a thread that was interrupted had taken it along
-            return self._settled(session, draft.key, known.head.seq)
-        if one.told is None:
+        self._send(pending)
+        if not pending.is_done:  # the leader of its batch was interrupted
+            return self._resolve(session, draft.key, cached.head.seq)
+        if pending.written_us is None:
             self.forget_session(session)
             return None
-        self._time.told(one.told)
-        self._remember(session, Known(known.sid, committed.head, record))
-        self.exchanges[0] += 1
+        self._time.observe(pending.written_us)
+        self._cache(session, CachedHead(cached.sid, committed.head, record))
+        self.round_trips[0] += 1
         return committed
 
-    def _send(self, one: PendingCommit) -> None:
-        """Until it was written or not, or lost; an error where it cannot be, or where nobody can say."""
+    def _send(self, pending: PendingCommit) -> None:
+        """Send and wait for the result; raises if it failed, or if the outcome is unknown."""
         try:
-            self._together.send(one)
+            self._batcher.send(pending)
         finally:
-            if not one.is_back or isinstance(one.error, StoreUnavailable):
-                self._lost(one.session)
-        if one.error is not None:
-            self.forget_session(one.session)
-            raise one.error
+            if not pending.is_done or isinstance(pending.error, StoreUnavailable):
+                self._mark_in_doubt(pending.session)
+        if pending.error is not None:
+            self.forget_session(pending.session)
+            raise pending.error
 
-    def _locked(self, session: str, draft: Draft) -> Committed:
-        """Planned on the head as it is, which nobody moves meanwhile."""
-        for tries in range(1, TRIES + 1):
+    def _commit_locked(self, session: str, draft: Draft) -> Committed:
+        """Plan against the row-locked head."""
+        for attempt in range(1, MAX_ATTEMPTS + 1):
             with self._connections.borrowed() as connection:
                 try:
-                    return self._locked_once(connection, session, draft)
-                except _UNDONE as error:
-                    undo(connection)
-                    if tries == TRIES:
-                        raise explained(error, self._connections.where, session=session) from None
+                    return self._commit_locked_once(connection, session, draft)
+                except _RETRYABLE as error:
+                    rollback(connection)
+                    if attempt == MAX_ATTEMPTS:
+                        raise store_error(error, self._connections.where, session=session) from None
                 except DRIVER_ERRORS as error:
-                    undo(connection)
+                    rollback(connection)
                     self.forget_session(session)
-                    raise explained(error, self._connections.where, session=session) from None
+                    raise store_error(error, self._connections.where, session=session) from None
                 except BaseException:
-                    undo(connection)
+                    rollback(connection)
                     raise
         raise AssertionError("unreachable")
 
-    def _locked_once(self, connection: Connection, session: str, draft: Draft) -> Committed:
-        known, now = self._lock_head(connection, session)
+    def _commit_locked_once(self, connection: Connection, session: str, draft: Draft) -> Committed:
+        cached, now = self._lock_head(connection, session)
         faults.point("commit.begun")
-        committed = plan_commit(known.head, draft, at_us=self._clock.now_us(), now=now)
+        committed = plan_commit(cached.head, draft, at_us=self._clock.now_us(), now=now)
         cursor = connection.cursor(binary=True)
-        snapshots.keep_segments(cursor, session, draft.snapshots)
-        slots = queues.planned_slots(cursor, known.head, draft, now)
+        snapshots.lock_segments(cursor, session, draft.snapshots)
+        slots = queues.planned_slots(cursor, cached.head, draft, now)
         record = seal(committed.head)
         faults.point("commit.written")
         try:
             with connection.pipeline():
-                cursor.execute(SQL["commit_step"], _row(known, record, committed))
-                for row in snapshots.rows_of(known.sid, committed.step.seq, draft.snapshots):
+                cursor.execute(SQL["commit_step"], _row(cached, record, committed))
+                for row in snapshots.rows_of(cached.sid, committed.step.seq, draft.snapshots):
                     connection.execute(SQL["insert_snapshot"], row)
-                queues.move(connection.cursor(), known.sid, known.head, committed.head)
+                queues.move(connection.cursor(), cached.sid, cached.head, committed.head)
                 if slots is not None:
-                    connection.execute(SQL["put_kept"], slots)
+                    connection.execute(SQL["put_record"], slots)
                 connection.execute(COMMIT)
-        except _UNDONE:
+        except _RETRYABLE:
             raise
         except psycopg.Error as error:
-            raise self._failed(connection, error, session) from None
-        except BaseException:  # Ctrl-C, on either side of the commit
+            raise self._commit_failed(connection, error, session) from None
+        except BaseException:  # Ctrl-C, before or after the commit
             connection.close()
-            self._lost(session)
+            self._mark_in_doubt(session)
             raise
-        self._remember(session, Known(known.sid, committed.head, record))
+        self._cache(session, CachedHead(cached.sid, committed.head, record))
         with self._lock:
-            self._doubts.discard(session)  # the head has moved: what was lost on its way fits it no more
-        self.exchanges[1] += 1
+            self._in_doubt.discard(session)  # the head has moved: a commit still on its way does not fit it any more
+        self.round_trips[1] += 1
         return committed
 
-    def _lock_head(self, connection: Connection, session: str) -> tuple[Known, Instant]:
-        """Begin a transaction that has the head to itself. One exchange; NotFound, or Corrupt where it is damaged."""
+    def _lock_head(self, connection: Connection, session: str) -> tuple[CachedHead, Instant]:
+        """Begin a transaction and lock the head's row, in one round trip. NotFound, or Corrupt if it is damaged."""
         cursor = connection.cursor(binary=True)
         with connection.pipeline():
             connection.execute(BEGIN)
@@ -180,7 +175,7 @@ class Journal:
             cursor.execute(SQL["lock_head"], (to_bytes(session),))
         return self._read_locked(cursor, session)
 
-    def _read_locked(self, cursor: Cursor, session: str) -> tuple[Known, Instant]:
+    def _read_locked(self, cursor: Cursor, session: str) -> tuple[CachedHead, Instant]:
         row = cursor.fetchone()
         if row is None:
             self.forget_session(session)
@@ -191,96 +186,99 @@ class Journal:
         head = unsealed_head(record)
         if head is None or head.session != session:
             raise Corrupt("its head fails its seal", session=session)
-        return Known(sid, head, record), self._time.told(server_us)
+        return CachedHead(sid, head, record), self._time.observe(server_us)
 
-    def _failed(self, connection: Connection, error: psycopg.Error, session: str) -> RelightError:
-        """Forget what was remembered; where the connection is gone the step may be written, or still be on its way."""
+    def _commit_failed(self, connection: Connection, error: psycopg.Error, session: str) -> RelightError:
+        """The error for a failed commit; if the connection is gone the step may be written, or still be on its way."""
         self.forget_session(session)
-        ours = self._connections.doubted(connection, error, session)
-        if isinstance(ours, StoreUnavailable):
+        failure = self._connections.commit_error(connection, error, session)
+        if isinstance(failure, StoreUnavailable):
             connection.close()
-            self._lost(session)
-        return ours
+            self._mark_in_doubt(session)
+        return failure
 
-    def _lost(self, session: str) -> None:
-        """A commit is somewhere between here and the disk."""
+    def _mark_in_doubt(self, session: str) -> None:
+        """Note that a commit of this session has an unknown outcome."""
         with self._lock:
-            self._known.pop(session, None)
-            self._doubts.add(session)
+            self._cached.pop(session, None)
+            self._in_doubt.add(session)
 
     def find_commit(self, session: str, key: bytes, after: int) -> Committed | None:
-        """The step committed under this key; where a commit was lost on its way, an answer that stays true."""
-        if session not in self._doubts:
+        """The step committed under this key. The answer stays true even if a commit is still on its way to the
+        server."""
+        if session not in self._in_doubt:
             with self._connections.reading(session) as cursor:
                 return reading.find_commit(cursor, session, key, after)
-        with self._line(session):
-            return self._settled(session, key, after)
+        with self._session_lock(session):
+            return self._resolve(session, key, after)
 
-    def _settled(self, session: str, key: bytes, after: int) -> Committed | None:
+    def _resolve(self, session: str, key: bytes, after: int) -> Committed | None:
         with self._connections.transaction(session) as cursor:
             cursor.execute(SQL["lock_head"], (to_bytes(session),))
-            known, _ = self._read_locked(cursor, session)
+            cached, _ = self._read_locked(cursor, session)
             committed = reading.find_commit(cursor, session, key, after)
             if committed is None:
-                cursor.execute(SQL["put_head"], (known.sid, seal(_moved(known.head))))
+                # The lost commit may still reach the server. It is a compare-and-set on the head's bytes, so changing
+                # them makes it fail for good, and "not committed" stays true.
+                cursor.execute(SQL["put_head"], (cached.sid, seal(_invalidated(cached.head))))
             self.forget_session(session)
         with self._lock:
-            self._doubts.discard(session)
+            self._in_doubt.discard(session)
         return committed
 
     # -- heads ----------------------------------------------------------------------------------------------------
 
     def renew(self, session: str, owner: str, epoch: int) -> None:
-        """Heartbeat: another deadline, or LeaseLost."""
-        self._move(session, lambda head, now: plan_renewal(head, owner=owner, epoch=epoch, now=now))
+        """Heartbeat: extend the lease, or LeaseLost."""
+        self._update_head(session, lambda head, now: plan_renewal(head, owner=owner, epoch=epoch, now=now))
 
     def release(self, session: str, owner: str, epoch: int) -> None:
-        """No lease any more, or LeaseLost."""
-        self._move(session, lambda head, _: plan_release(head, owner=owner, epoch=epoch))
+        """Release the lease, or LeaseLost."""
+        self._update_head(session, lambda head, _: plan_release(head, owner=owner, epoch=epoch))
 
-    def _move(self, session: str, plan: Callable[[Head, Instant], Head]) -> None:
-        """Another head without a step."""
-        with self._line(session):
+    def _update_head(self, session: str, plan: Callable[[Head, Instant], Head]) -> None:
+        """Write a head without a step, under the row lock."""
+        with self._session_lock(session):
             with self._connections.transaction(session) as cursor:
                 cursor.execute(SQL["lock_head"], (to_bytes(session),))
-                known, now = self._read_locked(cursor, session)
-                head = plan(known.head, now)
+                cached, now = self._read_locked(cursor, session)
+                head = plan(cached.head, now)
                 record = seal(head)
                 self.forget_session(session)
-                cursor.execute(SQL["put_head"], (known.sid, record))
-            self._remember(session, Known(known.sid, head, record))
+                cursor.execute(SQL["put_head"], (cached.sid, record))
+            self._cache(session, CachedHead(cached.sid, head, record))
 
     # -- what is remembered ---------------------------------------------------------------------------------------
 
     def forget_session(self, session: str) -> None:
-        """Read its head again next time."""
+        """Drop its cached head: the next commit reads it again."""
         with self._lock:
-            self._known.pop(session, None)
+            self._cached.pop(session, None)
 
-    def forget(self) -> None:
-        """In a forked child: nobody stands in line any more, and the locks of the parent's threads are not ours."""
-        self._lines = [threading.Lock() for _ in range(LINES)]
+    def reset(self) -> None:
+        """In a forked child: locks may be held by threads that exist only in the parent."""
+        self._session_locks = [threading.Lock() for _ in range(SESSION_LOCKS)]
         self._lock = threading.Lock()
 
-    def _remember(self, session: str, known: Known) -> None:
+    def _cache(self, session: str, cached: CachedHead) -> None:
         with self._lock:
-            self._known[session] = known
-            self._known.move_to_end(session)
-            if len(self._known) > MAX_REMEMBERED:
-                self._known.popitem(last=False)
+            self._cached[session] = cached
+            self._cached.move_to_end(session)
+            if len(self._cached) > MAX_CACHED_SESSIONS:
+                self._cached.popitem(last=False)
 
-    def _line(self, session: str) -> threading.Lock:
-        return self._lines[hash(session) % LINES]
+    def _session_lock(self, session: str) -> threading.Lock:
+        return self._session_locks[hash(session) % SESSION_LOCKS]
 
 
-def _row(known: Known, record: bytes, committed: Committed) -> StepRow:
+def _row(cached: CachedHead, record: bytes, committed: Committed) -> StepRow:
     status = committed.head.status
-    changed = status if status != known.head.status else None
-    return step_row(known.sid, known.record, record, committed.step, changed)
+    changed = status if status != cached.head.status else None
+    return step_row(cached.sid, cached.record, record, committed.step, changed)
 
 
-def _moved(head: Head) -> Head:
-    """The same head, and other bytes: a step that was planned on the former ones finds them no more."""
+def _invalidated(head: Head) -> Head:
+    """The same head with other bytes: its lease deadline one microsecond later."""
     if head.lease is None:
         return head
     deadline = msgspec.structs.replace(head.lease.deadline, us=head.lease.deadline.us + 1)

@@ -1,11 +1,7 @@
-"""Connections to the server: made when first needed, given back after each use, thrown away once they are doubtful.
+"""Connection pool: connections are opened when first needed, reused, and closed once their state is in doubt.
 
-A connection that the server has closed meanwhile (a restart, a failover) can be seen without asking: its socket has
-something to read. So what comes after a restart goes over a new connection and works. Nothing is kept in a connection
-between two transactions, and no thread of our own runs behind them.
-
-A fork leaves its parent's connections alone: the child forgets them, without a goodbye that the server would take for
-the parent's.
+No state is kept in a connection between two transactions, and there is no thread behind the pool. A forked child drops
+its parent's connections without closing them: a Terminate message would end the parent's sessions on the server.
 """
 
 from __future__ import annotations
@@ -22,83 +18,84 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from relight.errors import StoreError, StoreUnavailable
-from relight.stores.postgres.driver import DRIVER_ERRORS, explained, hint_for, place_of
+from relight.stores.postgres.driver import DRIVER_ERRORS, display_address, hint_for, store_error
 from relight.stores.postgres.statements import BEGIN, COMMIT, ROLLBACK, SQL
 from relight.system.permits import Permits
 
-MAX: Final = 32
+MAX_CONNECTIONS: Final = 32
 """connections of one opened store; further users wait"""
 WAIT_SECONDS: Final = 60.0
-"""for one of them"""
+"""how long a user waits for a connection"""
 _DRIVER_SETTINGS: Final[dict[str, Any]] = {
     "autocommit": True,
-    "prepare_threshold": None,  # a prepared statement belongs to one connection, and a pooler gives another each time
+    "prepare_threshold": None,  # prepared statements belong to one server connection, and a pooler switches them
     "client_encoding": "utf8",
     "application_name": "relight",
 }
-_PATIENCE: Final = {
+_TIMEOUTS: Final = {
     "connect_timeout": "10",
     "keepalives_idle": "10",
     "keepalives_interval": "5",
     "keepalives_count": "3",
     "tcp_user_timeout": "30000",
 }
-"""how long a server that has vanished is waited for; the address may say otherwise"""
+"""how long an unreachable server is waited for, unless the address says otherwise"""
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 
 
-class Forgetting(Protocol):
-    """What must not be used by both sides of a fork."""
+class ForkAware(Protocol):
+    """An object whose state must not be shared across a fork."""
 
-    def forget(self) -> None:
-        """In the child: begin anew."""
+    def reset(self) -> None:
+        """In the child: drop what belongs to the parent."""
         ...
 
 
-_forgetting: weakref.WeakSet[Forgetting] = weakref.WeakSet()
+_fork_aware: weakref.WeakSet[ForkAware] = weakref.WeakSet()
 _inherited: list[Connection] = []
-"""of the parent: never closed, never collected"""
+"""connections of the parent: referenced for ever, so that they are neither closed nor collected"""
 
 
 class Connections:
-    """At most `MAX` at a time, for any number of threads."""
+    """At most `MAX_CONNECTIONS` at a time, for any number of threads."""
 
     def __init__(self, conninfo: str) -> None:
-        self.where = place_of(conninfo)
+        self.where = display_address(conninfo)
         self.ended: str | None = None
-        """why nothing here can be used any more"""
+        """why the store cannot be used any more"""
         self._conninfo = psycopg.conninfo.make_conninfo(conninfo, **_settings(conninfo))
-        self._places = Permits(MAX)
+        self._permits = Permits(MAX_CONNECTIONS)
         self._idle: list[Connection] = []
-        forget_in_child(self)
+        reset_in_child(self)
 
     @contextmanager
     def borrowed(self) -> Iterator[Connection]:
-        """A connection for a moment. What the driver raises comes through; a connection in doubt is closed."""
-        permit = self._places.take_within(WAIT_SECONDS)
+        """A connection for a short use. The driver's errors pass through; a connection left in a transaction is rolled
+        back."""
+        permit = self._permits.take_within(WAIT_SECONDS)
         if permit is None:
-            raise StoreUnavailable(f"{self.where}: all {MAX} connections are in use")
+            raise StoreUnavailable(f"{self.where}: all {MAX_CONNECTIONS} connections are in use")
         with permit:
-            connection = self._take()
+            connection = self._acquire()
             try:
                 yield connection
             finally:
-                self._give_back(connection)
+                self._release(connection)
 
     @contextmanager
     def reading(self, session: str | None = None) -> Iterator[Cursor]:
-        """A cursor whose every statement is a transaction; the driver's errors come out as ours."""
+        """A cursor in autocommit mode; the driver's errors are translated."""
         with self.borrowed() as connection:
             try:
                 yield connection.cursor(binary=True)
             except DRIVER_ERRORS as error:
-                raise explained(error, self.where, session=session) from None
+                raise store_error(error, self.where, session=session) from None
 
     @contextmanager
     def transaction(self, session: str | None = None, *, begin: bytes = BEGIN) -> Iterator[Cursor]:
-        """Leaving it normally commits; an exception undoes it. One exchange begins it, one ends it."""
+        """A transaction: commits on normal exit, rolls back on an exception. One round trip to begin, one to end."""
         with self.borrowed() as connection:
             try:
                 with connection.pipeline():
@@ -106,21 +103,22 @@ class Connections:
                     connection.execute(SQL["settle_transaction"])
                 yield connection.cursor(binary=True)
             except DRIVER_ERRORS as error:
-                undo(connection)
-                raise explained(error, self.where, session=session) from None
+                rollback(connection)
+                raise store_error(error, self.where, session=session) from None
             except BaseException:
-                undo(connection)
+                rollback(connection)
                 raise
             try:
                 connection.execute(COMMIT)
             except psycopg.Error as error:
-                raise self.doubted(connection, error) from None
+                raise self.commit_error(connection, error) from None
 
-    def doubted(self, connection: Connection, error: psycopg.Error, session: str | None = None) -> StoreError:
-        """Our error where a commit failed: an answer that is an error is certain, a cut connection says nothing."""
-        certain = not is_lost(connection)
-        undo(connection)
-        ours = explained(error, self.where, session=session)
+    def commit_error(self, connection: Connection, error: psycopg.Error, session: str | None = None) -> StoreError:
+        """The store error for a failed commit. An error reply is certain; a lost connection leaves the outcome
+        unknown."""
+        certain = not is_broken(connection)
+        rollback(connection)
+        ours = store_error(error, self.where, session=session)
         if certain:
             return ours
         return StoreUnavailable(
@@ -130,24 +128,24 @@ class Connections:
         )
 
     def close(self) -> None:
-        """Give all of them back. Whoever uses one just now closes it afterwards."""
+        """Close all connections; those in use are closed when they are released."""
         self.ended = self.ended or "the store was closed"
         while self._idle:
             self._idle.pop().close()
 
-    def forget(self) -> None:
-        """In a forked child: the connections are the parent's, and so are the places taken."""
+    def reset(self) -> None:
+        """In a forked child: the connections and the permits taken are the parent's."""
         _inherited.extend(self._idle)
         self._idle = []
-        self._places = Permits(MAX)
+        self._permits = Permits(MAX_CONNECTIONS)
 
-    def _take(self) -> Connection:
+    def _acquire(self) -> Connection:
         if self.ended is not None:
             raise StoreUnavailable(f"{self.where}: {self.ended}")
         while self._idle:
-            with suppress(IndexError):  # another thread was faster
+            with suppress(IndexError):  # another thread took the last one
                 connection = self._idle.pop()
-                if not _has_news(connection):
+                if not _is_closed_by_server(connection):
                     return connection
                 connection.close()
         return self._connect()
@@ -163,17 +161,17 @@ class Connections:
                 hints=[hint_for(str(error))],
             ) from None
 
-    def _give_back(self, connection: Connection) -> None:
+    def _release(self, connection: Connection) -> None:
         if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
-            undo(connection)
+            rollback(connection)
         if connection.closed or self.ended is not None:
             connection.close()
         else:
             self._idle.append(connection)
 
 
-def undo(connection: Connection) -> None:
-    """As if nothing had been tried. A connection that cannot even do that is closed, which does it too."""
+def rollback(connection: Connection) -> None:
+    """Roll back; a connection that cannot even do that is closed, which rolls back too."""
     try:
         if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
             connection.execute(ROLLBACK)
@@ -181,13 +179,14 @@ def undo(connection: Connection) -> None:
         connection.close()
 
 
-def is_lost(connection: Connection) -> bool:
-    """Is nobody there to answer any more?"""
+def is_broken(connection: Connection) -> bool:
+    """True if the connection to the server is lost."""
     return connection.closed or connection.broken
 
 
-def _has_news(connection: Connection) -> bool:
-    """Nothing is expected on an idle connection: what can be read there is its end."""
+def _is_closed_by_server(connection: Connection) -> bool:
+    """True if the server has closed an idle connection (restart, failover): its socket is readable, as nothing else is
+    expected there. So the first statement after a restart goes over a new connection and works."""
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
     return bool(poll.poll(0))
@@ -195,18 +194,19 @@ def _has_news(connection: Connection) -> bool:
 
 def _settings(conninfo: str) -> dict[str, str]:
     given = psycopg.conninfo.conninfo_to_dict(conninfo)
-    return {name: value for name, value in _PATIENCE.items() if name not in given}
+    return {name: value for name, value in _TIMEOUTS.items() if name not in given}
 
 
-def forget_in_child(one: Forgetting) -> None:
-    """From now on it begins anew in every forked child."""
-    _forgetting.add(one)
+def reset_in_child(one: ForkAware) -> None:
+    """Call `reset` of this object in every forked child."""
+    _fork_aware.add(one)
 
 
-def _forget_all() -> None:
-    for one in list(_forgetting):
-        one.forget()
+def _reset_all() -> None:
+    for one in list(_fork_aware):
+        one.reset()
 
 
-os.register_at_fork(after_in_child=_forget_all)
-logging.getLogger("psycopg").addHandler(logging.NullHandler())  # what it would print about a lost connection, we raise
+os.register_at_fork(after_in_child=_reset_all)
+# psycopg logs lost connections as warnings; we raise them.
+logging.getLogger("psycopg").addHandler(logging.NullHandler())

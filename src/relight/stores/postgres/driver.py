@@ -1,8 +1,8 @@
-"""The driver's errors become ours, once, here. Nothing of psycopg leaves this folder.
+"""Translates the driver's errors to store errors. No exception of psycopg leaves this package.
 
-What each means for the caller: full and read-only say that nothing was written; corrupt says that bytes are not what
-was written, or that a table is missing; all else is `StoreUnavailable`, with what the server said and what to do. An
-address is never shown with its password.
+StoreFull and StoreReadOnly mean that nothing was written; Corrupt that bytes are not what was written, or that a table
+is missing; everything else is StoreUnavailable, with the server's message and what to do. An address is never shown
+with its password.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from relight.errors import Corrupt, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 
 DRIVER_ERRORS: Final = (Error, UnicodeDecodeError)
-"""what a statement may raise; the second where stored text is no text any more"""
+"""what a statement may raise; UnicodeDecodeError if stored text is damaged"""
 _DAMAGED: Final = (
     UnicodeDecodeError,
     errors.DataCorrupted,
@@ -45,7 +45,7 @@ _HINTS: Final = (
     ("not yet accepting connections", "wait until the server is up, then run it again"),
     ("recovery mode", "wait until the server has recovered, then run it again"),
     ("shutting down", "start the server again, then run it again"),
-    ("server closed the connection", "start the server again, or look into its log, then run it again"),
+    ("server closed the connection", "start the server again, or check its log, then run it again"),
     ("does not exist", "create it on the server first: createdb NAME, createuser NAME"),
     ("Connection refused", "start the server, or check host and port in RELIGHT_STORE"),
     ("could not translate host name", "check the host in RELIGHT_STORE"),
@@ -53,55 +53,55 @@ _HINTS: Final = (
 )
 
 
-def place_of(conninfo: str) -> str:
-    """As shown to people: host, port and database, never a password."""
+def display_address(conninfo: str) -> str:
+    """The address as shown to users: host, port and database, never a password."""
     given = conninfo_to_dict(conninfo)
     host = str(given.get("host") or "local socket")
     port = f":{given['port']}" if given.get("port") else ""
     return f"postgresql://{host}{port}/{given.get('dbname') or ''}"
 
 
-def explained(error: Exception, where: str, *, session: str | None = None) -> StoreError:
-    """Our error for one of the driver's."""
-    said = f"postgres: {_sentence(error)}"
+def store_error(error: Exception, where: str, *, session: str | None = None) -> StoreError:
+    """The store error for an error of the driver."""
+    message = f"postgres: {_sentence(error)}"
     if isinstance(error, _DAMAGED):
-        # Our statements are fixed and checked by tests: one that suddenly does not fit means that somebody changed it.
+        # Our statements are fixed and tested: one that suddenly does not fit means that the schema was changed.
         damaged = Corrupt(f"the store {where} is damaged ({_sentence(error)})", session=session)
-        return put_back(damaged) if isinstance(error, _MISSING) else damaged
+        return with_restore_hint(damaged) if isinstance(error, _MISSING) else damaged
     if isinstance(error, errors.DiskFull):
         return StoreFull(where)
     if isinstance(error, _READ_ONLY):
         return read_only(where)
     if isinstance(error, errors.InsufficientPrivilege):
         hints = ["grant it on the server: GRANT CREATE ON DATABASE ... , or make relight's user the owner"]
-        return StoreUnavailable(f"{where}: permission denied", evidence=[said], hints=hints)
+        return StoreUnavailable(f"{where}: permission denied", evidence=[message], hints=hints)
     if isinstance(error, _TIMED_OUT):
         hints = ["see who holds what: SELECT * FROM pg_stat_activity WHERE state <> 'idle'"]
         return StoreUnavailable(
-            f"{where}: another transaction kept it locked; nothing was written", evidence=[said], hints=hints
+            f"{where}: locked by another transaction; nothing was written", evidence=[message], hints=hints
         )
-    return StoreUnavailable(f"{where}: the server could not be used", evidence=[said], hints=[hint_for(str(error))])
+    return StoreUnavailable(f"{where}: the server could not be used", evidence=[message], hints=[hint_for(str(error))])
 
 
-def put_back(damaged: Corrupt) -> Corrupt:
-    """A table that was there and is gone is not made anew: that would hide what was lost."""
-    damaged.hints = ("put back what is missing from a backup of the database: pg_restore; nothing is made anew",)
+def with_restore_hint(damaged: Corrupt) -> Corrupt:
+    """Add the hint to restore a missing table. It is not recreated: that would hide what was lost."""
+    damaged.hints = ("restore what is missing from a backup of the database: pg_restore; it is not recreated",)
     return damaged
 
 
 def read_only(where: str) -> StoreReadOnly:
-    """A replica, or a database that was set to read-only."""
+    """The error for a replica, or a database that was set to read-only."""
     error = StoreReadOnly(where)
     error.hints = ("this server is a replica or set to read-only: set RELIGHT_STORE to the primary",)
     return error
 
 
-def hint_for(said: str) -> str:
-    """What to do about what the server, or the way to it, said."""
-    return next((hint for words, hint in _HINTS if words in said), "check that the server is up: relight doctor")
+def hint_for(message: str) -> str:
+    """What to do about a message of the server or the network."""
+    return next((hint for words, hint in _HINTS if words in message), "check that the server is up: relight doctor")
 
 
 def _sentence(error: Exception) -> str:
-    """Its first line; where several addresses were tried, the last one's."""
+    """The first line of its message."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     return lines[0] if lines else type(error).__name__

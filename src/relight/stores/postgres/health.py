@@ -1,8 +1,8 @@
-"""Is the store what was written? The complete check, of one moment, while others go on writing.
+"""The complete integrity check, on one snapshot of the database, while others keep writing.
 
-The server guards its pages itself where it was made with checksums. What is looked at here is what it cannot know:
-every row of every session against its sealed record, every seal, and rows of no session. The chain of steps is checked
-by the engine.
+The server checks its own pages if it was initialised with checksums. This checks what it cannot know: every row of
+every session against its sealed record, every seal, and rows without a session. The digest chain is checked by
+`history.verify`.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from relight.stores.postgres.rows import Row, from_bytes, label_columns, read_la
 from relight.stores.postgres.statements import SQL
 
 PAGE: Final = 500
-"""sessions looked at together"""
+"""sessions per query"""
 
 
 def examine(cursor: Cursor) -> Iterator[Damage]:
-    """Everything, inside a transaction that sees one moment."""
+    """All damage found, inside a transaction that sees one snapshot."""
     for (table,) in cursor.execute(SQL["orphan_rows"]).fetchall():
         yield Damage(what=f"{table}: rows of a session that does not exist")
     for pool in sorted(snapshots.pools(cursor)):
@@ -49,7 +49,7 @@ def _examine_session(cursor: Cursor, row: Row) -> Iterator[Damage]:
         yield Damage(what=f"{session}: its head cannot be read, or a column disagrees with it")
     if _labels(record) != set(cursor.execute(SQL["labels_by_sid"], (sid,)).fetchall()):
         yield Damage(what=f"{session}: it is listed by labels it does not have")
-    if record.head is not None and queues.found(cursor, sid) != queue_row_of(record.head):
+    if record.head is not None and queues.find_position(cursor, sid) != waiting_of(record.head):
         yield Damage(what=f"{session}: its queue position does not match its head")
 
 

@@ -1,7 +1,7 @@
-"""Pages of sessions that cost the same with a hundred sessions as with a million.
+"""Pages of sessions, at a cost that does not depend on how many sessions there are.
 
-For every condition that narrows much there is an index that yields the sessions newest first, so that a page ends after
-`limit` rows. Several statuses give a page each, merged by the server.
+For every selective condition there is an index that yields sessions newest first, so that a page ends after `limit`
+rows. Several statuses give a page each, merged by the server.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ def page(cursor: Cursor, query: Query) -> list[Row]:
 
 
 def statement_for(query: Query) -> tuple[bytes, dict[str, Any]]:
-    """What is sent for a query."""
+    """The statement and bindings for a query."""
     name, conditions = _conditions(query)
     where = b" AND ".join(conditions) or SQL["all_sessions"]
     return SQL[name].replace(b"{where}", where), _values(query)
 
 
 def _conditions(query: Query) -> tuple[str, list[bytes]]:
-    """The statement and what stands in it."""
+    """The name of the statement, and its conditions."""
     statement, before = "list_page", "before_session"
     labels = range(len(query.labels))
     led = query.key is not None or query.parent is not None
@@ -72,6 +72,6 @@ def _values(query: Query) -> dict[str, Any]:
 
 
 def counts(cursor: Cursor) -> dict[Status, int]:
-    """How many sessions have which status. A word that is no status is damage that `check` names."""
+    """Number of sessions by status. Rows of an unknown status are skipped; `check` reports them."""
     known: dict[object, Status] = {status: status for status in STATUSES}
     return {known[word]: n for word, n in cursor.execute(SQL["read_counts"]).fetchall() if word in known}

@@ -1,8 +1,8 @@
-"""Bring a database to the schema of this version, and notice one that is not what its version says.
+"""Schema migrations, and the check that a database has the tables of its version.
 
-Migrations are numbered files. Each runs in one transaction together with its number, under a lock that the transaction
-gives back: so there is no half of one, and any number of workers may start at once. Where the schema is up to date
-nothing is written, and no right to write is needed.
+Migrations are numbered files. Each runs in one transaction together with its number, under an advisory lock of that
+transaction: so there is never half of one, and any number of workers may start at once. If the schema is up to date
+nothing is written, and no write permission is needed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from relight.errors import Corrupt, NewerStore, NotAStore, StoreError
 from relight.stores.postgres.connections import Connections, Cursor
-from relight.stores.postgres.driver import put_back, read_only
+from relight.stores.postgres.driver import read_only, with_restore_hint
 from relight.stores.postgres.statements import HERE, SQL, uncommented
 
 MIGRATIONS: Final = tuple(sorted((HERE / "migrations").glob("[0-9]*.sql")))
@@ -32,11 +32,11 @@ TABLES: Final = (
 )
 
 
-class Looked(NamedTuple):
-    """What stands at an address."""
+class ServerState(NamedTuple):
+    """What was found at an address."""
 
     exists: bool
-    """a store of ours, of whatever version"""
+    """a store, of whatever version"""
     has_schema: bool
     read_only: bool
     syncs: bool
@@ -46,14 +46,14 @@ class Looked(NamedTuple):
 
     @property
     def durability(self) -> str:
-        """What an acknowledged step survives. That commits are synced is seen to in every transaction."""
+        """What an acknowledged step survives. Every transaction itself sets synchronous_commit."""
         if self.unlogged:
             return "none"
         return "power-loss" if self.syncs and self.whole_pages else "process-crash"
 
     @property
     def weakness(self) -> tuple[str, str]:
-        """Why it is no better, and what would help; empty where it could not be better."""
+        """Why durability is not power-loss, and what to do about it; empty if it is."""
         if self.unlogged:
             return "a table is unlogged: the server empties it after a crash", "ALTER TABLE ... SET LOGGED"
         if not self.syncs:
@@ -64,46 +64,46 @@ class Looked(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """A store that can be used."""
+    """An opened store."""
 
     id: str
     version: int
-    looked: Looked
+    state: ServerState
 
 
-def look(cursor: Cursor) -> Looked:
-    """What is there?"""
-    row = cursor.execute(SQL["look"]).fetchone()
+def inspect(cursor: Cursor) -> ServerState:
+    """What is at this address, and the server's settings."""
+    row = cursor.execute(SQL["inspect"]).fetchone()
     assert row is not None
-    return Looked(*row)
+    return ServerState(*row)
 
 
 def open_schema(connections: Connections, *, create: bool) -> Opened | None:
-    """The store, brought up to date; None where there is none and none is to be made."""
+    """The store, migrated; None if there is none and none is to be created."""
     with connections.reading() as cursor:
-        looked = look(cursor)
-        found = _read(cursor) if looked.exists else None
+        state = inspect(cursor)
+        found = _read(cursor) if state.exists else None
     if found is None and not create:
         return None
     if found is not None and found[1] > VERSION:
         raise NewerStore(connections.where, found=found[1], known=VERSION)
     if found is None or found[1] < VERSION:
-        if looked.read_only:
+        if state.read_only:
             raise read_only(connections.where)
         _migrate(connections)
     with connections.reading() as cursor:
-        looked, found = look(cursor), _read(cursor)
+        state, found = inspect(cursor), _read(cursor)
         missing = set(TABLES) - {name for (name,) in cursor.execute(SQL["tables"])}
     if missing or found is None:
         lost = ", ".join(sorted(missing)) or "its row"
-        raise put_back(Corrupt(f"the store {connections.where} is damaged (missing: {lost})"))
-    return Opened(id=found[0], version=found[1], looked=looked)
+        raise with_restore_hint(Corrupt(f"the store {connections.where} is damaged (missing: {lost})"))
+    return Opened(id=found[0], version=found[1], state=state)
 
 
-def standing(connections: Connections) -> int | None:
-    """The version that is there; None where there is no store. Nothing is changed."""
+def schema_version(connections: Connections) -> int | None:
+    """The schema version; None if there is no store. Changes nothing."""
     with connections.reading() as cursor:
-        found = _read(cursor) if look(cursor).exists else None
+        found = _read(cursor) if inspect(cursor).exists else None
     if found is not None and found[1] > VERSION:
         raise NewerStore(connections.where, found=found[1], known=VERSION)
     return None if found is None else found[1]
@@ -122,22 +122,22 @@ def _migrate(connections: Connections) -> None:
 
 
 def run(cursor: Cursor, number: int, path: Path, where: str) -> None:
-    """One migration, unless another process was first; inside a transaction that holds the lock."""
-    looked = look(cursor)
-    found = _read(cursor) if looked.exists else None
-    if number == 1 and looked.exists and found is None:
+    """Run one migration unless another process did, inside a transaction that holds the lock."""
+    state = inspect(cursor)
+    found = _read(cursor) if state.exists else None
+    if number == 1 and state.exists and found is None:
         raise Corrupt(f"the store {where} is damaged (its own row is missing)")
-    if found is None and looked.has_schema and _is_foreign(cursor):
+    if found is None and state.has_schema and _is_foreign(cursor):
         raise _foreign(where)
     if (found[1] if found is not None else 0) >= number:
         return
-    # A connection's own `execute` sends several statements at once, which a cursor for binary answers cannot.
+    # Through the connection: a cursor for binary results cannot send several statements at once.
     cursor.connection.execute(uncommented(path.read_text(encoding="utf-8")).encode())
     cursor.execute(SQL["set_version"], (number,))
 
 
 def _is_foreign(cursor: Cursor) -> bool:
-    """A schema of our name with tables in it that we did not make."""
+    """True if the schema `relight` has tables of another application."""
     return cursor.execute(SQL["tables"]).fetchone() is not None
 
 
@@ -148,5 +148,5 @@ def _foreign(where: str) -> StoreError:
 
 
 def dump(cursor: Cursor) -> str:
-    """The schema as `schema.txt` keeps it."""
+    """The schema in the form of `schema.txt`."""
     return "".join(f"{line.rstrip()}\n" for (line,) in cursor.execute(SQL["schema"]))

@@ -1,8 +1,7 @@
-"""Lines of queued sessions, and the small records beside them: rows that are written inside somebody else's
-transaction, and first places that cost the same however many stand behind them.
+"""Queues of sessions, and small records (policies, slots, workers): rows written in the caller's transaction.
 
-Whoever takes a slot of a queue locks the record of its slots, after the head of the session: so do all, and nobody
-waits in a circle. The heads of those who hold a slot are read as they are.
+Finding the first of a queue costs the same however many wait behind them. A claim that takes a slot locks the record of
+its queue's slots after the head of its session; every transaction takes them in this order, so there is no deadlock.
 """
 
 from __future__ import annotations
@@ -20,9 +19,9 @@ from relight.values.step import Draft
 
 
 def move(cursor: Cursor, sid: int, before: Head | None, after: Head) -> None:
-    """Into its line, out of it, or to another place; nothing where that stays as it was."""
-    row = queue_row_of(after)
-    if before is not None and queue_row_of(before) == row:
+    """Insert, move or delete the queue position of a session whose head changed; nothing if it is unchanged."""
+    row = waiting_of(after)
+    if before is not None and waiting_of(before) == row:
         return
     if row is None:
         if before is not None:
@@ -32,20 +31,20 @@ def move(cursor: Cursor, sid: int, before: Head | None, after: Head) -> None:
     cursor.execute(SQL["put_waiting"], values)
 
 
-def all_lines(cursor: Cursor) -> list[QueueKey]:
-    """Those in which somebody stands."""
-    return sorted(parse_queue_key(from_bytes(key)) for (key,) in cursor.execute(SQL["lines"]).fetchall())
+def list_queues(cursor: Cursor) -> list[QueueKey]:
+    """All queues that are not empty."""
+    return sorted(line_of(from_bytes(key)) for (key,) in cursor.execute(SQL["lines"]).fetchall())
 
 
-def first(cursor: Cursor, line: QueueKey, limit: int, now_us: int | None) -> list[QueueRow]:
-    """The first of a line whose time has come, by the server's time or by this one."""
-    given = {"line": to_bytes(format_queue_key(line)), "now_us": now_us, "limit": max(limit, 0)}
+def list_first(cursor: Cursor, line: QueueKey, limit: int, now_us: int | None) -> list[QueueRow]:
+    """The first of a queue that are due, by the server's time or by `now_us`."""
+    given = {"line": to_bytes(line_key(line)), "now_us": now_us, "limit": max(limit, 0)}
     rows = cursor.execute(SQL["first_waiting"], given).fetchall()
     return first_rows((QueueRow(line, row[0], row[1], from_bytes(row[2]), row[3]) for row in rows), limit)
 
 
-def found(cursor: Cursor, sid: int) -> QueueRow | None:
-    """Where a session stands, by the row of its line."""
+def find_position(cursor: Cursor, sid: int) -> QueueRow | None:
+    """A session's queue position, as its row says."""
     row = cursor.execute(SQL["find_waiting"], (sid,)).fetchone()
     if row is None:
         return None
@@ -54,42 +53,42 @@ def found(cursor: Cursor, sid: int) -> QueueRow | None:
 
 
 def planned_slots(cursor: Cursor, head: Head, draft: Draft, now: Instant) -> tuple[str, bytes, bytes] | None:
-    """The row of the slots of its queue after this claim, locked; None where it takes none. Or QueueFull."""
+    """The record of its queue's slots after this claim, locked; None if the claim needs no slot. Or QueueFull."""
     queue = slot_wanted(head, draft)
     if queue is None:
         return None
     name = to_bytes(queue)
 
     def locked_slots() -> bytes | None:
-        cursor.execute(SQL["begin_kept"], ("slots", name))
-        row = cursor.execute(SQL["lock_kept"], ("slots", name)).fetchone()
+        cursor.execute(SQL["reserve_record"], ("slots", name))
+        row = cursor.execute(SQL["lock_record"], ("slots", name)).fetchone()
         return row[0] if row is not None else None
 
     def holder(session: str) -> Head | None:
         row = cursor.execute(SQL["read_head"], (to_bytes(session),)).fetchone()
         return unsealed_head(row[0]) if row is not None else None
 
-    found = cursor.execute(SQL["find_kept"], ("queue", name)).fetchone()
+    found = cursor.execute(SQL["find_record"], ("queue", name)).fetchone()
     record = plan_slot(found[0] if found is not None else None, locked_slots, holder, session=head.session, now=now)
     return None if record is None else ("slots", name, record)
 
 
 def list_records(cursor: Cursor, kind: RecordKind) -> dict[str, bytes]:
-    """All of a kind, by name; one that was only begun is not there yet."""
-    rows = cursor.execute(SQL["read_kept"], (kind,)).fetchall()
+    """All records of a kind, by name; reserved rows that are still empty are left out."""
+    rows = cursor.execute(SQL["read_records"], (kind,)).fetchall()
     return {from_bytes(name): record for name, record in rows if record}
 
 
-def locked_kept(cursor: Cursor, kind: RecordKind, name: str) -> bytes | None:
-    """One small record, which nobody else changes before this transaction ends; None where there is none."""
-    cursor.execute(SQL["begin_kept"], (kind, to_bytes(name)))
-    row = cursor.execute(SQL["lock_kept"], (kind, to_bytes(name))).fetchone()
+def lock_record(cursor: Cursor, kind: RecordKind, name: str) -> bytes | None:
+    """One record or None, locked until this transaction ends, whether it exists or not."""
+    cursor.execute(SQL["reserve_record"], (kind, to_bytes(name)))
+    row = cursor.execute(SQL["lock_record"], (kind, to_bytes(name))).fetchone()
     return row[0] if row is not None and row[0] else None
 
 
 def put_record(cursor: Cursor, kind: RecordKind, name: str, record: bytes | None) -> None:
-    """Write one, or remove it."""
+    """Write a record, or delete it if `record` is None."""
     if record is None:
-        cursor.execute(SQL["delete_kept"], (kind, to_bytes(name)))
+        cursor.execute(SQL["delete_record"], (kind, to_bytes(name)))
     else:
-        cursor.execute(SQL["put_kept"], (kind, to_bytes(name), record))
+        cursor.execute(SQL["put_record"], (kind, to_bytes(name), record))

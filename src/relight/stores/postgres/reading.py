@@ -1,7 +1,7 @@
-"""Steps, checkpoints and labels as they are read back.
+"""Reading steps, checkpoints and labels.
 
-Steps come in batches, each a finished query: a reader who stops in the middle, or takes an hour over one step, holds
-no connection and no transaction meanwhile. Steps never change, so batches fit together.
+Steps are read in batches, each a finished query: a reader that stops in the middle, or takes an hour over one step,
+holds no connection and no transaction. Steps never change, so batches fit together.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ from relight.values.step import Committed, Step
 
 BATCH_ROWS: Final = 256
 BATCH_BYTES: Final = 8 * 1024 * 1024
-"""a batch ends at whichever comes first"""
+"""a batch ends at whichever limit comes first"""
 
 
 def steps(connections: Connections, session: str, after: int, upto: int | None) -> Iterator[Step]:
-    """Own steps with after < seq <= upto, in order. Each round of the loop reads further or ends it."""
+    """The session's own steps with after < seq <= upto, in order."""
     sid, seq = None, max(after, 0)
     while True:
         with connections.reading(session) as cursor:
@@ -68,13 +68,14 @@ def find_commit(cursor: Cursor, session: str, key: bytes, after: int) -> Committ
         row = cursor.execute(SQL["read_steps"], given).fetchone()
         if row is not None:
             return Committed(step=read_step(session, row), head=record.head)
+    # Absent is an answer only if all steps are there: the missing row may be the one that was asked for.
     if len(rows) < record.head.seq - max(after, record.identity.parent.seq if record.identity.parent else 0):
         raise Corrupt("a step is missing, so it is unknown what was committed", session=session)
     return None
 
 
 def find_label(cursor: Cursor, session: str, label: str, upto: int | None) -> int | None:
-    """The seq up to `upto` that a label was last given to. Where there is none, no label of it may be damaged."""
+    """The seq, up to `upto`, that a label was last given to; None only if no label of the session is damaged."""
     sid = find_sid(cursor, session)
     if sid is None:
         return None
@@ -87,6 +88,6 @@ def find_label(cursor: Cursor, session: str, label: str, upto: int | None) -> in
 
 
 def find_sid(cursor: Cursor, session: str) -> int | None:
-    """The number a session goes by in this store."""
+    """A session's number in this store, or None."""
     row = cursor.execute(SQL["find_sid"], (to_bytes(session),)).fetchone()
     return None if row is None else int(row[0])

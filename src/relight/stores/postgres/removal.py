@@ -1,7 +1,7 @@
-"""Deletion: every row of a session in one transaction, and nobody writes, forks or labels it meanwhile.
+"""Deletion: every row of a session in one transaction that locks out writers, forks and labels.
 
-What the server does afterwards is its own: the rows' bytes stay in the table's pages until a vacuum, and in the
-write-ahead log until its segments are used again. docs/stores.md says how to hurry both.
+What the server does with the bytes afterwards is its own: they remain in the table's pages until a vacuum, and in the
+write-ahead log until its segments are recycled. docs/stores.md says how to hurry both.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from relight.stores.postgres.statements import SQL
 
 
 def remove(cursor: Cursor, sessions: Sequence[str], epochs: Mapping[str, int]) -> None:
-    """All rows of these sessions. Conflict where a fork outside needs one, or somebody claimed one meanwhile."""
+    """Delete all rows of these sessions. Conflict if another fork needs one, or an epoch has changed."""
     going = sorted({to_bytes(session) for session in sessions})
     looked_at = sorted({*going, *map(to_bytes, epochs)})
     heads: dict[int, bytes] = dict(cursor.execute(SQL["lock_heads"], (looked_at,)).fetchall())

@@ -1,8 +1,8 @@
-"""Values to rows and back. Whatever somebody has done to a row, reading it gives a value or a clear refusal.
+"""Conversion between values and rows. Whatever was done to a row, reading gives a value or raises Corrupt.
 
-Text is stored as its bytes in UTF-8, lone surrogates passed through: the server's text could hold neither those nor
-NUL, and bytes have one order everywhere. A step's columns that cannot be ours become neutral values, so that its digest
-fails and the engine names the step. A session's columns are compared with its sealed record.
+Text is stored as UTF-8 bytes with lone surrogates passed through: PostgreSQL's text holds neither those nor NUL, and
+bytes sort the same everywhere. Step columns that cannot be ours become neutral values, so that the digest fails and
+verification names the step. A session's columns are compared with its sealed record.
 """
 
 from __future__ import annotations
@@ -33,12 +33,12 @@ Row = tuple[Any, ...]
 
 
 def to_bytes(text: str) -> bytes:
-    """As stored."""
+    """Text as stored."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def from_bytes(stored: bytes) -> str:
-    """What was given to `to_bytes`; what is no text any more becomes some other text."""
+    """The inverse of `to_bytes`; invalid UTF-8 is replaced."""
     try:
         return stored.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -46,17 +46,17 @@ def from_bytes(stored: bytes) -> str:
 
 
 def optional_bytes(text: str | None) -> bytes | None:
-    """The same for what may be missing."""
+    """`to_bytes` for a value that may be None."""
     return None if text is None else to_bytes(text)
 
 
 def optional_text(stored: bytes | None) -> str | None:
-    """And back."""
+    """`from_bytes` for a value that may be None."""
     return None if stored is None else from_bytes(stored)
 
 
 def up_to(seq: int | None) -> int:
-    """The last seq of a range; None is no bound."""
+    """The last seq of a range; None means unbounded."""
     return MAX_SEQ if seq is None else max(min(seq, MAX_SEQ), -1)
 
 
@@ -108,7 +108,7 @@ class StepRow(NamedTuple):
 
 
 def step_row(sid: int, planned_on: bytes, moved_to: bytes, step: Step, status: str | None) -> StepRow:
-    """A step as the server takes it: if the head is what it was planned on."""
+    """The bindings that write a step if the head is still the one it was planned on."""
     label = optional_bytes(step.label)
     return StepRow(
         sid,
@@ -157,7 +157,7 @@ def read_step(session: str, row: Row) -> Step:
 
 
 def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
-    """In the place of a row that holds no step: it fails its digest."""
+    """A stand-in for a row that holds no valid step: it fails its digest."""
     return Step(
         session=session,
         seq=seq,
@@ -184,7 +184,7 @@ def _read_open(stored: bytes) -> tuple[OpenEffect, ...]:
 def read_checkpoints(
     session: str, rows: Iterable[Row], labels: dict[int, str], snapshots: dict[int, dict[str, str]]
 ) -> Iterator[CheckpointRow]:
-    """The lines of a list for rows of `read_checkpoints`; Corrupt where one cannot be a step."""
+    """Checkpoints of rows of `read_checkpoints`; Corrupt if a row cannot be a step."""
     for seq, stored_kind, at_us, base, turns, message_count, size_bytes in rows:
         kind = _KINDS.get(stored_kind)
         if kind is None or not 0 <= at_us < _YEAR_10000_US:
@@ -206,12 +206,12 @@ def read_checkpoints(
 
 
 def row_seal(kind: str, *stored: bytes | int) -> bytes:
-    """What a row of labels, snapshots or segments must carry; `stored` are its columns."""
+    """The seal of a row of labels, snapshots or segments with these columns."""
     return sha256(_ROW_DOMAIN + "\n".join((kind, *map(repr, stored))).encode()).digest()[:_ROW_SEAL_BYTES]
 
 
 def label_seal(sid: int, seq: int, stored_label: bytes) -> bytes:
-    """What a row of `checkpoint_labels` must carry."""
+    """The seal of a row of `checkpoint_labels`."""
     return row_seal("label", sid, seq, stored_label)
 
 
@@ -227,7 +227,7 @@ def read_label(sid: int, session: str, row: Row) -> tuple[int, str]:
 
 
 def identity_columns(identity: Identity) -> tuple[bytes, int, Row]:
-    """id, created_us, and (name, key, agent, provider, parent, searchable): what is kept beside the record."""
+    """id, created_us, and (name, key, agent, provider, parent, searchable): the columns beside the record."""
     return (
         to_bytes(identity.id),
         identity.created_us,
@@ -243,7 +243,7 @@ def identity_columns(identity: Identity) -> tuple[bytes, int, Row]:
 
 
 def label_columns(identity: Identity) -> list[tuple[bytes, bytes]]:
-    """Keys and values of the labels it is listed by."""
+    """Keys and values of its labels, as stored."""
     return [(to_bytes(key), to_bytes(value)) for key, value in identity.labels.items()]
 
 
@@ -254,13 +254,13 @@ def session_row(identity: Identity, head: Head) -> Row:
 
 
 def update_row(identity: Identity) -> Row:
-    """Bindings of `update_session`, but for the sid."""
+    """Bindings of `update_session`, without the sid."""
     id_, created_us, others = identity_columns(identity)
     return (id_, created_us, *others, seal(identity))
 
 
 def read_record(row: Row) -> Record:
-    """The session of a row, or Corrupt with the id that the row gives."""
+    """The session of a row, or Corrupt with the id column."""
     identity = unsealed_identity(row[-2])
     if identity is None:
         raise Corrupt("its identity cannot be read: the row fails its seal", session=from_bytes(row[1]))
@@ -268,7 +268,7 @@ def read_record(row: Row) -> Record:
 
 
 def listed_record(row: Row) -> Record:
-    """For lists: a session whose identity is damaged is listed too, as what its columns say, without a head."""
+    """For lists: a session with a damaged identity is listed too, by its columns and without a head."""
     identity = unsealed_identity(row[-2])
     if identity is not None:
         return Record(identity=identity, head=_read_head(row, identity))
@@ -285,7 +285,7 @@ def listed_record(row: Row) -> Record:
 
 
 def _read_head(row: Row, identity: Identity) -> Head | None:
-    """The sealed head, where it is this session's and every column beside the two records agrees with them."""
+    """The sealed head; None unless it is this session's and every column agrees with the two records."""
     _, id_, created_us, status, *others, _, record = row
     head = unsealed_head(record)
     if head is None or head.session != identity.id or head.status != status:
@@ -295,7 +295,7 @@ def _read_head(row: Row, identity: Identity) -> Head | None:
 
 
 def unsealed_identity(record: bytes) -> Identity | None:
-    """The identity behind the bytes, or None."""
+    """The identity in a sealed record, or None if it is damaged."""
     try:
         return unseal_identity(record)
     except Undecodable:
@@ -303,7 +303,7 @@ def unsealed_identity(record: bytes) -> Identity | None:
 
 
 def unsealed_head(record: bytes | None) -> Head | None:
-    """The head behind the bytes, or None."""
+    """The head in a sealed record, or None if it is damaged."""
     try:
         return unseal_head(record) if record is not None else None
     except Undecodable:

@@ -1,9 +1,8 @@
 """The server's time: the timeline of this store's leases, the same for every worker wherever it runs.
 
-Whoever decides whether a lease has ended asks the server, inside the transaction that decides. Whoever only prolongs a
-lease of its own with a step may count on from the server's last answer by this machine's clock that never stops: every
-answer of the server brings its time along. Counting begins at the moment the answer came, so that a deadline can be
-early by the length of one exchange, and never late.
+Whether a lease has expired is decided by the server's time, read inside the transaction that decides. Extending one's
+own lease may use an estimate: the last time the server reported, plus what has passed since on the monotonic clock.
+That starts when the reply arrives, so a deadline may be early by one round trip, but is never late.
 """
 
 from __future__ import annotations
@@ -17,11 +16,12 @@ from relight.system.fork_handlers import reset_after_fork
 from relight.values.lease import Instant
 
 MAX_AGE_US: Final = 60_000_000
-"""of an answer that is counted on from: two clocks drift apart by some milliseconds meanwhile"""
+"""of a report to estimate from: until then two clocks drift apart by milliseconds only"""
 
 
 class ServerTime:
-    """Thread-safe. `instead` is another timeline in the place of the server's, for tests that move time by hand."""
+    """Estimates the server's time. Thread-safe. `instead` replaces the server's timeline, for tests with a manual
+    clock."""
 
     def __init__(self, clock: Clock, instead: Callable[[], Instant] | None) -> None:
         self._clock = clock
@@ -33,15 +33,15 @@ class ServerTime:
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """In a forked child nobody holds the lock."""
+        """In a forked child: the lock may be held by a thread of the parent."""
         self._lock = threading.Lock()
 
     def begin(self, store_id: str) -> None:
-        """The store's own timeline: its name is the same for every worker."""
+        """Name the timeline after the store, so that it is the same for every worker."""
         self._timeline = f"postgres:{store_id}"
 
-    def told(self, server_us: int) -> Instant:
-        """The server has just said what time it is."""
+    def observe(self, server_us: int) -> Instant:
+        """Record the time the server has just reported."""
         if self._instead is not None:
             return self._instead()
         local = self._clock.instant()
@@ -50,11 +50,11 @@ class ServerTime:
         return Instant(timeline=self._timeline, us=server_us)
 
     def wall_us(self) -> int | None:
-        """The time that a time to wake is compared with, where it is not the server's."""
+        """The wall-clock time that due times are compared with, if it is not the server's."""
         return None if self._instead is None else self._clock.now_us()
 
-    def counted(self) -> Instant | None:
-        """Now, counted on from the last answer; None where that is too long ago."""
+    def estimate(self) -> Instant | None:
+        """Now, estimated from the last report; None if that is too old."""
         if self._instead is not None:
             return self._instead()
         local = self._clock.instant()

@@ -1,7 +1,7 @@
-"""Sessions begin, change and are found: the rows that are rarely written.
+"""Creating, updating and finding sessions.
 
-Whether a name is free is decided by the index of names: it is looked up first, to say who has it, and of two who look
-at the same moment the server lets one through.
+The unique index of names decides whether a name is free. It is queried first only to report who has the name; of two
+transactions that both find it free, the server lets one through.
 """
 
 from __future__ import annotations
@@ -32,14 +32,14 @@ from relight.values.snapshot import Snapshot
 from relight.values.step import Step
 
 
-def begin(cursor: Cursor, identity: Identity, head: Head) -> int:
-    """A new session, or Conflict; its number."""
+def create(cursor: Cursor, identity: Identity, head: Head) -> int:
+    """Insert a session; returns its number. Conflict if the id or the name exists."""
     id_ = to_bytes(identity.id)
     if cursor.execute(SQL["find_sid"], (id_,)).fetchone() is not None:
         raise Conflict(f"{identity.id}: the session exists")
     if identity.parent is not None:
-        cursor.execute(SQL["keep_parent"], (to_bytes(identity.parent.session),))
-    with _one_wins(cursor, identity):
+        cursor.execute(SQL["lock_parent"], (to_bytes(identity.parent.session),))
+    with _name_conflicts(cursor, identity):
         row = cursor.execute(SQL["insert_session"], session_row(identity, head)).fetchone()
     assert row is not None
     sid = int(row[0])
@@ -55,33 +55,33 @@ def import_sessions(
     steps: Iterable[tuple[Step, Sequence[Snapshot]]],
     labels: Iterable[tuple[str, int, str]],
 ) -> None:
-    """Whole sessions as they are, or Conflict."""
+    """Insert whole sessions unchanged, or Conflict."""
     sids: dict[str, int] = {}
     for record in records:
         assert record.head is not None
-        sids[record.identity.id] = begin(cursor, record.identity, record.head)
+        sids[record.identity.id] = create(cursor, record.identity, record.head)
     for step, taken in steps:
         sid = sids[step.session]
-        snapshots.keep_segments(cursor, step.session, taken)
+        snapshots.lock_segments(cursor, step.session, taken)
         cursor.execute(SQL["insert_step"], step_columns(sid, step))
         for row in snapshots.rows_of(sid, step.seq, taken):
             cursor.execute(SQL["insert_snapshot"], row)
     for session, seq, label in labels:
-        give_label(cursor, sids[session], seq, label)
+        insert_label(cursor, sids[session], seq, label)
 
 
-def change(cursor: Cursor, identity: Identity) -> None:
-    """Replace what a session is, or NotFound or Conflict."""
+def update(cursor: Cursor, identity: Identity) -> None:
+    """Replace a session's identity; NotFound, or Conflict if the name is taken."""
     sid = lock_sid(cursor, identity.id)
-    with _one_wins(cursor, identity):
+    with _name_conflicts(cursor, identity):
         cursor.execute(SQL["update_session"], (*update_row(identity), sid))
     cursor.execute(SQL["delete_session_labels"], (sid,))
     _write_labels(cursor, sid, identity)
 
 
 def rebuild(cursor: Cursor, head: Head, instead_of: bytes | None) -> None:
-    """Another head in the place of one that cannot be read, or of the one with that digest; else Conflict. The columns
-    are made right too."""
+    """Replace a head that cannot be read, or that has the digest `instead_of`; else Conflict. Rewrites the columns
+    too."""
     cursor.execute(SQL["lock_head"], (to_bytes(head.session),))
     row = cursor.execute(SQL["find_by_id"], (to_bytes(head.session),)).fetchone()
     if row is None:
@@ -93,17 +93,17 @@ def rebuild(cursor: Cursor, head: Head, instead_of: bytes | None) -> None:
     cursor.execute(SQL["delete_waiting"], (row[0],))
     queues.move(cursor, row[0], None, head)
     cursor.execute(SQL["set_status"], (head.status, row[0], head.status))
-    change(cursor, record.identity)
+    update(cursor, record.identity)
 
 
-def give_label(cursor: Cursor, sid: int, seq: int, label: str) -> None:
+def insert_label(cursor: Cursor, sid: int, seq: int, label: str) -> None:
     """Give a checkpoint a label."""
     stored = to_bytes(label)
     cursor.execute(SQL["insert_label"], (sid, seq, stored, label_seal(sid, seq, stored)))
 
 
 def lock_sid(cursor: Cursor, session: str) -> int:
-    """A session's number, which is not deleted before this transaction ends; or NotFound."""
+    """A session's number, locked against deletion until this transaction ends; or NotFound."""
     row = cursor.execute(SQL["lock_sid"], (to_bytes(session),)).fetchone()
     if row is None:
         raise NotFound(session)
@@ -111,7 +111,7 @@ def lock_sid(cursor: Cursor, session: str) -> int:
 
 
 def check_as_seen(cursor: Cursor, session: str, seen: Seen) -> None:
-    """Conflict where somebody committed or forked meanwhile; nobody does until this transaction ends."""
+    """Conflict if the session was written to or forked since; locks both out until this transaction ends."""
     id_ = to_bytes(session)
     cursor.execute(SQL["lock_head"], (id_,))
     cursor.execute(SQL["lock_sessions"], ([id_],))
@@ -127,8 +127,8 @@ def check_as_seen(cursor: Cursor, session: str, seen: Seen) -> None:
 
 
 @contextmanager
-def _one_wins(cursor: Cursor, identity: Identity) -> Iterator[None]:
-    """Conflict where the name is taken, or where another session was begun under the id at the same moment."""
+def _name_conflicts(cursor: Cursor, identity: Identity) -> Iterator[None]:
+    """Translate violations of the unique indexes on name and id to Conflict."""
     if identity.name is not None:
         row = cursor.execute(SQL["find_name_holder"], (to_bytes(identity.name),)).fetchone()
         if row is not None and (holder := from_bytes(row[0])) != identity.id:
@@ -150,7 +150,7 @@ def _write_labels(cursor: Cursor, sid: int, identity: Identity) -> None:
 
 
 def find(cursor: Cursor, session: str) -> Record | None:
-    """By full id."""
+    """Find a session by its full id."""
     row = cursor.execute(SQL["find_by_id"], (to_bytes(session),)).fetchone()
     if row is None:
         return None
@@ -161,7 +161,7 @@ def find(cursor: Cursor, session: str) -> Record | None:
 
 
 def find_named(cursor: Cursor, name: str) -> Record | None:
-    """By exact name."""
+    """Find a session by its exact name."""
     row = cursor.execute(SQL["find_by_name"], (to_bytes(name),)).fetchone()
     if row is None:
         return None
@@ -172,7 +172,7 @@ def find_named(cursor: Cursor, name: str) -> Record | None:
 
 
 def find_prefixed(cursor: Cursor, prefix: str, limit: int) -> list[Record]:
-    """By the beginning of the id, in its order."""
+    """Find sessions by a prefix of the id, ordered by id."""
     least = to_bytes(prefix)
     given = (least, least + b"\xff", max(limit, 0))
     return [read_record(row) for row in cursor.execute(SQL["find_by_prefix"], given).fetchall()]

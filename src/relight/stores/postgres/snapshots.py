@@ -1,7 +1,7 @@
-"""Snapshots of workspaces as the store knows them: which step names which, and which segments may be relied on.
+"""Which step references which workspace snapshot, and which segments of a pool exist.
 
-A step that names a snapshot locks the rows of its segments inside its own transaction, and sweeping removes a row
-before it removes the file. So either the sweep waits for the step and finds it, or the step finds no row.
+A step that references a snapshot locks the rows of its segments inside its own transaction, and a sweep deletes the row
+before the file. So either the sweep waits for the step and sees it, or the step finds no row.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:
     return [(*row, row_seal("snapshot", *row)) for row in columns]
 
 
-def keep_segments(cursor: Cursor, session: str, snapshots: Sequence[Snapshot]) -> None:
-    """SnapshotSwept where a segment that one of them lies in has lost its row; the others keep theirs."""
+def lock_segments(cursor: Cursor, session: str, snapshots: Sequence[Snapshot]) -> None:
+    """Lock the rows of their segments until this transaction ends; SnapshotSwept if one is gone."""
     for one in sorted(snapshots, key=lambda snapshot: snapshot.pool):
         wanted = {to_bytes(segment) for segment in one.segments}
         if not wanted:
             continue
-        rows = cursor.execute(SQL["keep_segments"], (to_bytes(one.pool), sorted(wanted))).fetchall()
+        rows = cursor.execute(SQL["lock_segments"], (to_bytes(one.pool), sorted(wanted))).fetchall()
         if len(rows) != len(wanted):
             raise SnapshotSwept(session, one.pool)
 
 
 def of_session(cursor: Cursor, sid: int) -> dict[int, dict[str, str]]:
-    """By seq: root name to snapshot id."""
+    """The snapshots of a session: seq to root name to snapshot id."""
     found: dict[int, dict[str, str]] = {}
     for row in cursor.execute(SQL["read_snapshots"], (sid,)).fetchall():
         seq, root, _, snapshot = _unsealed(row)
@@ -42,13 +42,14 @@ def of_session(cursor: Cursor, sid: int) -> dict[int, dict[str, str]]:
 
 
 def of_pool(cursor: Cursor, pool: str, without: Sequence[str] = ()) -> frozenset[str]:
-    """The snapshots in a pool that some step of another session than these names; Corrupt rather than one too few."""
+    """Snapshots in a pool that sessions other than `without` reference. Corrupt rather than an incomplete answer,
+    because whatever is missing here gets swept."""
     given = (to_bytes(pool), [to_bytes(session) for session in without])
     return frozenset(_unsealed(row)[3] for row in cursor.execute(SQL["read_snapshots_of_pool"], given).fetchall())
 
 
 def drop(cursor: Cursor, sid: int, seq: int, roots: Collection[str] | None) -> int:
-    """Let those of a step go, of all roots or of these; how many there were."""
+    """Delete a step's snapshots, of all roots or of these; returns how many there were."""
     if roots is None:
         return cursor.execute(SQL["delete_snapshots_of_step"], (sid, seq)).rowcount
     return sum(cursor.execute(SQL["delete_snapshot"], (sid, seq, to_bytes(root))).rowcount for root in roots)
@@ -62,18 +63,18 @@ def _unsealed(row: Row) -> tuple[int, str, str, str]:
 
 
 def add_segment(cursor: Cursor, pool: str, segment: str) -> None:
-    """From now on it may be relied on."""
+    """Register a segment, so that steps may reference it."""
     row = (to_bytes(pool), to_bytes(segment))
     cursor.execute(SQL["insert_segment"], (*row, row_seal("segment", *row)))
 
 
 def remove_segments(cursor: Cursor, pool: str, segments: Iterable[str]) -> None:
-    """From now on they may not."""
+    """Unregister segments before they are swept."""
     cursor.execute(SQL["delete_segments"], (to_bytes(pool), [to_bytes(segment) for segment in segments]))
 
 
 def segments(cursor: Cursor, pool: str) -> frozenset[str]:
-    """Those of a pool; Corrupt rather than one too few."""
+    """The segments of a pool; Corrupt rather than an incomplete answer."""
     found = set[str]()
     for stored_pool, name, sealed in cursor.execute(SQL["read_segments"], (to_bytes(pool),)).fetchall():
         if sealed != row_seal("segment", stored_pool, name):
@@ -83,5 +84,5 @@ def segments(cursor: Cursor, pool: str) -> frozenset[str]:
 
 
 def pools(cursor: Cursor) -> frozenset[str]:
-    """All with a segment or a snapshot."""
+    """All pools that have a segment or a snapshot."""
     return frozenset(from_bytes(pool) for (pool,) in cursor.execute(SQL["read_pools"]).fetchall())

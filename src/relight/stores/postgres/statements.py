@@ -1,7 +1,7 @@
-"""Named SQL from text files: `SQL["lock_head"]`. Python never spells a statement itself.
+"""Named SQL statements from text files: `SQL["lock_head"]`. Python code contains no SQL.
 
-A statement begins with `-- name: NAME` and a line of purpose; it ends where the next one begins. `{NAME}` inside one
-stands for another. Names are unique over all files of `sql/`.
+A statement begins with `-- name: NAME` and a line of purpose, and ends where the next begins. `{NAME}` inside one is
+replaced by another. Names are unique over all files of `sql/`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _PART: Final = re.compile(r"\{(\w+)\}")
 
 
 def _load() -> dict[str, bytes]:
-    """All statements by name, without their comments, as bytes: what the driver takes without asking who spelled it."""
+    """All statements by name, without comments, as bytes: psycopg takes those without checking for literal strings."""
     found: dict[str, str] = {}
     for path in sorted((HERE / "sql").glob("*.sql")):
         _, *parts = _NAME.split(path.read_text(encoding="utf-8"))
@@ -25,7 +25,7 @@ def _load() -> dict[str, bytes]:
 
 
 def uncommented(text: str) -> str:
-    """Without comment lines and empty ones."""
+    """The text without comment lines and empty lines."""
     lines = (line.rstrip() for line in text.splitlines())
     return "\n".join(line for line in lines if line and not line.lstrip().startswith("--"))
 

@@ -1,8 +1,8 @@
-"""The store on PostgreSQL: the front that keeps the promises of ports/store.py by asking the rooms behind it.
+"""`PostgresStore`: implements `ports.store.Store` on a PostgreSQL database.
 
-Steps and heads go through `journal`, everything else through a transaction of its own; reading is one statement, or
-several that fit together. Seq and digest are checked inside each transaction, so that any number of processes on any
-number of machines may use one database.
+Steps and heads go through `commits`, everything else through a transaction of its own; reading is one statement, or
+several that fit together. Seq and digest are checked inside each transaction, so any number of processes on any number
+of machines may use one database.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ KNOWN: Final = ("postgresql://user@host:5432/database",)
 
 
 class PostgresStore:
-    """The database at `url`. Thread-safe, and safe with any number of processes.
+    """A store in the database at `url`. Thread-safe, and safe with any number of processes.
 
-    `local` is the directory of this machine under which the content of workspaces is kept, `blobs` names it outright.
-    `instead` is another timeline than the server's, for tests.
+    `local` is this machine's directory for workspace content, in a folder named after the store's id; `blobs` is that
+    folder itself. `instead` replaces the server's timeline, for tests.
     """
 
     def __init__(
@@ -60,7 +60,7 @@ class PostgresStore:
     def found(
         cls, url: str, clock: Clock, *, local: Path | None = None, blobs: Path | None = None
     ) -> PostgresStore | None:
-        """The store at an address, to read; None where there is none yet, and then nothing is made."""
+        """The store at an address; None if there is none, and then none is created."""
         store = cls.__new__(cls)
         opened = store._begin(url, clock, None, create=False)
         if opened is None:
@@ -71,10 +71,10 @@ class PostgresStore:
 
     @classmethod
     def schema_status(cls, url: str) -> SchemaStatus:
-        """Where its schema stands. Nothing is made or changed."""
+        """The schema version at an address. Creates and changes nothing."""
         connections = Connections(checked(url))
         try:
-            found = migrate.standing(connections)
+            found = migrate.schema_version(connections)
         finally:
             connections.close()
         return SchemaStatus(part="store", place=connections.where, found=found, wanted=migrate.VERSION)
@@ -95,33 +95,33 @@ class PostgresStore:
     def _settle(self, opened: migrate.Opened, local: Path | None, blobs: Path | None) -> None:
         self.id = opened.id
         self.schema_version = opened.version
-        self.read_only = opened.looked.read_only
-        """can it only be read? Writing then raises StoreReadOnly"""
-        self.durability = opened.looked.durability
-        self.durability_reason, cure = opened.looked.weakness
+        self.read_only = opened.state.read_only
+        """it can only be read; writing raises StoreReadOnly"""
+        self.durability = opened.state.durability
+        self.durability_reason, cure = opened.state.weakness
         self.durability_cures = (cure,) if cure else ()
         self.blobs = blobs or (local / f"pg-{opened.id[:8]}.blobs" if local is not None else None)
         self._time.begin(opened.id)
 
     @property
-    def lent(self) -> Connections:
-        """Its connections, for what else lies in the same database."""
+    def connections(self) -> Connections:
+        """Its connection pool, for blobs in the same database."""
         return self._connections
 
     @property
     def place(self) -> str:
-        """The address as it may be shown: without a password."""
+        """The address as shown to users, without a password."""
         return self._connections.where
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
     def create(self, identity: Identity, head: Head) -> None:
         with self._connections.transaction(identity.id) as cursor:
-            sessions.begin(cursor, identity, head)
+            sessions.create(cursor, identity, head)
 
     def update(self, identity: Identity) -> None:
         with self._connections.transaction(identity.id) as cursor:
-            sessions.change(cursor, identity)
+            sessions.update(cursor, identity)
 
     def find(self, session: str) -> Record | None:
         with self._connections.reading(session) as cursor:
@@ -168,11 +168,11 @@ class PostgresStore:
 
     def list_queue_keys(self) -> list[QueueKey]:
         with self._connections.reading() as cursor:
-            return queues.all_lines(cursor)
+            return queues.list_queues(cursor)
 
     def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
         with self._connections.reading() as cursor:
-            return queues.first(cursor, line, limit, self._time.wall_us())
+            return queues.list_first(cursor, line, limit, self._time.wall_us())
 
     def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         with self._connections.transaction() as cursor:
@@ -180,7 +180,7 @@ class PostgresStore:
 
     def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._connections.transaction() as cursor:
-            if queues.locked_kept(cursor, kind, name) != before:
+            if queues.lock_record(cursor, kind, name) != before:
                 return False
             queues.put_record(cursor, kind, name, record)
             return True
@@ -224,7 +224,7 @@ class PostgresStore:
 
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
         with self._connections.transaction(session) as cursor:
-            sessions.give_label(cursor, sessions.lock_sid(cursor, session), seq, label)
+            sessions.insert_label(cursor, sessions.lock_sid(cursor, session), seq, label)
 
     def unlabel(self, session: str, seq: int) -> int:
         with self._connections.transaction(session) as cursor:
@@ -261,7 +261,7 @@ class PostgresStore:
         with self._connections.reading() as cursor:
             row = cursor.execute(SQL["server_time"]).fetchone()
         assert row is not None
-        return self._time.told(row[0])
+        return self._time.observe(row[0])
 
     def size_bytes(self) -> int:
         with self._connections.reading() as cursor:
@@ -269,11 +269,11 @@ class PostgresStore:
         return int(row[0]) if row is not None else 0
 
     def check(self) -> list[Damage]:
-        with self._connections.transaction(begin=SQL["begin_looking"]) as cursor:
+        with self._connections.transaction(begin=SQL["begin_snapshot"]) as cursor:
             return list(health.examine(cursor))
 
     def changed(self) -> object:
-        """Which transactions can be seen. It differs once anything was committed on this server, ours or not."""
+        """The server's transaction snapshot: differs once anything was committed on this server, by us or not."""
         with self._connections.reading() as cursor:
             return cursor.execute(SQL["snapshot_token"]).fetchone()
 
@@ -282,7 +282,7 @@ class PostgresStore:
 
 
 def checked(url: str) -> str:
-    """The address, if it is one."""
+    """The address; UnknownStore if it is not valid."""
     try:
         conninfo_to_dict(url)
     except ProgrammingError:

@@ -1,7 +1,7 @@
 -- Statements about sessions: insert, update, find, list, count, delete.
 
 -- name: insert_session
--- A session begins; its number.
+-- Insert a session; returns its number.
 INSERT INTO relight.sessions (id, created_us, status, name, key, agent, provider, parent, searchable, record)
 VALUES (%b, %s, %t, %b, %b, %b, %b, %b, %b, %b) RETURNING sid
 
@@ -23,12 +23,12 @@ DELETE FROM relight.session_labels WHERE sid = %s
 -- The session that has this name.
 SELECT id FROM relight.sessions WHERE name = %b
 
--- name: keep_parent
--- A fork begins: its parent is not deleted before it is there.
+-- name: lock_parent
+-- Lock the parent of a new fork against deletion.
 SELECT 1 FROM relight.sessions WHERE id = %b FOR KEY SHARE
 
 -- name: session_columns
--- A session's row as it is read, its head last: looked up for each row of a page, and never joined with all heads.
+-- A session's row as it is read, its head last: state up for each row of a page, and never joined with all heads.
 s.sid, s.id, s.created_us, s.status, s.name, s.key, s.agent, s.provider, s.parent, s.searchable, s.record,
 (SELECT h.record FROM relight.heads AS h WHERE h.sid = s.sid)
 
@@ -121,13 +121,13 @@ s.created_us >= %(created_since_us)s
 SELECT status, count(*) FROM relight.sessions GROUP BY status
 
 -- name: lock_heads
--- Nobody moves these sessions until this transaction ends. Heads before sessions, in the order of their numbers: so do
--- all who take both, and nobody waits in a circle.
+-- Lock these heads until this transaction ends. Every transaction that locks both takes heads before sessions, in the
+-- order of their numbers, so there is no deadlock.
 SELECT h.sid, h.record FROM relight.heads AS h
 WHERE h.sid IN (SELECT sid FROM relight.sessions WHERE id = ANY(%s::bytea[])) ORDER BY h.sid FOR UPDATE
 
 -- name: lock_sessions
--- Nobody forks, labels or deletes these sessions until this transaction ends.
+-- Lock these sessions against forks, labels and deletion until this transaction ends.
 SELECT sid, id FROM relight.sessions WHERE id = ANY(%s::bytea[]) ORDER BY sid FOR UPDATE
 
 -- name: find_forks
@@ -135,7 +135,7 @@ SELECT sid, id FROM relight.sessions WHERE id = ANY(%s::bytea[]) ORDER BY sid FO
 SELECT id, parent FROM relight.sessions WHERE parent = ANY(%s::bytea[]) AND id <> ALL(%s::bytea[]) ORDER BY id
 
 -- name: delete_sessions
--- Everything of these sessions, by their numbers.
+-- Delete all rows of these sessions, by their numbers.
 WITH gone AS (DELETE FROM relight.steps WHERE sid = ANY(%(sids)s::bigint[])),
      gone_heads AS (DELETE FROM relight.heads WHERE sid = ANY(%(sids)s::bigint[])),
      gone_snapshots AS (DELETE FROM relight.snapshots WHERE sid = ANY(%(sids)s::bigint[])),

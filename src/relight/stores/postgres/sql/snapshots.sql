@@ -6,11 +6,11 @@ INSERT INTO relight.snapshots (sid, seq, root, pool, id, seal) VALUES (%s, %s, %
 ON CONFLICT (sid, seq, root) DO UPDATE SET pool = excluded.pool, id = excluded.id, seal = excluded.seal
 
 -- name: read_snapshots
--- The snapshots a session's steps name.
+-- The snapshots a session's steps reference.
 SELECT sid, seq, root, pool, id, seal FROM relight.snapshots WHERE sid = %s
 
 -- name: read_snapshots_of_pool
--- The snapshots in a pool that some step of another session than these names.
+-- The snapshots in a pool that steps of other sessions than these reference.
 SELECT sid, seq, root, pool, id, seal FROM relight.snapshots
 WHERE pool = %b AND sid NOT IN (SELECT sid FROM relight.sessions WHERE id = ANY(%s::bytea[]))
 
@@ -27,15 +27,15 @@ DELETE FROM relight.snapshots WHERE sid = %s AND seq = %s AND root = %b
 INSERT INTO relight.segments (pool, name, seal) VALUES (%b, %b, %b) ON CONFLICT DO NOTHING
 
 -- name: delete_segments
--- Segments may not be relied on any more. Waits for whoever commits a step that relies on one.
+-- Unregister segments. Waits for transactions that commit a step that references one.
 DELETE FROM relight.segments WHERE pool = %b AND name = ANY(%s::bytea[])
 
 -- name: read_segments
 -- The segments of a pool.
 SELECT pool, name, seal FROM relight.segments WHERE pool = %b
 
--- name: keep_segments
--- Which of these segments may be relied on? They keep their rows until this transaction ends.
+-- name: lock_segments
+-- Lock the rows of these segments until this transaction ends; returns those that exist.
 SELECT name FROM relight.segments WHERE pool = %b AND name = ANY(%s::bytea[]) ORDER BY name FOR KEY SHARE
 
 -- name: read_pools

@@ -1,7 +1,7 @@
--- The statements about the store as a whole: what was found, version, time, health.
+-- Statements about the store as a whole: state, version, time, integrity.
 
--- name: look
--- What is there, and what the server is set to.
+-- name: inspect
+-- What exists, and the server's settings.
 SELECT to_regclass('relight.store') IS NOT NULL, to_regnamespace('relight') IS NOT NULL,
        current_setting('transaction_read_only') = 'on' OR pg_is_in_recovery(),
        current_setting('fsync') = 'on', current_setting('full_page_writes') = 'on',
@@ -9,15 +9,15 @@ SELECT to_regclass('relight.store') IS NOT NULL, to_regnamespace('relight') IS N
                WHERE relnamespace = to_regnamespace('relight') AND relkind = 'r' AND relpersistence <> 'p')
 
 -- name: read_store
--- Which store this is, and how many migrations it has seen.
+-- The store's id and schema version.
 SELECT id, version FROM relight.store
 
 -- name: migration_lock
--- One migration at a time, whoever starts; given back with the transaction.
+-- One migration at a time, across processes; released with the transaction.
 SELECT pg_advisory_xact_lock(5937420190117846)
 
 -- name: set_version
--- One more migration was run.
+-- Record the schema version.
 UPDATE relight.store SET version = %s
 
 -- name: tables
@@ -57,16 +57,16 @@ SELECT line FROM (
 SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
 
 -- name: snapshot_token
--- Which transactions can be seen: differs once anything was committed.
+-- The transaction snapshot: differs once anything was committed.
 SELECT pg_current_snapshot()::text, pg_postmaster_start_time()::text
 
 -- name: size_bytes
--- What its tables and indexes take; captured files, where they lie here, are counted apart.
+-- Size of its tables and indexes, without blobs.
 SELECT coalesce(sum(pg_total_relation_size(oid)), 0)::bigint FROM pg_catalog.pg_class
 WHERE relnamespace = to_regnamespace('relight') AND relkind = 'r' AND relname <> 'blobs'
 
--- name: begin_looking
--- What is read in this transaction is of one moment, and nothing is written.
+-- name: begin_snapshot
+-- A read-only transaction on one snapshot.
 BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY
 
 -- name: sessions_after

@@ -36,8 +36,8 @@ UNION
 SELECT line FROM later WHERE line IS NOT NULL
 
 -- name: first_waiting
--- The first of a line in its order, and those whose time came first. The time is that of the statement: one that moves
--- while it runs could not be looked up in an index.
+-- The first of a queue in its order, and those that came due first. The time is that of the statement: a volatile one
+-- while it runs could not be state up in an index.
 (SELECT priority, since_us, id, wake_us FROM relight.waiting
  WHERE line = %(line)b AND wake_us IS NULL ORDER BY priority DESC, since_us, id LIMIT %(limit)s)
 UNION ALL
@@ -47,30 +47,30 @@ UNION ALL
  ORDER BY wake_us, id LIMIT %(limit)s)
 
 -- name: read_head
--- Where a session stands, as it is.
+-- A session's head, without a lock.
 SELECT record FROM relight.heads WHERE sid = (SELECT sid FROM relight.sessions WHERE id = %b)
 
--- name: find_kept
+-- name: find_record
 -- One small record.
 SELECT record FROM relight.kept WHERE kind = %t AND name = %b
 
--- name: begin_kept
--- A record to lock, where there is none yet.
+-- name: reserve_record
+-- An empty record, so that there is a row to lock.
 INSERT INTO relight.kept (kind, name, record) VALUES (%t, %b, '') ON CONFLICT DO NOTHING
 
--- name: lock_kept
--- One small record, which nobody else changes until this transaction ends.
+-- name: lock_record
+-- One small record, row-locked until this transaction ends.
 SELECT record FROM relight.kept WHERE kind = %t AND name = %b FOR UPDATE
 
--- name: read_kept
+-- name: read_records
 -- All of a kind.
 SELECT name, record FROM relight.kept WHERE kind = %t ORDER BY name
 
--- name: put_kept
+-- name: put_record
 -- Write or replace one.
 INSERT INTO relight.kept (kind, name, record) VALUES (%t, %b, %b)
 ON CONFLICT (kind, name) DO UPDATE SET record = excluded.record
 
--- name: delete_kept
+-- name: delete_record
 -- Remove one.
 DELETE FROM relight.kept WHERE kind = %t AND name = %b
