@@ -1,4 +1,4 @@
-"""The store on Redis: one server, many machines. How durable it is, the server's own settings decide, and we say it.
+"""The Redis store: one server, many machines. Its durability depends on the server's settings, and is reported.
 
-`store.py` is the front; `scripts/transact.lua` is the one function that writes.
+`store.py` implements the port; `scripts/transact.lua` is the one function that writes.
 """

@@ -1,9 +1,9 @@
-"""An address of a Redis store, taken apart.
+"""Parsing the address of a Redis store.
 
     redis://[user:password@]host[:port]/[db]     rediss:// with TLS     unix:///path/to/redis.sock
 
-`?prefix=NAME` keeps several stores in one database; `?durability=power-loss` refuses a server that cannot promise as
-much. Everything else after the question mark is handed to the driver.
+`?prefix=NAME` allows several stores in one database; `?durability=power-loss` refuses a server whose settings guarantee
+less. All other query parameters are passed to the driver.
 """
 
 from __future__ import annotations
@@ -25,12 +25,12 @@ _PASSWORD: Final = re.compile(r"^([a-z]+://[^:@/?]*:)[^?]*@")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """What an address says."""
+    """A parsed address."""
 
     url: str
-    """as given: opens it again"""
+    """as given"""
     driver: str
-    """without what is ours"""
+    """for the driver, without our parameters"""
     shown: str
     """without a password"""
     prefix: str = DEFAULT_PREFIX
@@ -59,7 +59,7 @@ def parse(url: str) -> Address:
 
 
 def without_password(url: str) -> str:
-    """The address as it may be shown."""
+    """The address as shown to users."""
     return safe_address(_PASSWORD.sub(r"\1***@", url))
 
 

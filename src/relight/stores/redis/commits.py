@@ -1,11 +1,8 @@
-"""Steps into the journal: planned here on the head that was read, written there if the head is still the same.
+"""Committing steps: planned here on the head that was read, written by the server if the head is still the same.
 
-The head of a session this process has written to is remembered, so that a step costs one round trip; where somebody
-else moved it, the function answers with the present one, and it is planned again. A claim is always planned on a head
+The head of a session this process has written to is cached, so that a step costs one round trip; if another process
+moved it, the script replies with the present one, and the step is planned again. A claim is always planned on a head
 and a time that were just read.
-
-A request whose answer was lost may still be on its way. `find_commit` fences it off before it says "no": it rewrites
-the head, and the late request then finds another one than it expects.
 """
 
 from __future__ import annotations
@@ -24,122 +21,123 @@ from relight.ports.clock import Clock
 from relight.stores.redis import rows
 from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, SessionKeys, body_field, text_bytes
-from relight.stores.redis.queues import Lines
+from relight.stores.redis.queues import Queues
 from relight.stores.redis.reading import Reading
-from relight.stores.redis.server import Answer, Server, Words
-from relight.stores.redis.server_time import Moments
+from relight.stores.redis.server import Command, Reply, Server
+from relight.stores.redis.server_time import ServerTime
 from relight.values.lease import Instant
 from relight.values.session import Head
 from relight.values.snapshot import Snapshot
 from relight.values.status import FINISHED
 from relight.values.step import Committed, Draft, Step
 
-MAX_TRIES: Final = 64
-"""heads that others moved under one write; a lease lets one writer in, so that more means that something is wrong"""
-MAX_REMEMBERED: Final = 4096
+MAX_ATTEMPTS: Final = 64
+"""compare-and-set attempts; a lease lets one writer in, so that more means that something is wrong"""
+MAX_CACHED_SESSIONS: Final = 4096
 LOCKS: Final = 64
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
-    """A head and its bytes."""
+class StoredHead(msgspec.Struct, frozen=True, gc=False):
+    """A head and its stored bytes."""
 
     raw: bytes
     head: Head
 
 
 class Journal:
-    """Thread-safe: threads of one process take turns on a session instead of racing for its head."""
+    """Writes heads and steps. Thread-safe: threads of one process serialise on a session instead of racing for its
+    head."""
 
-    def __init__(self, server: Server, keys: Keys, moments: Moments, clock: Clock, reading: Reading) -> None:
+    def __init__(self, server: Server, keys: Keys, server_time: ServerTime, clock: Clock, reading: Reading) -> None:
         self._server = server
         self._keys = keys
-        self._moments = moments
+        self._time = server_time
         self._clock = clock
         self._reading = reading
-        self.lines = Lines(server, keys)
+        self.queues = Queues(server, keys)
         self.expiry = Expiry(server, keys)
         self._locks = [threading.Lock() for _ in range(LOCKS)]
-        self._remembered: dict[str, Stored] = {}
-        self._told: dict[str, tuple[int, int]] = {}
-        """epoch and seq of the newest head this process was told is written"""
-        self._doubtful: set[bytes] = set()
-        """writers' keys of requests that got no answer"""
+        self._cached: dict[str, StoredHead] = {}
+        self._acknowledged: dict[str, tuple[int, int]] = {}
+        """epoch and seq of the newest head that was acknowledged to this process"""
+        self._in_doubt: set[bytes] = set()
+        """keys of commits that got no reply"""
 
-    def turn(self, session: str) -> threading.Lock:
-        """Whose turn it is on a session, within this process."""
+    def session_lock(self, session: str) -> threading.Lock:
+        """The lock that serialises this process's writes to a session."""
         return self._locks[hash(session) % LOCKS]
 
     def after_fork(self) -> None:
-        """In a child nobody holds a lock, whoever held one in the parent."""
+        """In a forked child: locks may be held by threads of the parent."""
         self._locks = [threading.Lock() for _ in range(LOCKS)]
 
     # -- writing --------------------------------------------------------------------------------------------------
 
     def commit(self, session: str, draft: Draft) -> Committed:
-        """One step, or an error and nothing; StoreUnavailable where nobody knows."""
+        """Commit one step, or raise and write nothing; StoreUnavailable if the outcome is unknown."""
         faults.point("commit.enter")
-        with self.turn(session):
+        with self.session_lock(session):
             if draft.claim is not None:
-                self._remembered.pop(session, None)
-            stored = self._stored(session)
+                self._cached.pop(session, None)
+            stored = self._cached_head(session)
             faults.point("commit.begun")
-            for _ in range(MAX_TRIES):
-                now = self._moments.now()
+            for _ in range(MAX_ATTEMPTS):
+                now = self._time.now()
                 committed = plan_commit(stored.head, draft, at_us=self._clock.now_us(), now=now)
                 faults.point("commit.written")
-                answer, raw = self._append(stored, committed, draft)
-                self._moments.seen(answer.at_us)
-                if not answer.failed:
+                reply, raw = self._append(stored, committed, draft)
+                self._time.observe(reply.at_us)
+                if not reply.failed:
                     break
-                stored = self._refused(session, draft, answer)
+                stored = self._present_head(session, draft, reply)
             else:
                 raise StoreUnavailable(f"{session}: others keep moving its head; nothing was written")
-            self._remember(session, Stored(raw, committed.head))
+            self._cache(session, StoredHead(raw, committed.head))
         faults.point("commit.committed")
         if committed.head.status in FINISHED and stored.head.status not in FINISHED:
             self.expiry.tidy()
         return committed
 
-    def _append(self, stored: Stored, committed: Committed, draft: Draft) -> tuple[Answer, bytes]:
+    def _append(self, stored: StoredHead, committed: Committed, draft: Draft) -> tuple[Reply, bytes]:
         keys = self._keys.session(committed.head.session)
         raw = rows.head_bytes(committed.head)
-        checks, commands = self.step_words(keys, committed.step, draft.snapshots)
+        checks, commands = self.step_commands(keys, committed.step, draft.snapshots)
         checks = [("value", keys.head, stored.raw), ("field", keys.steps, committed.step.seq, b""), *checks]
         commands.append(("INCR", self._keys.changes))
         if draft.label is not None:
             row = rows.label_row(committed.head.session, committed.step.seq, draft.label)
             commands.append(("RPUSH", keys.labels, row))
-        slot_checks, slot_commands = self.lines.slot_words(stored.head, draft, self._moments.now())
-        commands += self.lines.move_words(keys, queue_row_of(stored.head), queue_row_of(committed.head))
+        slot_checks, slot_commands = self.queues.slot_commands(stored.head, draft, self._time.now())
+        commands += self.queues.move_commands(keys, waiting_of(stored.head), waiting_of(committed.head))
         commands += slot_commands
         if committed.head.status != stored.head.status:
-            member = self._server.ask("HGET", keys.facts, "m")
+            member = self._server.execute("HGET", keys.facts, "m")
             checks.append(("field", keys.facts, "m", member or b""))
-            commands += self.status_words(member or b"", stored.head, committed.head)
+            commands += self.status_commands(member or b"", stored.head, committed.head)
         checks += slot_checks
         if {stored.head.status, committed.head.status} & FINISHED:
-            ending_checks, ending = self.expiry.words(keys, stored.head, committed.head)
+            ending_checks, ending = self.expiry.step_commands(keys, stored.head, committed.head)
             checks, commands = checks + ending_checks, commands + ending
-        # Last: should a key before it be damaged, nothing is committed.
+        # The head comes last: if an earlier command fails on a damaged key, nothing is committed.
         commands.append(("SET", keys.head, raw, "KEEPTTL"))
         try:
             return self._server.transact(checks, commands), raw
         except (StoreFull, StoreReadOnly, Corrupt):
             raise  # refused: certainly nothing was written
-        except BaseException:
-            self._remembered.pop(committed.head.session, None)
-            self._doubtful.add(draft.key)
+        except BaseException:  # no reply: the script may have run, or may still run
+            self._cached.pop(committed.head.session, None)
+            self._in_doubt.add(draft.key)
             raise
 
-    def step_words(
+    def step_commands(
         self, keys: SessionKeys, step: Step, snapshots: Sequence[Snapshot]
-    ) -> tuple[list[Words], list[Words]]:
-        """Checks and commands of a step: its rows, its snapshots, and how much there is."""
-        commands: list[Words] = [
+    ) -> tuple[list[Command], list[Command]]:
+        """Checks and commands of a step: its row, its body, its snapshots, and the store's size."""
+        commands: list[Command] = [
             ("HSET", keys.steps, step.seq, rows.step_columns(step), body_field(step.seq), step.body),
             ("INCRBY", self._keys.size, len(step.body)),
         ]
-        checks: list[Words] = []
+        checks: list[Command] = []
         for one in snapshots:
             row, pool = rows.snapshot_row(step.session, step.seq, one), text_bytes(one.pool)
             segments = self._keys.segments(one.pool)
@@ -151,104 +149,107 @@ class Journal:
             ]
         return checks, commands
 
-    def status_words(self, member: bytes, before: Head | None, after: Head) -> list[Words]:
+    def status_commands(self, member: bytes, before: Head | None, after: Head) -> list[Command]:
         """Commands that move a session from the index of one status to that of another."""
         others = [before.status] if before is not None else [one for one in self._keys.statuses if one != after.status]
-        moved: list[Words] = [("ZADD", self._keys.statuses[after.status], 0, member)]
+        moved: list[Command] = [("ZADD", self._keys.statuses[after.status], 0, member)]
         return moved + [("ZREM", self._keys.statuses[status], member) for status in others]
 
-    def _refused(self, session: str, draft: Draft, answer: Answer) -> Stored:
-        """The present head, where that is what was in the way; else the error."""
-        if answer.failed == 1:
-            return self._read(session, answer.found)
-        if answer.failed == 2:
-            raise Corrupt("a step stands in the journal that its head knows nothing of", session=session)
+    def _present_head(self, session: str, draft: Draft, reply: Reply) -> StoredHead:
+        """The present head, if it was the check that failed; otherwise raise the error."""
+        if reply.failed == 1:
+            return self._read(session, reply.found)
+        if reply.failed == 2:
+            raise Corrupt("the journal has a step beyond its head", session=session)
         names = [(one.pool, segment) for one in draft.snapshots for segment in one.segments]
-        if (number := answer.failed - 3) < len(names):
+        if (number := reply.failed - 3) < len(names):
             raise SnapshotSwept(session, names[number][0])
-        return self._stored(session)
+        return self._cached_head(session)
 
-    def replan(self, session: str, plan: Callable[[Head, Instant], Head], *, is_change: bool) -> None:
-        """Replace a head by what `plan` makes of it."""
-        with self.turn(session):
-            stored = self._stored(session)
-            for _ in range(MAX_TRIES):
-                head = plan(stored.head, self._moments.now())
+    def update_head(self, session: str, plan: Callable[[Head, Instant], Head], *, is_change: bool) -> None:
+        """Replace a head by what `plan` computes from it, without a step."""
+        with self.session_lock(session):
+            stored = self._cached_head(session)
+            for _ in range(MAX_ATTEMPTS):
+                head = plan(stored.head, self._time.now())
                 raw = rows.head_bytes(head)
-                answer = self._put(session, stored.raw, raw, is_change=is_change)
-                if not answer.failed:
-                    self._remember(session, Stored(raw, head))
+                reply = self._put_head(session, stored.raw, raw, is_change=is_change)
+                if not reply.failed:
+                    self._cache(session, StoredHead(raw, head))
                     return
-                stored = self._read(session, answer.found)
+                stored = self._read(session, reply.found)
         raise StoreUnavailable(f"{session}: others keep moving its head; nothing was written")
 
-    def _put(self, session: str, expected: bytes, raw: bytes, *, is_change: bool) -> Answer:
+    def _put_head(self, session: str, expected: bytes, raw: bytes, *, is_change: bool) -> Reply:
         key = self._keys.session(session).head
-        commands: list[Words] = [("SET", key, raw, "KEEPTTL")]
+        commands: list[Command] = [("SET", key, raw, "KEEPTTL")]
         if is_change:
             commands.append(("INCR", self._keys.changes))
         try:
-            answer = self._server.transact([("value", key, expected)], commands)
+            reply = self._server.transact([("value", key, expected)], commands)
         except StoreUnavailable:
-            self._remembered.pop(session, None)
+            self._cached.pop(session, None)
             raise
-        self._moments.seen(answer.at_us)
-        return answer
+        self._time.observe(reply.at_us)
+        return reply
 
     # -- what was unknown -----------------------------------------------------------------------------------------
 
     def find_commit(self, session: str, key: bytes, after: int) -> Committed | None:
-        """The step with this key after seq `after`. None is final: a request still on its way cannot get through."""
-        with self.turn(session):
-            for _ in range(MAX_TRIES):
-                self._remembered.pop(session, None)
-                stored = self._stored(session)
+        """The step with this key after seq `after`. None is final: a request still on its way cannot be written any
+        more."""
+        with self.session_lock(session):
+            for _ in range(MAX_ATTEMPTS):
+                self._cached.pop(session, None)
+                stored = self._cached_head(session)
                 step = self._reading.find_key(session, key, after, stored.head)
                 if step is not None:
-                    self._doubtful.discard(key)
+                    self._in_doubt.discard(key)
                     return Committed(step=step, head=stored.head)
-                if key not in self._doubtful:
+                if key not in self._in_doubt:
                     return None
+                # The lost request is a compare-and-set on the head's bytes. Rewriting the head with a new nonce makes
+                # it fail, should it still arrive.
                 raw = rows.head_bytes(stored.head)
-                if not self._put(session, stored.raw, raw, is_change=False).failed:
-                    self._doubtful.discard(key)
+                if not self._put_head(session, stored.raw, raw, is_change=False).failed:
+                    self._in_doubt.discard(key)
                     return None
         raise StoreUnavailable(f"{session}: others keep moving its head; it is not known what was written")
 
     # -- heads ----------------------------------------------------------------------------------------------------
 
-    def _stored(self, session: str) -> Stored:
-        return self._remembered.get(session) or self._fresh(session)
+    def _cached_head(self, session: str) -> StoredHead:
+        return self._cached.get(session) or self._fetch_head(session)
 
-    def _fresh(self, session: str) -> Stored:
-        raw, (seconds, micros) = self._server.ask_all([("GET", self._keys.session(session).head), ("TIME",)])
-        self._moments.seen(int(seconds) * 1_000_000 + int(micros))
+    def _fetch_head(self, session: str) -> StoredHead:
+        raw, (seconds, micros) = self._server.execute_all([("GET", self._keys.session(session).head), ("TIME",)])
+        self._time.observe(int(seconds) * 1_000_000 + int(micros))
         return self._read(session, raw or b"")
 
-    def _read(self, session: str, raw: bytes) -> Stored:
+    def _read(self, session: str, raw: bytes) -> StoredHead:
         head = rows.read_head(raw, session)
         if head is None:
-            self._remembered.pop(session, None)
-            if not raw and not self._server.ask("EXISTS", self._keys.session(session).identity):
+            self._cached.pop(session, None)
+            if not raw and not self._server.execute("EXISTS", self._keys.session(session).identity):
                 raise NotFound(session)
             raise Corrupt("its head fails its seal", session=session)
-        epoch, seq = self._told.get(session, (-1, 0))
+        epoch, seq = self._acknowledged.get(session, (-1, 0))
         if head.epoch == epoch and head.seq < seq:
             raise Corrupt(
                 f"step {seq} was acknowledged, and the journal ends at {head.seq}: "
                 "the server came back without what it had not yet written down",
                 session=session,
             )
-        return Stored(raw, head)
+        return StoredHead(raw, head)
 
-    def _remember(self, session: str, stored: Stored) -> None:
-        if len(self._remembered) >= MAX_REMEMBERED:
-            self._remembered.clear()
-            self._told.clear()
-        self._remembered[session] = stored
-        self._told[session] = stored.head.epoch, stored.head.seq
+    def _cache(self, session: str, stored: StoredHead) -> None:
+        if len(self._cached) >= MAX_CACHED_SESSIONS:
+            self._cached.clear()
+            self._acknowledged.clear()
+        self._cached[session] = stored
+        self._acknowledged[session] = stored.head.epoch, stored.head.seq
 
     def forget(self, session: str) -> None:
-        """It was deleted, or its head replaced: whatever was known of it counts no more."""
-        self._remembered.pop(session, None)
-        self._told.pop(session, None)
+        """Drop what is cached of a session that was deleted or whose head was replaced."""
+        self._cached.pop(session, None)
+        self._acknowledged.pop(session, None)

@@ -1,4 +1,4 @@
-"""How durable a Redis server is, from its own settings. Nothing is assumed: what cannot be read counts as not there."""
+"""The durability of a Redis server, from its settings. A setting that cannot be read counts as not set."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ SETTINGS: Final = (
 
 
 class Durability(msgspec.Struct, frozen=True, kw_only=True):
-    """A level, why it is no better, and the commands that would make it the best one."""
+    """A level, why it is not better, and the commands that would make it the best one."""
 
     level: Level
     why: str = ""
     cures: tuple[str, ...] = ()
     save: str | None = None
-    """when it writes a dump; None where that cannot be read"""
+    """when it writes a dump; None if that cannot be read"""
 
     def reaches(self, demanded: Level) -> bool:
-        """Is it at least this?"""
+        """True if it is at least this level."""
         return ORDER.index(self.level) >= ORDER.index(demanded)
 
 
@@ -41,7 +41,7 @@ UNKNOWN: Final = Durability(
 
 
 def judge(settings: Mapping[str, str]) -> Durability:
-    """What the settings of a server promise."""
+    """The durability that these settings give."""
     if "appendonly" not in settings or "appendfsync" not in settings:
         return UNKNOWN
     save = settings.get("save", "")
@@ -67,7 +67,7 @@ def judge(settings: Mapping[str, str]) -> Durability:
         "no-appendfsync-on-rewrite is on": settings.get("no-appendfsync-on-rewrite", "no") != "no",
         f"maxmemory-policy is {policy or 'unknown'}": policy != "noeviction",
     }
-    why = [word for word, is_short in short.items() if is_short]
+    why = [argument for argument, is_short in short.items() if is_short]
     if not why:
         return Durability(level="power-loss", save=save)
     cures = ("appendfsync always", "no-appendfsync-on-rewrite no", "maxmemory-policy noeviction")

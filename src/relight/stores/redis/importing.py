@@ -1,6 +1,6 @@
-"""Whole sessions are taken in: their steps wait under keys of their own, and one transaction puts them in their place.
+"""Importing whole sessions: steps are staged under temporary keys, and one transaction renames them into place.
 
-What waits expires, in case its program dies; a key loses its end in the same transaction that gives it its name.
+Staged keys expire, in case the process dies; a key loses its TTL in the same transaction that renames it.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from relight.ports.store import Record
 from relight.stores.redis import rows
 from relight.stores.redis.commits import Journal
 from relight.stores.redis.keys import Keys
-from relight.stores.redis.server import Server, Words
-from relight.stores.redis.sessions import Sessions, taken
+from relight.stores.redis.server import Command, Server
+from relight.stores.redis.sessions import Sessions, name_conflict
 from relight.values.session import Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Step
@@ -25,8 +25,8 @@ _BATCH_WORDS: Final = 256
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 
 
-class Adoption:
-    """One of them: made, filled, and either put in place or dropped."""
+class SessionImport:
+    """One import: begun, filled, and either finished or dropped."""
 
     def __init__(self, server: Server, keys: Keys, journal: Journal, sessions: Sessions) -> None:
         self._server = server
@@ -34,18 +34,18 @@ class Adoption:
         self._journal = journal
         self._sessions = sessions
         self._token = os.urandom(8).hex().encode()
-        self._checks: dict[Words, Callable[[bytes], Conflict]] = {}
-        """what must hold, and the error where it does not"""
-        self._commands: list[Words] = []
+        self._checks: dict[Command, Callable[[bytes], Conflict]] = {}
+        """checks, each with the error to raise if it fails"""
+        self._commands: list[Command] = []
         self._numbers: dict[str, int] = {}
         self._places: dict[bytes, bytes] = {}
-        """from where it waits to where it goes"""
+        """staged key to final key"""
         self._size = 0
-        self._waiting: list[Words] = []
+        self._waiting: list[Command] = []
         self._waiting_bytes = 0
 
     def begin(self, records: Sequence[Record]) -> None:
-        """The sessions themselves."""
+        """Add the sessions."""
         names = [record.identity.name for record in records if record.identity.name is not None]
         for name in names:
             if names.count(name) > 1:
@@ -54,15 +54,15 @@ class Adoption:
             assert record.head is not None
             identity = record.identity
             self._numbers[identity.id] = number
-            checks, commands = self._sessions.begin_words(identity, record.head)
+            checks, commands = self._sessions.create_commands(identity, record.head)
             for place, check in enumerate(checks, 1):
                 self._checks[check] = _meaning(identity, place)
             self._commands += commands
 
     def add(self, step: Step, snapshots: Sequence[Snapshot]) -> None:
-        """One step waits."""
+        """Stage one step."""
         place = self._keys.session(step.session)
-        checks, commands = self._journal.step_words(place, step, snapshots)
+        checks, commands = self._journal.step_commands(place, step, snapshots)
         pools = [one.pool for one in snapshots for _ in one.segments]
         for check, pool in zip(checks, pools, strict=True):
             self._checks.setdefault(check, _swept(step.session, pool))
@@ -77,12 +77,12 @@ class Adoption:
             self._send()
 
     def _send(self) -> None:
-        self._server.ask_all(self._waiting)
+        self._server.execute_all(self._waiting)
         self._waiting.clear()
         self._waiting_bytes = 0
 
     def finish(self, labels: Iterable[tuple[str, int, str]]) -> None:
-        """All of it is there from now on, or the error says why nothing is."""
+        """Write everything in one transaction, or raise why nothing was written."""
         self._send()
         for session, seq, label in labels:
             row = rows.label_row(session, seq, label)
@@ -91,22 +91,22 @@ class Adoption:
         for stage, final in self._places.items():
             self._commands += [("RENAME", stage, final), ("PERSIST", final)]
         commands = [*self._commands, ("INCR", self._keys.changes)]
-        answer = self._server.transact(list(self._checks), commands)
-        if answer.failed:
-            raise list(self._checks.values())[answer.failed - 1](answer.found)
+        reply = self._server.transact(list(self._checks), commands)
+        if reply.failed:
+            raise list(self._checks.values())[reply.failed - 1](reply.found)
         self._places.clear()
 
     def drop(self) -> None:
-        """What still waits is not wanted."""
+        """Delete what is still staged."""
         if self._places:
             try:
-                self._server.ask("UNLINK", *self._places)
+                self._server.execute("UNLINK", *self._places)
             except StoreUnavailable:
                 return  # it expires
 
 
 def _meaning(identity: Identity, place: int) -> Callable[[bytes], Conflict]:
-    return lambda found: taken(identity, place, found)
+    return lambda found: name_conflict(identity, place, found)
 
 
 def _swept(session: str, pool: str) -> Callable[[bytes], Conflict]:

@@ -1,7 +1,7 @@
-"""The names of all keys. Those of a session share a hash tag; an index is a sorted set of equal scores, in the order of
-its members, so that a page costs the same with a hundred sessions as with a hundred thousand.
+"""The names of all keys. Those of a session share a hash tag.
 
-A member of an index is the time a session began, eight bytes, most significant first, and its id.
+An index is a sorted set of equal scores, ordered by its members, so that a page costs the same however many sessions
+there are. A member is the session's creation time, eight bytes big-endian, and its id.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ _TIME_BYTES: Final = 8
 
 
 def text_bytes(text: str) -> bytes:
-    """As stored: lone surrogates are text too."""
+    """Text as stored; lone surrogates pass through."""
     return text.encode("utf-8", "surrogatepass")
 
 
 def bytes_text(stored: bytes) -> str:
-    """What was given to `text_bytes`; what is no text any more becomes some other text."""
+    """The inverse of `text_bytes`; invalid UTF-8 is escaped."""
     try:
         return stored.decode("utf-8", "surrogatepass")
     except UnicodeDecodeError:
@@ -31,27 +31,27 @@ def bytes_text(stored: bytes) -> str:
 
 
 def time_bytes(created_us: int) -> bytes:
-    """In the order of time, before 1970 too."""
+    """A time as bytes that sort by time, before 1970 too."""
     return min(max(created_us + _ZERO, 0), 2 * _ZERO - 1).to_bytes(_TIME_BYTES, "big")
 
 
 def member_of(created_us: int, session: str) -> bytes:
-    """A session in an index."""
+    """The member of a session in an index."""
     return time_bytes(created_us) + text_bytes(session)
 
 
 def split_member(member: bytes) -> tuple[int, str]:
-    """What `member_of` was given."""
+    """The inverse of `member_of`."""
     return int.from_bytes(member[:_TIME_BYTES], "big") - _ZERO, bytes_text(member[_TIME_BYTES:])
 
 
 def body_field(seq: int) -> bytes:
-    """Where a step's body is, beside its columns."""
+    """The field of a step's body, in the hash of its columns."""
     return b"b%d" % seq
 
 
 class SessionKeys(msgspec.Struct, frozen=True):
-    """Everything that is one session's own."""
+    """The keys of one session."""
 
     identity: bytes
     head: bytes
@@ -62,14 +62,14 @@ class SessionKeys(msgspec.Struct, frozen=True):
     snapshots: bytes
     """hash: sealed row to the pool's set it is also in"""
     indexes: bytes
-    """set: the indexes it is in, those by status not counted"""
+    """set: the indexes it is in, except those by status"""
     facts: bytes
-    """hash: m its member, n its name, l the set of the line it stands in, w its member there, z the bytes of its steps
-    where it expires"""
+    """hash: m its member, n its name, l the set of its queue, w its member there, z the bytes of its steps if it
+    expires"""
 
 
 class Keys:
-    """Under one prefix."""
+    """The keys of one store, under its prefix."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix.encode() + b":"
@@ -83,7 +83,7 @@ class Keys:
         self.expiring: dict[Status, bytes] = {
             status: self._key(b"expires:" + status.encode()) for status in STATUSES if status in FINISHED
         }
-        """finished sessions by the time they end, in milliseconds of the server's time"""
+        """finished sessions by the time they expire, in milliseconds of the server's time"""
         self.statuses = {status: self._key(b"by:status:" + status.encode()) for status in STATUSES}
 
     def _key(self, rest: bytes) -> bytes:
@@ -105,7 +105,7 @@ class Keys:
         return self._key(b"by:label:%d:" % len(stored) + stored + b"=" + text_bytes(value))
 
     def indexes_of(self, identity: Identity) -> frozenset[bytes]:
-        """The indexes a session is in by what it is."""
+        """The indexes a session is in by its identity."""
         fields = {
             "key": identity.key,
             "agent": identity.agent,
@@ -117,30 +117,30 @@ class Keys:
         return frozenset({self.all} | found | labels)
 
     def segments(self, pool: str) -> bytes:
-        """The set of segments of a pool that have a row."""
+        """The set of registered segments of a pool."""
         return self._key(b"pool:{" + text_bytes(pool) + b"}:segments")
 
     def named(self, pool: str) -> bytes:
-        """The set of rows of snapshots that some step names."""
+        """The set of rows of the pool's snapshots that some step references."""
         return self._key(b"pool:{" + text_bytes(pool) + b"}:named")
 
     @property
-    def lines(self) -> bytes:
-        """The set of all lines that anybody ever stood in."""
+    def queues(self) -> bytes:
+        """The set of all queues that were ever used."""
         return self._key(b"lines")
 
     def ready(self, line: bytes) -> bytes:
-        """A line: a sorted set of equal scores, in the order of its members."""
+        """A queue: a sorted set of equal scores, ordered by its members."""
         return self._key(b"line:" + line)
 
     def later(self, line: bytes) -> bytes:
-        """Those of a line whose time comes; by it."""
+        """The sessions of a queue that are not due yet, by due time."""
         return self._key(b"later:" + line)
 
-    def kept(self, kind: str) -> bytes:
-        """Small records of a kind: a hash by name."""
+    def records(self, kind: str) -> bytes:
+        """The small records of a kind: a hash by name."""
         return self._key(b"kept:" + kind.encode())
 
     def stage(self, token: bytes, number: int) -> bytes:
-        """Where the steps of a session wait that is being taken in."""
+        """The temporary key for the steps of a session that is being imported."""
         return self._key(b"stage:{" + token + b"}:%d" % number)

@@ -1,7 +1,7 @@
-"""Pages of sessions that cost the same with a hundred sessions as with a hundred thousand.
+"""Pages of sessions, at a cost that does not depend on how many sessions there are.
 
-One condition leads: the one whose index is smallest. Its members come newest first, from the cursor on, a batch at a
-time, and the other conditions are asked of the records, until the page is full. Several statuses lead together.
+One condition leads: the one with the smallest index. Its members are read newest first, from the cursor on, in batches,
+and the other conditions are checked on the records, until the page is full. Several statuses are merged.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ MAX_BATCH: Final = 1024
 
 
 class Listing:
-    """Of one store. Stateless."""
+    """Lists of one store. Stateless."""
 
     def __init__(self, server: Server, keys: Keys) -> None:
         self._server = server
@@ -41,7 +41,7 @@ class Listing:
         last = b""
         while len(found) < query.limit and (batch := list(islice(members, size))):
             own = [member for member, before in zip(batch, [last, *batch], strict=False) if member != before]
-            last = batch[-1]  # a session that changed its status between two looks comes twice
+            last = batch[-1]  # a session whose status changes between two reads is in two indexes
             found += self._fitting(own, query)
         return found[: query.limit]
 
@@ -54,14 +54,14 @@ class Listing:
             choices.append([self._keys.statuses[status] for status in STATUSES if status in query.statuses])
         if len(choices) == 1:
             return choices[0]
-        sizes = iter(self._server.ask_all([("ZCARD", index) for choice in choices for index in choice]))
+        sizes = iter(self._server.execute_all([("ZCARD", index) for choice in choices for index in choice]))
         return min(choices, key=lambda choice: sum(next(sizes) for _ in choice))
 
     def _members(self, index: bytes, query: Query, size: int) -> Iterator[bytes]:
         most = b"+" if query.before is None else b"(" + member_of(*query.before)
         least = b"-" if query.created_since_us is None else b"[" + time_bytes(query.created_since_us)
         while True:
-            batch: list[bytes] = self._server.ask("ZREVRANGEBYLEX", index, most, least, "LIMIT", 0, size)
+            batch: list[bytes] = self._server.execute("ZREVRANGEBYLEX", index, most, least, "LIMIT", 0, size)
             yield from batch
             if len(batch) < size:
                 return
@@ -71,20 +71,20 @@ class Listing:
         keys = [self._keys.session(split_member(member)[1]) for member in members]
         if not keys:
             return []
-        stored = self._server.ask("MGET", *(key for one in keys for key in (one.identity, one.head)))
+        stored = self._server.execute("MGET", *(key for one in keys for key in (one.identity, one.head)))
         records = map(listed_record, members, stored[::2], stored[1::2])
         return [record for record in records if record is not None and _fits(record, query)]
 
     def counts(self) -> dict[Status, int]:
-        """How many sessions have which status."""
-        sizes = self._server.ask_all([("ZCARD", index) for index in self._keys.statuses.values()])
-        over = Expiry(self._server, self._keys).over()
-        left = {status: size - over.get(status, 0) for status, size in zip(self._keys.statuses, sizes, strict=True)}
+        """Number of sessions by status, without expired ones."""
+        sizes = self._server.execute_all([("ZCARD", index) for index in self._keys.statuses.values()])
+        expired = Expiry(self._server, self._keys).count_expired()
+        left = {status: size - expired.get(status, 0) for status, size in zip(self._keys.statuses, sizes, strict=True)}
         return {status: size for status, size in left.items() if size > 0}
 
 
 def _fits(record: Record, query: Query) -> bool:
-    """What the leading index does not say, and what may have changed since it was read."""
+    """Check the other conditions, and those of the leading index again: the record may have changed since."""
     identity, head = record.identity, record.head
     wanted = (
         (query.agent, identity.agent),

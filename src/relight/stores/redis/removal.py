@@ -1,8 +1,7 @@
-"""Deletion that leaves no byte: every key of the sessions in one transaction, then the server's files written anew.
+"""Deletion that leaves no byte: every key of the sessions in one transaction, then the server rewrites its files.
 
-A server appends to its log that something was deleted, and what it was stays in the log until that is rewritten. So we
-ask for a rewrite and wait for it, and for a dump where the server makes dumps. A server that does not let us is left
-to its own time, and we say so.
+The append-only file records a deletion, and keeps the deleted values until it is rewritten. So we ask for a rewrite and
+wait for it, and for a dump if the server makes dumps. If the user is not allowed to ask, that is reported.
 """
 
 from __future__ import annotations
@@ -13,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from relight.errors import Conflict, Corrupt, StoreUnavailable
-from relight.stores.redis.commits import MAX_TRIES, Journal
+from relight.stores.redis.commits import MAX_ATTEMPTS, Journal
 from relight.stores.redis.keys import Keys, split_member
-from relight.stores.redis.server import Forbidden, Server, Words
+from relight.stores.redis.server import Command, Forbidden, Server
 from relight.stores.redis.sessions import Sessions
 from relight.stores.redis.snapshots import Snapshots
 
@@ -24,7 +23,7 @@ _POLL_SECONDS: Final = 0.01
 
 
 class Removal:
-    """Of one store. Stateless."""
+    """Deletes sessions of one store. Stateless."""
 
     def __init__(
         self,
@@ -43,14 +42,14 @@ class Removal:
         self._tell = tell
 
     def delete(self, sessions: Sequence[str], epochs: Mapping[str, int]) -> None:
-        """All of them, or Conflict and none."""
+        """Delete all of these sessions, or raise Conflict and delete none."""
         going = sorted(set(sessions))
-        for _ in range(MAX_TRIES):
-            checks, commands = self._words(going, epochs)
+        for _ in range(MAX_ATTEMPTS):
+            checks, commands = self._delete_commands(going, epochs)
             if not commands:
                 return
-            answer = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
-            if not answer.failed:
+            reply = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
+            if not reply.failed:
                 for session in going:
                     self._journal.forget(session)
                 self._snapshots.tidy(set(self._snapshots.names()) - self._snapshots.pools())
@@ -58,11 +57,11 @@ class Removal:
                 return
         raise StoreUnavailable("others keep writing to the sessions; nothing was deleted")
 
-    def _words(self, going: Sequence[str], epochs: Mapping[str, int]) -> tuple[list[Words], list[Words]]:
-        found = {session: self._sessions.removal_words(session) for session in going}
-        there = {session: words for session, words in found.items() if words is not None}
+    def _delete_commands(self, going: Sequence[str], epochs: Mapping[str, int]) -> tuple[list[Command], list[Command]]:
+        found = {session: self._sessions.removal_commands(session) for session in going}
+        there = {session: commands for session, commands in found.items() if commands is not None}
         indexes = [self._keys.by("parent", session) for session in going]
-        forks = self._server.ask_all([("ZRANGE", index, 0, -1) for index in indexes])
+        forks = self._server.execute_all([("ZRANGE", index, 0, -1) for index in indexes])
         for session in epochs.keys() & found.keys() - there.keys():
             raise Conflict(f"{session}: it was removed meanwhile")
         for session, (_, _, head) in there.items():
@@ -94,10 +93,10 @@ class Removal:
             if save:
                 self._again("BGSAVE", "rdb_bgsave_in_progress", "rdb_bgsave_in_progress")
         except Forbidden:
-            self._tell_left("which this user may not ask for")
+            self._tell_left("which this user is not allowed to run")
         else:
             if not persistence or save is None:
-                self._tell_left("and which files it has, this user may not read (INFO, CONFIG GET)")
+                self._tell_left("and this user is not allowed to read which files it has (INFO, CONFIG GET)")
 
     def _tell_left(self, why: str) -> None:
         self._tell(
@@ -106,16 +105,16 @@ class Removal:
         )
 
     def _again(self, command: str, running: str, scheduled: str) -> None:
-        """Start it after now, not before, and wait until it is done."""
+        """Start a rewrite now and wait for it; one that is already running may have begun before the deletion."""
         until = time.monotonic() + REWRITE_SECONDS
         self._wait(running, scheduled, until)
         while True:
             try:
-                self._server.ask(command)
+                self._server.execute(command)
                 break
             except Forbidden:
                 raise
-            except StoreUnavailable:  # one is running already, begun too early for us, or the other kind is
+            except StoreUnavailable:  # another rewrite or dump is running: wait for it, then start ours
                 self._wait(running, scheduled, until)
                 if time.monotonic() >= until:
                     raise

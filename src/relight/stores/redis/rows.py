@@ -1,7 +1,7 @@
-"""Values to stored bytes and back. Whatever a flipped byte can make of them, reading gives a value or a clear refusal.
+"""Conversion between values and stored bytes. Whatever a flipped byte makes of them, reading gives a value or Corrupt.
 
-A head begins with eight random bytes, new with every write: so a writer that compares it sees every write in between,
-and a heartbeat is enough to fence off a request that is still on its way.
+A head begins with eight random bytes, new with every write: so a compare-and-set sees every write in between, and a
+heartbeat is enough to invalidate a request that is still on its way.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ Columns = tuple[StepKind, int, int, int, int, int, int, int, bytes, bytes | None
 
 
 def head_bytes(head: Head) -> bytes:
-    """A head as stored; no two are equal."""
+    """A head as stored, with a new nonce."""
     return os.urandom(NONCE_BYTES) + seal(head)
 
 
 def read_head(stored: bytes | None, session: str) -> Head | None:
-    """The head, where it is whole and this session's."""
+    """The head; None if it is damaged or another session's."""
     try:
         head = unseal_head((stored or b"")[NONCE_BYTES:])
     except Undecodable:
@@ -52,7 +52,7 @@ def read_head(stored: bytes | None, session: str) -> Head | None:
 
 
 def read_identity(stored: bytes | None, session: str) -> Identity | None:
-    """The identity, where it is whole and this session's."""
+    """The identity; None if it is damaged or another session's."""
     try:
         identity = unseal_identity(stored or b"")
     except Undecodable:
@@ -61,7 +61,7 @@ def read_identity(stored: bytes | None, session: str) -> Identity | None:
 
 
 def read_record(session: str, identity: bytes | None, head: bytes | None) -> Record | None:
-    """The session; None where there is none, Corrupt where what it is cannot be read."""
+    """The session; None if there is none, Corrupt if its identity cannot be read."""
     if identity is None and head is None:
         return None
     known = read_identity(identity, session)
@@ -71,7 +71,7 @@ def read_record(session: str, identity: bytes | None, head: bytes | None) -> Rec
 
 
 def listed_record(member: bytes, identity: bytes | None, head: bytes | None) -> Record | None:
-    """For lists: a session whose identity is damaged is listed too, as what its index says, without a head."""
+    """For lists: a session with a damaged identity is listed too, by its index entry and without a head."""
     created_us, session = split_member(member)
     if identity is None and head is None:
         return None
@@ -85,7 +85,7 @@ def listed_record(member: bytes, identity: bytes | None, head: bytes | None) -> 
 
 
 def step_columns(step: Step) -> bytes:
-    """A step without its body."""
+    """The columns of a step, without its body."""
     label = None if step.label is None else text_bytes(step.label)
     opened = encoded(step.open) if step.open else b""
     counts = (step.at_us, step.attempt, step.base, step.since, step.message_count, step.turns, len(step.body))
@@ -93,7 +93,7 @@ def step_columns(step: Step) -> bytes:
 
 
 def read_columns(stored: object) -> Columns | None:
-    """The columns, or None where they cannot be a step's."""
+    """The columns, or None if they cannot be a step's."""
     try:
         found = _decoder.decode(stored)  # type: ignore[arg-type]
     except (msgspec.MsgspecError, TypeError, ValueError):
@@ -107,7 +107,7 @@ def read_columns(stored: object) -> Columns | None:
 
 
 def read_step(session: str, seq: int, stored: object, body: object) -> Step:
-    """The step; where its columns or its body are not what was written, one that fails its digest."""
+    """The step; if its columns or body are damaged, a stand-in that fails its digest."""
     columns = read_columns(stored)
     if columns is None or not isinstance(body, bytes) or len(body) != columns[7]:
         return _damaged(session, seq, b"" if columns is None else columns[11])
@@ -135,7 +135,7 @@ def read_step(session: str, seq: int, stored: object, body: object) -> Step:
 
 
 def _damaged(session: str, seq: int, digest: bytes) -> Step:
-    """In the place of a row that holds no step."""
+    """A stand-in for a row that holds no valid step."""
     return Step(
         session=session,
         seq=seq,
@@ -155,7 +155,7 @@ def _damaged(session: str, seq: int, digest: bytes) -> Step:
 def read_checkpoint(
     session: str, seq: int, stored: bytes, label: str | None, snapshots: dict[str, str]
 ) -> CheckpointRow:
-    """A line of a list, or Corrupt."""
+    """The checkpoint of a step, or Corrupt."""
     columns = read_columns(stored)
     if columns is None or not 0 <= columns[1] < _YEAR_10000_US:
         raise Corrupt("the row of the step cannot be read", session=session, seq=seq)
@@ -189,12 +189,12 @@ def _unsealed(kind: bytes, stored: bytes) -> list[Any]:
 
 
 def label_row(session: str, seq: int, label: str) -> bytes:
-    """A label of a checkpoint."""
+    """The sealed row of a checkpoint's label."""
     return _sealed(b"label", session, seq, label)
 
 
 def read_label(session: str, stored: bytes) -> tuple[int, str]:
-    """Seq and label, or Corrupt."""
+    """Seq and label of a row, or Corrupt."""
     try:
         owner, seq, label = _unsealed(b"label", stored)
     except Corrupt as error:
@@ -205,7 +205,7 @@ def read_label(session: str, stored: bytes) -> tuple[int, str]:
 
 
 def snapshot_row(session: str, seq: int, snapshot: Snapshot) -> bytes:
-    """A snapshot that a step names."""
+    """The sealed row of a snapshot that a step references."""
     return _sealed(b"snapshot", session, seq, snapshot.root, snapshot.pool, snapshot.id)
 
 
@@ -216,11 +216,11 @@ def read_snapshot(stored: bytes) -> tuple[str, int, str, str, str]:
 
 
 def segment_row(pool: str, segment: str) -> bytes:
-    """A segment that may be relied on."""
+    """The sealed row of a registered segment."""
     return _sealed(b"segment", pool, segment)
 
 
 def read_segment(stored: bytes) -> str:
-    """Its name, or Corrupt."""
+    """The name of a segment's row, or Corrupt."""
     _, segment = _unsealed(b"segment", stored)
     return str(segment)

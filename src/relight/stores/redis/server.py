@@ -1,8 +1,7 @@
-"""The server behind the store: connections, the one function that writes, and errors in our own words.
+"""The Redis server: connections, the one script that writes, and the translation of the driver's errors.
 
-The driver never sends anything twice by itself: whether a request that got no answer was done is for the journal to
-find out. A connection that broke is given up, and the next call makes a new one; so a server that was restarted is
-simply there again.
+The driver never retries by itself: whether a request that got no reply was executed is for `commits` to find out. A
+broken connection is dropped, and the next call opens a new one, so a restarted server is simply used again.
 """
 
 from __future__ import annotations
@@ -44,26 +43,26 @@ _PREFIX: Final = Struct(">BI")
 _LIST_CODE: Final = 0xDD
 _RAW_CODE: Final = 0xDB
 
-Word = bytes | str | int
-Words = tuple[Word, ...]
-"""a command or a check: its name and what it is given"""
+Argument = bytes | str | int
+Command = tuple[Argument, ...]
+"""a command or a check: its name and arguments"""
 
 
-class Answer(msgspec.Struct, frozen=True, gc=False):
-    """What became of a transaction."""
+class Reply(msgspec.Struct, frozen=True, gc=False):
+    """The reply to a transaction."""
 
     failed: int
-    """the number of the check that failed, from 1; 0: all is written"""
+    """the number of the check that failed, from 1; 0: everything was written"""
     found: bytes
     """what that check found"""
     at_us: int
     """the server's time"""
     results: tuple[Any, ...] = ()
-    """where they were asked for"""
+    """the commands' results, if they were asked for"""
 
 
 class Server:
-    """One address. Thread-safe."""
+    """One server. Thread-safe."""
 
     def __init__(self, address: Address) -> None:
         self.shown = address.shown
@@ -77,49 +76,48 @@ class Server:
         }
         if not address.driver.startswith("unix:"):
             settings |= {"socket_connect_timeout": CONNECT_SECONDS, "socket_keepalive": True}
-        with self._speaking():
+        with self._translate_errors():
             self._client: Any = redis.Redis.from_url(address.driver, **settings)
         self._stale.set()
 
     # -- asking -----------------------------------------------------------------------------------------------
 
-    def ask(self, *command: Word) -> Any:
-        """One command."""
-        with self._speaking():
+    def execute(self, *command: Argument) -> Any:
+        """Execute one command."""
+        with self._translate_errors():
             return self._client.execute_command(*command)
 
-    def ask_all(self, commands: Sequence[Words]) -> list[Any]:
-        """Several in one round trip; each is done for itself."""
+    def execute_all(self, commands: Sequence[Command]) -> list[Any]:
+        """Execute several commands in one round trip, not atomically."""
         if not commands:
             return []
-        with self._speaking(), self._client.pipeline(transaction=False) as pipeline:
+        with self._translate_errors(), self._client.pipeline(transaction=False) as pipeline:
             for command in commands:
                 pipeline.execute_command(*command)
             return list(pipeline.execute())
 
-    def transact(self, checks: Sequence[Words], commands: Sequence[Words], *, results: bool = False) -> Answer:
-        """All commands if all checks hold, in one step that no other client can see the half of. `results`: each
-        command's is wanted."""
+    def transact(self, checks: Sequence[Command], commands: Sequence[Command], *, results: bool = False) -> Reply:
+        """Execute all commands atomically if all checks hold. `results`: return the result of each command."""
         given = (_packed(checks, commands), b"results") if results else (_packed(checks, commands),)
-        with self._speaking():
+        with self._translate_errors():
             try:
-                answer = self._client.execute_command("EVALSHA", _SHA, 0, *given)
+                reply = self._client.execute_command("EVALSHA", _SHA, 0, *given)
             except NoScriptError:
-                answer = self._client.execute_command("EVAL", _SCRIPT, 0, *given)
-        if isinstance(answer, bytes):
-            answer = [0, b"", *answer.split()]
-        failed, found, seconds, micros, *each = answer
-        return Answer(failed, found or b"", int(seconds) * 1_000_000 + int(micros), tuple(each))
+                reply = self._client.execute_command("EVAL", _SCRIPT, 0, *given)
+        if isinstance(reply, bytes):
+            reply = [0, b"", *reply.split()]
+        failed, found, seconds, micros, *each = reply
+        return Reply(failed, found or b"", int(seconds) * 1_000_000 + int(micros), tuple(each))
 
     def time_us(self) -> int:
         """The server's time, microseconds since 1970."""
-        seconds, micros = self.ask("TIME")
+        seconds, micros = self.execute("TIME")
         return int(seconds) * 1_000_000 + int(micros)
 
     def info(self, section: str) -> dict[str, str]:
-        """A section of INFO; empty where it is forbidden."""
+        """A section of INFO; empty if it is forbidden."""
         try:
-            with self._speaking():
+            with self._translate_errors():
                 found: Any = self._client.execute_command("INFO", section)
         except Forbidden:
             return {}
@@ -129,7 +127,7 @@ class Server:
 
     @property
     def durability(self) -> Durability:
-        """By its present settings, read again after every connection that broke."""
+        """The durability by its present settings, read again after every broken connection."""
         if self._stale.is_set():
             self._durability = self._read_durability()
             self._stale.clear()
@@ -139,7 +137,7 @@ class Server:
         settings: dict[str, str] = {}
         try:
             for name in SETTINGS:
-                with self._speaking():
+                with self._translate_errors():
                     found: Any = self._client.execute_command("CONFIG GET", name)
                 settings |= {_text(key): _text(value) for key, value in found.items()}
         except Forbidden:
@@ -149,7 +147,7 @@ class Server:
     # -- errors -------------------------------------------------------------------------------------------------
 
     @contextmanager
-    def _speaking(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         if self._ended:
             raise StoreUnavailable(f"{self.shown}: the store was closed")
         try:
@@ -159,66 +157,71 @@ class Server:
         except (RedisError, OSError, ValueError) as error:
             if not isinstance(error, ResponseError):
                 self._stale.set()
-            raise _in_our_words(self.shown, error) from error
+            raise _store_error(self.shown, error) from error
 
     def close(self) -> None:
-        """Give the connections back. Idempotent."""
+        """Close the connections. Idempotent."""
         self._ended = True
         self._client.close()
 
 
 def is_too_old(version: str) -> bool:
-    """By what a server says of itself. One that says nothing is given the benefit of the doubt."""
+    """True if the reported version is below the least one. A server that reports none is accepted."""
     numbers = [int(part) for part in version.split(".")[:2] if part.isdigit()]
     return len(numbers) == 2 and tuple(numbers) < LEAST_VERSION
 
 
-def _packed(checks: Sequence[Words], commands: Sequence[Words]) -> bytes:
-    """MessagePack as the server decodes it: it knows no binary type, so that every word is a raw string."""
+def _packed(checks: Sequence[Command], commands: Sequence[Command]) -> bytes:
+    """MessagePack as the server decodes it: cmsgpack knows no binary type, so every argument is a raw string."""
     prefix = _PREFIX.pack
     parts = [prefix(_LIST_CODE, 2)]
     for group in (checks, commands):
         parts.append(prefix(_LIST_CODE, len(group)))
-        for words in group:
-            parts.append(prefix(_LIST_CODE, len(words)))
-            for word in words:
-                raw = word if type(word) is bytes else str(word).encode()
+        for command in group:
+            parts.append(prefix(_LIST_CODE, len(command)))
+            for argument in command:
+                raw = argument if type(argument) is bytes else str(argument).encode()
                 parts += (prefix(_RAW_CODE, len(raw)), raw)
     return b"".join(parts)
 
 
 class Forbidden(StoreUnavailable):
-    """The user we are on the server may not use a command."""
+    """The server's ACL does not allow this user a command."""
 
 
-def _in_our_words(shown: str, error: Exception) -> StoreError:
-    said = str(error).splitlines()[0] if str(error) else type(error).__name__
-    kept = "what was acknowledged before is kept by the server"
-    if isinstance(error, AuthenticationError) or "NOAUTH" in said or "WRONGPASS" in said:
+def _store_error(shown: str, error: Exception) -> StoreError:
+    message = str(error).splitlines()[0] if str(error) else type(error).__name__
+    note = "what was acknowledged before is kept by the server"
+    if isinstance(error, AuthenticationError) or "NOAUTH" in message or "WRONGPASS" in message:
         return StoreUnavailable(
-            f"{shown}: user or password is refused ({said})",
+            f"{shown}: user or password is refused ({message})",
             hints=["put them into the address: redis://user:password@host:6379/0"],
         )
-    if isinstance(error, NoPermissionError) or "permissions to" in said or "unknown command" in said.lower():
-        return Forbidden(f"{shown}: {said}", hints=["see docs/stores.md for the commands a store needs"])
-    if isinstance(error, ReadOnlyError) or "READONLY" in said:
+    if isinstance(error, NoPermissionError) or "permissions to" in message or "unknown command" in message.lower():
+        return Forbidden(f"{shown}: {message}", hints=["see docs/stores.md for the commands a store needs"])
+    if isinstance(error, ReadOnlyError) or "READONLY" in message:
         return _replica(shown)
-    if "used memory > 'maxmemory'" in said or "No space left" in said:
-        return _full(shown, "No space left" in said)
+    if "used memory > 'maxmemory'" in message or "No space left" in message:
+        return _full(shown, "No space left" in message)
     if isinstance(error, BusyLoadingError):
-        return StoreUnavailable(f"{shown}: the server is loading its data; {kept}", hints=["try again in a moment"])
-    if "MISCONF" in said or "MASTERDOWN" in said or "Link with MASTER" in said:  # a driver may take the first word
-        return _unfit(shown, "MISCONF" in said, kept)
+        return StoreUnavailable(f"{shown}: the server is loading its data; {note}", hints=["try again in a moment"])
+    # By text too: some versions of the driver strip the error's first word.
+    if "MISCONF" in message or "MASTERDOWN" in message or "Link with MASTER" in message:
+        return _unfit(shown, "MISCONF" in message, note)
     if isinstance(error, ResponseError):
-        if "WRONGTYPE" in said or "wrong kind of value" in said:
-            return Corrupt(f"{shown}: a key holds another kind of value than ours ({said})")
+        if "WRONGTYPE" in message or "wrong kind of value" in message:
+            return Corrupt(f"{shown}: a key holds another kind of value than ours ({message})")
         hints = ["see its log, and what it says of itself: redis-cli INFO"]
-        return StoreUnavailable(f"{shown}: the server refuses: {said}", evidence=[kept], hints=hints)
+        return StoreUnavailable(f"{shown}: the server refuses: {message}", evidence=[note], hints=hints)
     if isinstance(error, RedisTimeoutError):
-        return StoreUnavailable(f"{shown}: no answer ({said}); {kept}", hints=["see whether it runs: redis-cli ping"])
+        return StoreUnavailable(
+            f"{shown}: no answer ({message}); {note}", hints=["see whether it runs: redis-cli ping"]
+        )
     if isinstance(error, RedisConnectionError | OSError):
-        return StoreUnavailable(f"{shown}: cannot be reached ({said})", hints=["see whether it runs: redis-cli ping"])
-    return StoreUnavailable(f"{shown}: {said}", hints=["see whether it runs: redis-cli ping"])
+        return StoreUnavailable(
+            f"{shown}: cannot be reached ({message})", hints=["see whether it runs: redis-cli ping"]
+        )
+    return StoreUnavailable(f"{shown}: {message}", hints=["see whether it runs: redis-cli ping"])
 
 
 def _replica(shown: str) -> StoreReadOnly:
@@ -234,15 +237,15 @@ def _full(shown: str, is_disk: bool) -> StoreFull:
     return error
 
 
-def _unfit(shown: str, cannot_save: bool, kept: str) -> StoreUnavailable:
-    """It runs, and for the time being does not take what is written, or does not answer what is asked."""
+def _unfit(shown: str, cannot_save: bool, note: str) -> StoreUnavailable:
+    """The error for a server that runs but temporarily takes no writes, or answers no reads."""
     if cannot_save:
         hints = ["see its log and the space on its disk; it takes writes again once it can save"]
         return StoreUnavailable(
-            f"{shown}: the server cannot write its own files, and takes nothing; {kept}", hints=hints
+            f"{shown}: the server cannot write its own files, and takes nothing; {note}", hints=hints
         )
     hints = ["set RELIGHT_STORE to the primary, or mend the link between the two"]
-    return StoreUnavailable(f"{shown}: a replica that has lost its primary does not answer; {kept}", hints=hints)
+    return StoreUnavailable(f"{shown}: a replica that has lost its primary does not answer; {note}", hints=hints)
 
 
 def _text(value: object) -> str:

@@ -1,7 +1,6 @@
-"""The store on Redis: the front that keeps the promises of ports/store.py by asking the rooms behind it.
+"""`RedisStore`: implements `ports.store.Store` on a Redis server.
 
-Works with Redis 6.2 and later, without modules, one server (or one with replicas); a Redis Cluster is refused. Nothing
-here ever expires by itself: what goes when is decided by a sweep.
+Works with Redis 6.2 and later, without modules, on one server (or one with replicas); a Redis Cluster is refused.
 """
 
 from __future__ import annotations
@@ -24,13 +23,13 @@ from relight.stores.redis import rows
 from relight.stores.redis.address import parse
 from relight.stores.redis.commits import Journal
 from relight.stores.redis.health import Health
-from relight.stores.redis.importing import Adoption
+from relight.stores.redis.importing import SessionImport
 from relight.stores.redis.keys import Keys
 from relight.stores.redis.listing import Listing
 from relight.stores.redis.reading import Reading
 from relight.stores.redis.removal import Removal
-from relight.stores.redis.server import Server, Words, is_too_old
-from relight.stores.redis.server_time import Moments
+from relight.stores.redis.server import Command, Server, is_too_old
+from relight.stores.redis.server_time import ServerTime
 from relight.stores.redis.sessions import SCHEMA, Sessions
 from relight.stores.redis.snapshots import Snapshots
 from relight.values.lease import Instant
@@ -45,11 +44,11 @@ _open: Final[weakref.WeakSet[RedisStore]] = weakref.WeakSet()
 
 
 class RedisStore:
-    """One database at `url`. Thread-safe, and safe with any number of processes on any number of machines.
+    """A store in the database at `url`. Thread-safe, and safe with any number of processes on any number of machines.
 
-    `local` is the directory of this machine under which the content of workspaces is kept, `blobs` names it outright.
-    `tell` is given one line where the server's settings promise less than a power cut needs. `leases` takes the place
-    of the server's time, for tests.
+    `local` is this machine's directory for workspace content, in a folder named after the store; `blobs` is that folder
+    itself. `tell` is given one line if the server's settings guarantee less than power-loss. `leases` replaces the
+    server's clock, for tests.
     """
 
     def __init__(
@@ -65,7 +64,7 @@ class RedisStore:
         address = parse(url)
         self.url = address.url
         self.place = address.shown
-        """the address as it may be shown: without a password"""
+        """the address as shown to users, without a password"""
         name = sha256(f"{address.shown} {address.prefix}".encode()).hexdigest()[:8]
         self.blobs = blobs or (local / f"redis-{name}.blobs" if local is not None else None)
         self._server = Server(address)
@@ -85,9 +84,9 @@ class RedisStore:
             raise
         if durability.level != "power-loss":
             tell(f"{self.place}: durability is {durability.level}: {durability.why}")
-        self._moments = Moments(self._server, clock, leases)
+        self._time = ServerTime(self._server, clock, leases)
         self._reading = Reading(self._server, self._keys)
-        self._journal = Journal(self._server, self._keys, self._moments, clock, self._reading)
+        self._journal = Journal(self._server, self._keys, self._time, clock, self._reading)
         self._sessions = Sessions(self._server, self._keys, self._journal)
         self._listing = Listing(self._server, self._keys)
         self._snapshots = Snapshots(self._server, self._keys)
@@ -96,10 +95,10 @@ class RedisStore:
 
     @classmethod
     def schema_status(cls, url: str, clock: Clock) -> SchemaStatus:
-        """Where its schema stands. There is nothing to make: a key comes with what is in it."""
+        """The schema version. Nothing has to be created: keys come with their content."""
         store = cls(url, clock)
         try:
-            found = store._server.ask("GET", store._keys.schema)
+            found = store._server.execute("GET", store._keys.schema)
         finally:
             store.close()
         return SchemaStatus(
@@ -107,7 +106,7 @@ class RedisStore:
         )
 
     def _greet(self) -> None:
-        self._server.ask("TIME")  # not PING, which a server that cannot save refuses though it can be read
+        self._server.execute("TIME")  # not PING, which a server that cannot save refuses although it can be read
         about = self._server.info("server")
         if is_too_old(about.get("redis_version", "")):
             raise StoreUnavailable(
@@ -121,7 +120,7 @@ class RedisStore:
             )
 
     def _check_schema(self) -> None:
-        stored = self._server.ask("GET", self._keys.schema)
+        stored = self._server.execute("GET", self._keys.schema)
         if stored is not None and not stored.isdigit():
             raise Corrupt(f"{self.place}: its schema version cannot be read")
         if stored is not None and int(stored) > SCHEMA:
@@ -134,17 +133,17 @@ class RedisStore:
 
     @property
     def durability_reason(self) -> str:
-        """Why it is no better; empty where it is the best."""
+        """Why it is not better; empty if it is the best."""
         return self._server.durability.why
 
     @property
     def durability_cures(self) -> tuple[str, ...]:
-        """What would make it better, as commands."""
+        """Commands that would make it better."""
         return tuple(f"redis-cli {cure}" for cure in self._server.durability.cures)
 
     @property
     def schema_version(self) -> int:
-        """The layout of its keys."""
+        """The version of its key layout."""
         return SCHEMA
 
     # -- sessions ---------------------------------------------------------------------------------------------
@@ -179,12 +178,14 @@ class RedisStore:
         return self._journal.find_commit(session, key, after)
 
     def renew(self, session: str, *, owner: str, epoch: int) -> None:
-        self._journal.replan(
+        self._journal.update_head(
             session, lambda head, now: plan_renewal(head, owner=owner, epoch=epoch, now=now), is_change=False
         )
 
     def release(self, session: str, *, owner: str, epoch: int) -> None:
-        self._journal.replan(session, lambda head, now: plan_release(head, owner=owner, epoch=epoch), is_change=True)
+        self._journal.update_head(
+            session, lambda head, now: plan_release(head, owner=owner, epoch=epoch), is_change=True
+        )
 
     def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
         return self._reading.steps(session, after, upto)
@@ -192,22 +193,22 @@ class RedisStore:
     def checkpoints(self, session: str, *, after: int = 0, upto: int | None = None) -> list[CheckpointRow]:
         return self._reading.checkpoints(session, after, upto)
 
-    # -- lines ------------------------------------------------------------------------------------------------
+    # -- queues ------------------------------------------------------------------------------------------------
 
     def list_queue_keys(self) -> list[QueueKey]:
-        return self._journal.lines.all_lines()
+        return self._journal.queues.list_queues()
 
     def list_waiting(self, line: QueueKey, limit: int) -> list[QueueRow]:
-        return self._journal.lines.first(line, limit, self._moments.wall_us())
+        return self._journal.queues.list_first(line, limit, self._time.wall_us())
 
     def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
-        self._journal.lines.put_record(kind, name, record)
+        self._journal.queues.put_record(kind, name, record)
 
     def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
-        return self._journal.lines.exchange_record(kind, name, before, record)
+        return self._journal.queues.exchange_record(kind, name, before, record)
 
     def list_records(self, kind: RecordKind) -> dict[str, bytes]:
-        return self._journal.lines.list_records(kind)
+        return self._journal.queues.list_records(kind)
 
     # -- snapshots --------------------------------------------------------------------------------------------
 
@@ -235,22 +236,25 @@ class RedisStore:
 
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
         keys = self._keys.session(session)
-        words: list[Words] = [("RPUSH", keys.labels, rows.label_row(session, seq, label)), ("INCR", self._keys.changes)]
+        commands: list[Command] = [
+            ("RPUSH", keys.labels, rows.label_row(session, seq, label)),
+            ("INCR", self._keys.changes),
+        ]
         at_ms = self._journal.expiry.deadline_ms(session)
-        words += [("PEXPIREAT", keys.labels, at_ms)] if at_ms is not None else []  # the key may be new
-        if self._server.transact([("there", keys.head)], words).failed:
+        commands += [("PEXPIREAT", keys.labels, at_ms)] if at_ms is not None else []  # the key may be new
+        if self._server.transact([("there", keys.head)], commands).failed:
             raise NotFound(session)
 
     def unlabel(self, session: str, seq: int) -> int:
         keys = self._keys.session(session)
         given = {
-            row for row in self._server.ask("LRANGE", keys.labels, 0, -1) if rows.read_label(session, row)[0] == seq
+            row for row in self._server.execute("LRANGE", keys.labels, 0, -1) if rows.read_label(session, row)[0] == seq
         }
-        words: list[Words] = [("LREM", keys.labels, 0, row) for row in sorted(given)]
-        answer = self._server.transact([("there", keys.head)], words, results=True)
-        if answer.failed:
+        commands: list[Command] = [("LREM", keys.labels, 0, row) for row in sorted(given)]
+        reply = self._server.transact([("there", keys.head)], commands, results=True)
+        if reply.failed:
             raise NotFound(session)
-        return sum(answer.results)
+        return sum(reply.results)
 
     def find_label(self, session: str, label: str, *, upto: int | None = None) -> int | None:
         return self._reading.find_label(session, label, upto)
@@ -263,14 +267,14 @@ class RedisStore:
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
         labels: Iterable[tuple[str, int, str]],
     ) -> None:
-        adoption = Adoption(self._server, self._keys, self._journal, self._sessions)
+        session_import = SessionImport(self._server, self._keys, self._journal, self._sessions)
         try:
-            adoption.begin(records)
+            session_import.begin(records)
             for step, snapshots in steps:
-                adoption.add(step, snapshots)
-            adoption.finish(labels)
+                session_import.add(step, snapshots)
+            session_import.finish(labels)
         finally:
-            adoption.drop()
+            session_import.drop()
 
     def rebuild_head(self, head: Head, *, instead_of: bytes | None = None) -> None:
         self._sessions.rebuild(head, instead_of)
@@ -279,7 +283,7 @@ class RedisStore:
         self._removal.delete(sessions, epochs or {})
 
     def expire_after(self, days: float | None) -> None:
-        """Finished sessions end so long from now, also those that are there; None: no session does."""
+        """Finished sessions expire that long from now, existing ones included; None: never."""
         self._journal.expiry.apply(days)
 
     def expired(self, session: str) -> Tombstone | None:
@@ -287,23 +291,23 @@ class RedisStore:
         return self._journal.expiry.tombstone(session)
 
     def instant(self) -> Instant:
-        return self._moments.instant()
+        return self._time.instant()
 
     def size_bytes(self) -> int:
-        return int(self._server.ask("GET", self._keys.size) or 0)
+        return int(self._server.execute("GET", self._keys.size) or 0)
 
     def check(self) -> list[Damage]:
         return list(Health(self._server, self._keys, self._snapshots).examine())
 
     def changed(self) -> object:
-        return self._server.ask("GET", self._keys.changes)
+        return self._server.execute("GET", self._keys.changes)
 
     def close(self) -> None:
         _open.discard(self)
         self._server.close()
 
     def after_fork(self) -> None:
-        """In a child: the driver makes connections of its own, and no lock is held."""
+        """In a forked child: the driver reconnects by itself; locks are replaced."""
         self._journal.after_fork()
 
 
