@@ -340,7 +340,7 @@ def _remote_blobs(store: Store) -> Blobs | None:
         connections = getattr(store, "connections", None)
         if connections is None:
             raise UsageError("RELIGHT_BLOBS=postgresql: needs a store on PostgreSQL, and this store is not")
-        from relight.blobs.postgres.keeper import PostgresBlobs
+        from relight.blobs.postgres import PostgresBlobs
 
         return PostgresBlobs(connections)
     if scheme != "s3":

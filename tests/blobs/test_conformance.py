@@ -10,7 +10,7 @@ import pytest
 
 from relight.blobs import s3 as s3_module
 from relight.blobs.directory import DirectoryBlobs
-from relight.blobs.postgres.keeper import PIECE_BYTES, PostgresBlobs
+from relight.blobs.postgres import PIECE_BYTES, PostgresBlobs
 from relight.errors import Corrupt, StoreUnavailable
 from relight.ports.blobs import Blob, Blobs
 from relight.stores.postgres.store import PostgresStore

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 import relight
-from relight.blobs.postgres.keeper import PostgresBlobs
+from relight.blobs.postgres import PostgresBlobs
 from relight.cli.main import main
 from relight.errors import MissingExtra, StoreUnavailable, UsageError
 from relight.ports.blobs import Blobs, list_all

@@ -1,7 +1,7 @@
-"""Blobs as files of a directory that several machines see: a network share. Keeps `ports.blobs.Blobs`.
+"""Blobs as files in a directory that several machines share, such as a network mount. Implements `ports.blobs.Blobs`.
 
-A blob is written beside its place under a name of its own, synced, and linked into place, which fails where the name is
-taken; so it is whole or absent, and the first writer wins. What a kill leaves beside is removed by `list` after a day.
+A blob is written to a temporary file beside its target, synced, and hard-linked into place, which fails if the key
+exists; so it is whole or absent, and the first writer wins. `list` removes temporary files that are older than a day.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from relight.ports.blobs import MAX_PAGE, Blob, checked_key, checked_prefix
 from relight.system import private_directories
 
-_BESIDE: Final = ".new-"
-"""no blob's name begins with a dot"""
+_TEMPORARY: Final = ".new-"
+"""prefix of temporary files; no key begins with a dot"""
 _TRIES: Final = 8
-_LEFT_SECONDS: Final = 86_400.0
-"""after this nobody is writing it any more"""
+_ABANDONED_SECONDS: Final = 86_400.0
+"""an older temporary file belongs to a process that was killed"""
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class DirectoryBlobs:
-    """One directory."""
+    """A directory of blobs."""
 
     is_own = False
 
@@ -42,45 +42,45 @@ class DirectoryBlobs:
 
     def put(self, key: str, data: bytes) -> bool:
         target = self._path(key)
-        with self._told():
-            for left in reversed(range(_TRIES)):
+        with self._translate_errors():
+            for attempts_left in reversed(range(_TRIES)):
                 try:
                     return self._put(target, data)
-                except FileNotFoundError:  # whoever removed the last blob of a directory has removed it too
-                    if not left:
+                except FileNotFoundError:  # a concurrent `delete` has removed the emptied directory
+                    if not attempts_left:
                         raise
         raise AssertionError("unreachable: the last try returns or raises")
 
     def _put(self, target: Path, data: bytes) -> bool:
         if target.exists():
-            _sync(target.parent)  # whoever linked it may not have come to that yet
+            _sync(target.parent)  # its writer may have linked it and not synced the directory yet
             return False
-        self._make(target.parent)
-        beside = target.parent / f"{_BESIDE}{secrets.token_hex(8)}"
+        self._make_directory(target.parent)
+        temporary = target.parent / f"{_TEMPORARY}{secrets.token_hex(8)}"
         try:
-            with beside.open("xb") as file:
+            with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
                 os.fsync(file.fileno())
             try:
-                target.hardlink_to(beside)
+                target.hardlink_to(temporary)
             except FileExistsError:
                 _sync(target.parent)
                 return False
         finally:
-            beside.unlink(missing_ok=True)
+            temporary.unlink(missing_ok=True)
         _sync(target.parent)
         return True
 
     def get(self, key: str) -> bytes | None:
-        with self._told():
+        with self._translate_errors():
             try:
                 return self._path(key).read_bytes()
             except FileNotFoundError:
                 return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes | None:
-        with self._told():
+        with self._translate_errors():
             try:
                 with self._path(key).open("rb") as file:
                     return os.pread(file.fileno(), length, start)
@@ -88,7 +88,7 @@ class DirectoryBlobs:
                 return None
 
     def stat(self, key: str) -> Blob | None:
-        with self._told():
+        with self._translate_errors():
             return self._stat(key)
 
     def _stat(self, key: str) -> Blob | None:
@@ -99,24 +99,24 @@ class DirectoryBlobs:
         return Blob(key, found.st_size, found.st_mtime)
 
     def list(self, prefix: str = "", *, after: str = "", limit: int = MAX_PAGE) -> list[Blob]:
-        with self._told():
-            names = sorted(self._below(checked_prefix(prefix)))
+        with self._translate_errors():
+            names = sorted(self._keys_below(checked_prefix(prefix)))
             found = (self._stat(name) for name in names[bisect_right(names, after) :])
             return list(islice((one for one in found if one is not None), limit))
 
-    def _below(self, prefix: str) -> Iterator[str]:
+    def _keys_below(self, prefix: str) -> Iterator[str]:
         top = self._directory / prefix
         for at, _, files in os.walk(top, onerror=_unless_missing):
             base = "" if Path(at) == self._directory else f"{Path(at).relative_to(self._directory)}/"
             for name in files:
-                if name.startswith(_BESIDE):
-                    _forget_left(Path(at) / name)
+                if name.startswith(_TEMPORARY):
+                    _remove_abandoned(Path(at) / name)
                 else:
                     yield base + name
 
     def delete(self, keys: Iterable[str]) -> None:
         emptied: set[Path] = set()
-        with self._told():
+        with self._translate_errors():
             for key in keys:
                 path = self._path(key)
                 path.unlink(missing_ok=True)
@@ -125,7 +125,7 @@ class DirectoryBlobs:
                 self._tidy(directory)
 
     def _tidy(self, directory: Path) -> None:
-        """Empty directories go; who puts something at that very moment makes them again."""
+        """Remove empty directories; a concurrent `put` creates them again."""
         with suppress(FileNotFoundError):
             _sync(directory)
         while directory != self._directory:
@@ -135,12 +135,12 @@ class DirectoryBlobs:
                 return
             directory = directory.parent
 
-    def _make(self, directory: Path) -> None:
-        """With its parents, whose entries are synced too."""
+    def _make_directory(self, directory: Path) -> None:
+        """Create a directory and its parents, durably."""
         if directory.is_dir():
             return
         if directory != self._directory:
-            self._make(directory.parent)
+            self._make_directory(directory.parent)
         with suppress(FileExistsError):
             if directory == self._directory:
                 private_directories.make(directory)
@@ -153,7 +153,7 @@ class DirectoryBlobs:
         return self._directory / checked_key(key)
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         try:
             yield
         except OSError as error:
@@ -172,9 +172,9 @@ def _unless_missing(error: OSError) -> None:
         raise error
 
 
-def _forget_left(path: Path) -> None:
+def _remove_abandoned(path: Path) -> None:
     with suppress(FileNotFoundError):
-        if path.stat().st_mtime < time.time() - _LEFT_SECONDS:
+        if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
             path.unlink()
 
 

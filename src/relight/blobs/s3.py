@@ -1,8 +1,8 @@
-"""Blobs in S3-compatible object storage, by obstore. Keeps `ports.blobs.Blobs`.
+"""Blobs in S3-compatible object storage, through obstore. Implements `ports.blobs.Blobs`.
 
-A blob is put on condition that the name is free, in one request; one over MULTIPART_BYTES goes up in pieces, after a
-look whether the name is free. Requests are tried again with growing pauses, within RETRY_SECONDS. Where a first try had
-succeeded and only its answer was lost, the second one says that the name is taken: who puts something once compares.
+A blob is put with If-None-Match, in one request; one over MULTIPART_BYTES is uploaded in parts, after checking that the
+key is free. Requests are retried with backoff, within RETRY_SECONDS. If a first attempt succeeded and only its reply
+was lost, the retry reports that the key exists: a caller that puts a key once has to compare.
 """
 
 from __future__ import annotations
@@ -47,12 +47,12 @@ _HINTS: Final = (
 
 
 class S3Blobs:
-    """One prefix of one bucket."""
+    """Blobs under one prefix of a bucket."""
 
     is_own = False
 
     def __init__(self, address: str, environment: Mapping[str, str]) -> None:
-        """`s3://bucket/prefix`; endpoint, region and keys as the environment says."""
+        """`address` is s3://bucket/prefix; endpoint, region and keys come from the environment."""
         bucket, prefix = _bucket_and_prefix(address)
         self.place = self.address = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
         self._process = os.getpid()
@@ -81,7 +81,7 @@ class S3Blobs:
             raise UsageError(f"{self.place}: {_sentence(error)}", hints=[_EXAMPLE]) from None
 
     def put(self, key: str, data: bytes) -> bool:
-        with self._told():
+        with self._translate_errors():
             if len(data) > MULTIPART_BYTES:
                 return self._put_in_pieces(checked_key(key), data)
             try:
@@ -105,7 +105,7 @@ class S3Blobs:
         return True
 
     def get(self, key: str) -> bytes | None:
-        with self._told():
+        with self._translate_errors():
             try:
                 return bytes(obstore.get(self._store, checked_key(key)).bytes())
             except FileNotFoundError as error:
@@ -113,7 +113,7 @@ class S3Blobs:
                 return None
 
     def get_range(self, key: str, start: int, length: int) -> bytes | None:
-        with self._told():
+        with self._translate_errors():
             try:
                 return bytes(obstore.get_range(self._store, checked_key(key), start=start, length=length))
             except FileNotFoundError as error:
@@ -122,10 +122,10 @@ class S3Blobs:
             except BaseError as error:
                 if "InvalidRange" not in str(error) and "416" not in str(error):
                     raise
-                return b""  # it ends before
+                return b""  # the blob ends before the range
 
     def stat(self, key: str) -> Blob | None:
-        with self._told():
+        with self._translate_errors():
             return self._stat(checked_key(key))
 
     def _stat(self, key: str) -> Blob | None:
@@ -137,7 +137,7 @@ class S3Blobs:
 
     def list(self, prefix: str = "", *, after: str = "", limit: int = MAX_PAGE) -> list[Blob]:
         below = checked_prefix(prefix).rstrip("/") or None
-        with self._told():
+        with self._translate_errors():
             found: list[Blob] = []
             for page in obstore.list(self._store, below, offset=after or None, chunk_size=limit):
                 found += map(_blob, page)
@@ -146,13 +146,13 @@ class S3Blobs:
             return sorted(found)[:limit]
 
     def delete(self, keys: Iterable[str]) -> None:
-        going = [checked_key(key) for key in keys]
-        with self._told():
-            for at in range(0, len(going), MAX_DELETE):
-                obstore.delete(self._store, going[at : at + MAX_DELETE])
+        doomed = [checked_key(key) for key in keys]
+        with self._translate_errors():
+            for at in range(0, len(doomed), MAX_DELETE):
+                obstore.delete(self._store, doomed[at : at + MAX_DELETE])
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _translate_errors(self) -> Iterator[None]:
         if os.getpid() != self._process:
             raise StoreUnavailable(
                 f"{self.place}: object storage cannot be used in a forked child of the process that opened it",
@@ -161,19 +161,19 @@ class S3Blobs:
         try:
             yield
         except (BaseError, OSError) as error:
-            raise self._explained(error) from None
+            raise self._store_error(error) from None
 
-    def _explained(self, error: Exception) -> StoreError:
-        said = str(error)
+    def _store_error(self, error: Exception) -> StoreError:
+        message = str(error)
         refused = isinstance(error, PermissionDeniedError | UnauthenticatedError | PermissionError)
         other = "check keys and rights: relight doctor" if refused else "check that it is up: relight doctor"
-        hint = next((hint for words, hint in _HINTS if words in said), other)
+        hint = next((hint for words, hint in _HINTS if words in message), other)
         what = "object storage refused it" if refused else "object storage could not be used"
         return StoreUnavailable(f"{self.place}: {what}", evidence=[f"s3: {_sentence(error)}"], hints=[hint])
 
 
 def _bucket_and_prefix(address: str) -> tuple[str, str]:
-    """Checked here: obstore panics where a name cannot be part of a request."""
+    """Bucket and prefix of an address, validated here: obstore panics on names that cannot be part of a request."""
     try:
         parts = urlsplit(address)
     except ValueError:
@@ -195,7 +195,7 @@ def _checked_endpoint(endpoint: str) -> str:
 
 
 def _value(environment: Mapping[str, str], name: str) -> str:
-    """Without the end of a copied line. What it says is never shown."""
+    """An environment variable, stripped. Its value is never shown in an error."""
     value = environment.get(name, "").strip()
     if not value.isascii() or not value.isprintable():
         raise UsageError(f"{name} holds characters that no key has", hints=[f"set {name} again"])
@@ -203,7 +203,8 @@ def _value(environment: Mapping[str, str], name: str) -> str:
 
 
 def _config(environment: Mapping[str, str]) -> tuple[Any, str]:
-    """What obstore is told, and the endpoint. Other AWS variables, such as a container's role, it reads itself."""
+    """The configuration for obstore, and the endpoint. Other AWS variables, such as a container's role, it reads
+    itself."""
     endpoint = (
         environment.get("RELIGHT_S3_ENDPOINT")
         or environment.get("AWS_ENDPOINT_URL_S3")
@@ -212,13 +213,13 @@ def _config(environment: Mapping[str, str]) -> tuple[Any, str]:
     ).strip()
     endpoint = _checked_endpoint(endpoint)
 
-    told = partial(_value, environment)
+    variable = partial(_value, environment)
     given = {
-        "access_key_id": told("AWS_ACCESS_KEY_ID"),
-        "secret_access_key": told("AWS_SECRET_ACCESS_KEY"),
-        "session_token": told("AWS_SESSION_TOKEN"),
+        "access_key_id": variable("AWS_ACCESS_KEY_ID"),
+        "secret_access_key": variable("AWS_SECRET_ACCESS_KEY"),
+        "session_token": variable("AWS_SESSION_TOKEN"),
         "endpoint": endpoint,
-        "region": told("AWS_REGION") or told("AWS_DEFAULT_REGION") or "us-east-1",
+        "region": variable("AWS_REGION") or variable("AWS_DEFAULT_REGION") or "us-east-1",
     }
     hosted = environment.get("RELIGHT_S3_STYLE", "path") == "virtual"
     config: dict[str, Any] = {name: value for name, value in given.items() if value}
@@ -230,18 +231,18 @@ def _blob(meta: Any) -> Blob:
 
 
 def _unless_absent(error: FileNotFoundError) -> None:
-    """A blob that is not there is no error; a bucket that is not, is one."""
+    """Raise for a missing bucket; a missing blob is no error."""
     if "NoSuchBucket" in str(error):
         raise error
 
 
 def _was_cut(error: BaseError) -> bool:
-    """A connection that ended while a write was under way. obstore does not try those again, for nobody knows what
-    became of them; with the condition that the name is free, one may."""
+    """True if the connection was cut during a write. obstore does not retry those, since their outcome is unknown; with
+    If-None-Match it is safe."""
     return "HTTP error" in str(error) and "max_retries" not in _sentence(error)
 
 
 def _sentence(error: Exception) -> str:
-    """What it said, without what only its authors can read."""
+    """The message, without obstore's debug output."""
     first = str(error).split("\n\nDebug source", maxsplit=1)[0]
     return " ".join(first.split())[:300]

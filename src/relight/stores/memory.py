@@ -1,7 +1,7 @@
-"""The memory store: the specification in code. Not durable, and complete in every other way.
+"""The in-memory store: the reference implementation. Not durable, complete in every other way.
 
-Where another store and this one differ, one of them is wrong. Records are kept sealed and steps as values, so that
-a reader can never change what a writer wrote.
+If another store and this one differ, one of them is wrong. Records are stored sealed and steps as immutable values, so
+that a reader can never change what a writer wrote.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from relight.values.step import Committed, Draft, Step
 
 
 class MemoryStore:
-    """One dictionary a table, one lock around them all."""
+    """One dictionary per table, one lock around them all."""
 
     durability = "none"
     blobs: Path | None = None
@@ -46,12 +46,12 @@ class MemoryStore:
         self._labels: dict[str, list[tuple[int, str, int]]] = {}
         self._snapshots: dict[str, dict[int, tuple[Snapshot, ...]]] = {}
         self._segments: dict[str, set[str]] = {}
-        self._kept: dict[tuple[str, str], bytes] = {}
+        self._stored_records: dict[tuple[str, str], bytes] = {}
         self._commits = 0
         reset_after_fork(self)
 
     def after_fork(self) -> None:
-        """In a forked child: a copy, which nobody else uses."""
+        """In a forked child: the lock may be held by a thread of the parent."""
         self._lock = threading.RLock()
 
     # -- sessions ---------------------------------------------------------------------------------------------
@@ -69,7 +69,7 @@ class MemoryStore:
 
     def update(self, identity: Identity) -> None:
         with self._lock:
-            self._known(identity.id)
+            self._require_head(identity.id)
             self._check_name_free(identity)
             self._identities[identity.id] = seal(identity)
             self._commits += 1
@@ -94,9 +94,9 @@ class MemoryStore:
             return [record for record in map(self.find, ids) if record is not None]
 
     def list_sessions(self, query: Query) -> list[Record]:
-        matching_queues = [record for record in self._records() if _fits(record, query)]
-        matching_queues.sort(key=_age, reverse=True)
-        return matching_queues[: query.limit]
+        fitting = [record for record in self._records() if _fits(record, query)]
+        fitting.sort(key=_sort_key, reverse=True)
+        return fitting[: query.limit]
 
     def count_sessions(self) -> dict[Status, int]:
         counts: dict[Status, int] = {}
@@ -109,7 +109,7 @@ class MemoryStore:
         with self._lock:
             return [record for record in map(self.find, list(self._identities)) if record is not None]
 
-    def _known(self, session: str) -> Head:
+    def _require_head(self, session: str) -> Head:
         if session not in self._heads:
             raise NotFound(session)
         head = _head(self._heads[session])
@@ -122,7 +122,7 @@ class MemoryStore:
     def commit(self, session: str, draft: Draft) -> Committed:
         faults.point("commit.enter")
         with self._lock:
-            head = self._known(session)
+            head = self._require_head(session)
             faults.point("commit.begun")
             committed = plan_commit(head, draft, at_us=self._clock.now_us(), now=self.instant())
             self._check_segments(session, draft.snapshots)
@@ -135,10 +135,10 @@ class MemoryStore:
     def _write(
         self, session: str, head: Head, committed: Committed, draft: Draft, slots: tuple[str, bytes] | None
     ) -> None:
-        """The head comes last: before it nothing is committed, and whoever is interrupted takes it all back."""
+        """Write a planned step, all or nothing even if a signal handler raises in the middle."""
         step, sealed = committed.step, seal(committed.head)
-        own, labels, kept = self._steps[session], self._labels[session], dict(self._kept) if slots else None
-        del own[len(own) - sum(1 for one in own[-1:] if one.seq > head.seq) :]  # of one who was interrupted twice
+        own, labels, kept = self._steps[session], self._labels[session], dict(self._stored_records) if slots else None
+        del own[len(own) - sum(1 for one in own[-1:] if one.seq > head.seq) :]  # of a writer interrupted twice
         counts = len(own), len(labels)
         try:
             own.append(step)
@@ -147,31 +147,32 @@ class MemoryStore:
             if draft.snapshots:
                 self._snapshots.setdefault(session, {})[step.seq] = draft.snapshots
             if slots is not None:
-                self._kept["slots", slots[0]] = slots[1]
+                self._stored_records["slots", slots[0]] = slots[1]
             self._commits += 1
+            # The head comes last: until it is replaced, nothing is committed and everything can be taken back.
             self._heads[session] = sealed
         except BaseException:
             if self._heads[session] is not sealed:
                 del own[counts[0] :], labels[counts[1] :]
                 self._snapshots.get(session, {}).pop(step.seq, None)
                 if kept is not None:
-                    self._kept = kept
+                    self._stored_records = kept
             raise
 
     def find_commit(self, session: str, key: bytes, *, after: int) -> Committed | None:
         with self._lock:
-            head = self._known(session)
+            head = self._require_head(session)
             found = [step for step in self.steps(session, after=after, upto=head.seq) if step.key == key]
             return Committed(step=found[0], head=head) if found else None
 
     def renew(self, session: str, *, owner: str, epoch: int) -> None:
         with self._lock:
-            head = plan_renewal(self._known(session), owner=owner, epoch=epoch, now=self.instant())
+            head = plan_renewal(self._require_head(session), owner=owner, epoch=epoch, now=self.instant())
             self._heads[session] = seal(head)
 
     def release(self, session: str, *, owner: str, epoch: int) -> None:
         with self._lock:
-            self._heads[session] = seal(plan_release(self._known(session), owner=owner, epoch=epoch))
+            self._heads[session] = seal(plan_release(self._require_head(session), owner=owner, epoch=epoch))
             self._commits += 1
 
     def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> Iterator[Step]:
@@ -235,8 +236,8 @@ class MemoryStore:
         if queue is None:
             return None
         record = plan_slot(
-            self._kept.get(("queue", queue)),
-            lambda: self._kept.get(("slots", queue)),
+            self._stored_records.get(("queue", queue)),
+            lambda: self._stored_records.get(("slots", queue)),
             lambda session: _head(self._heads.get(session, b"")),
             session=head.session,
             now=self.instant(),
@@ -246,20 +247,20 @@ class MemoryStore:
     def put_record(self, kind: RecordKind, name: str, record: bytes | None) -> None:
         with self._lock:
             if record is None:
-                self._kept.pop((kind, name), None)
+                self._stored_records.pop((kind, name), None)
             else:
-                self._kept[kind, name] = record
+                self._stored_records[kind, name] = record
 
     def exchange_record(self, kind: RecordKind, name: str, before: bytes | None, record: bytes) -> bool:
         with self._lock:
-            if self._kept.get((kind, name)) != before:
+            if self._stored_records.get((kind, name)) != before:
                 return False
-            self._kept[kind, name] = record
+            self._stored_records[kind, name] = record
             return True
 
     def list_records(self, kind: RecordKind) -> dict[str, bytes]:
         with self._lock:
-            return {name: record for (known, name), record in sorted(self._kept.items()) if known == kind}
+            return {name: record for (known, name), record in sorted(self._stored_records.items()) if known == kind}
 
     # -- snapshots --------------------------------------------------------------------------------------------
 
@@ -294,7 +295,7 @@ class MemoryStore:
         self, session: str, seq: int, *, roots: Collection[str] | None = None, seen: Seen | None = None
     ) -> int:
         with self._lock:
-            head = self._known(session)
+            head = self._require_head(session)
             if seen is not None and (head.seq, self._forks_of(session)) != (seen.seq, seen.forks):
                 raise Conflict(f"{session}: it was written to or forked meanwhile")
             taken = self._snapshots.get(session, {})
@@ -310,19 +311,19 @@ class MemoryStore:
 
     def _taken(self, without: Sequence[str] = ()) -> Iterator[Snapshot]:
         kept = (steps for session, steps in self._snapshots.items() if session not in without)
-        return (one for steps in kept for several in steps.values() for one in several)
+        return (one for steps in kept for snapshots in steps.values() for one in snapshots)
 
     # -- labels -----------------------------------------------------------------------------------------------
 
     def label(self, session: str, seq: int, label: str, at_us: int) -> None:
         with self._lock:
-            self._known(session)
+            self._require_head(session)
             self._labels[session].append((seq, label, at_us))
             self._commits += 1
 
     def unlabel(self, session: str, seq: int) -> int:
         with self._lock:
-            self._known(session)
+            self._require_head(session)
             kept = [entry for entry in self._labels[session] if entry[0] != seq]
             removed = len(self._labels[session]) - len(kept)
             self._labels[session] = kept
@@ -349,7 +350,7 @@ class MemoryStore:
         with self._lock:
             going = set(sessions)
             for session, epoch in (epochs or {}).items():
-                if session not in self._heads or self._known(session).epoch != epoch:
+                if session not in self._heads or self._require_head(session).epoch != epoch:
                     raise Conflict(f"{session}: it was claimed or removed meanwhile")
             for fork in sorted(self._records(), key=lambda record: record.identity.id):
                 parent = fork.identity.parent
@@ -374,7 +375,7 @@ class MemoryStore:
         return self._commits
 
     def close(self) -> None:
-        """Nothing to give back: the dictionaries go with the store."""
+        """Nothing to close."""
 
 
 def _head(stored: bytes) -> Head | None:
@@ -384,7 +385,7 @@ def _head(stored: bytes) -> Head | None:
         return None
 
 
-def _age(record: Record) -> tuple[int, str]:
+def _sort_key(record: Record) -> tuple[int, str]:
     return record.identity.created_us, record.identity.id
 
 
@@ -404,7 +405,7 @@ def _fits(record: Record, query: Query) -> bool:
         return False
     if query.created_since_us is not None and identity.created_us < query.created_since_us:
         return False
-    if query.before is not None and _age(record) >= query.before:
+    if query.before is not None and _sort_key(record) >= query.before:
         return False
     return query.text is None or query.text.casefold() in searchable(identity)
 

@@ -1,7 +1,7 @@
-"""Blobs in the database of the store itself, for small installations. Keeps `ports.blobs.Blobs`.
+"""Blobs in the store's own PostgreSQL database, for small installations. Implements `ports.blobs.Blobs`.
 
-A blob is a few rows of bounded size, written in one transaction, whose first row takes the name: whole or absent. The
-connections are the store's own, and so are the errors that come over them.
+A blob is a few rows of bounded size, written in one transaction, whose first row takes the key: whole or absent. The
+connection pool is the store's, and translates the driver's errors.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _NAME: Final = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 
 
 def _statements() -> dict[str, bytes]:
-    """By name, without comments."""
-    _, *parts = _NAME.split((Path(__file__).parent / "statements.sql").read_text(encoding="utf-8"))
+    """All statements by name, without comments."""
+    _, *parts = _NAME.split((Path(__file__).with_suffix(".sql")).read_text(encoding="utf-8"))
     texts = (re.sub(r"^--.*\n", "", text, flags=re.MULTILINE).strip() for text in parts[1::2])
     return dict(zip(parts[::2], (text.encode() for text in texts), strict=True))
 
@@ -32,24 +32,24 @@ SQL: Final = _statements()
 
 
 class Database(Protocol):
-    """What the store lends: connections, and its own words for what goes wrong on them."""
+    """The part of the store's connection pool that is used here."""
 
     @property
     def where(self) -> str:
-        """Host, port and database; no password."""
+        """Host, port and database, without a password."""
         ...
 
     def reading(self) -> AbstractContextManager[Any]:
-        """A cursor whose every statement is a transaction."""
+        """A cursor in autocommit mode."""
         ...
 
     def transaction(self) -> AbstractContextManager[Any]:
-        """A cursor; leaving it normally commits, durably."""
+        """A cursor; commits durably on normal exit."""
         ...
 
 
 class PostgresBlobs:
-    """The table of blobs."""
+    """Blobs in the table `relight.blobs`."""
 
     is_own = True
     address = "postgresql:"

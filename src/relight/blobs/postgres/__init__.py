@@ -1,1 +1,0 @@
-"""Blobs in the store's own PostgreSQL database."""
