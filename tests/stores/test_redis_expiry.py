@@ -138,7 +138,7 @@ def test_the_address_of_an_expired_session_says_that_it_went(server: RedisServer
 
 def test_tombstones_of_expired_sessions_are_bounded(rl: Relight, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(expiry, "MAX_TOMBSTONES", 3)
-    monkeypatch.setattr(expiry, "AT_ONCE", 1)
+    monkeypatch.setattr(expiry, "MAX_TIDIED", 1)
     rl.set_retention(0.001 / 86_400)
     ids = [finished(rl, f"s{number}") for number in range(8)]
     eventually(lambda: rl.find(ids[-1]) is None, what="the last one to expire")

@@ -87,7 +87,7 @@ class Journal:
             committed = plan_commit(cached.head, draft, at_us=self._clock.now_us(), now=now)
         except RelightError:
             return None  # the cached head may be outdated: only the locked path may refuse
-        if waiting_of(cached.head) != waiting_of(committed.head):
+        if queue_row_of(cached.head) != queue_row_of(committed.head):
             return None  # its queue row changes too, which the batched statement does not write
         faults.point("commit.begun")
         record = seal(committed.head)

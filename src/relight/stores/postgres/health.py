@@ -49,7 +49,7 @@ def _examine_session(cursor: Cursor, row: Row) -> Iterator[Damage]:
         yield Damage(what=f"{session}: its head cannot be read, or a column disagrees with it")
     if _labels(record) != set(cursor.execute(SQL["labels_by_sid"], (sid,)).fetchall()):
         yield Damage(what=f"{session}: it is listed by labels it does not have")
-    if record.head is not None and queues.find_position(cursor, sid) != waiting_of(record.head):
+    if record.head is not None and queues.find_position(cursor, sid) != queue_row_of(record.head):
         yield Damage(what=f"{session}: its queue position does not match its head")
 
 

@@ -20,8 +20,8 @@ from relight.values.step import Draft
 
 def move(cursor: Cursor, sid: int, before: Head | None, after: Head) -> None:
     """Insert, move or delete the queue position of a session whose head changed; nothing if it is unchanged."""
-    row = waiting_of(after)
-    if before is not None and waiting_of(before) == row:
+    row = queue_row_of(after)
+    if before is not None and queue_row_of(before) == row:
         return
     if row is None:
         if before is not None:
@@ -33,12 +33,12 @@ def move(cursor: Cursor, sid: int, before: Head | None, after: Head) -> None:
 
 def list_queues(cursor: Cursor) -> list[QueueKey]:
     """All queues that are not empty."""
-    return sorted(line_of(from_bytes(key)) for (key,) in cursor.execute(SQL["lines"]).fetchall())
+    return sorted(parse_queue_key(from_bytes(key)) for (key,) in cursor.execute(SQL["lines"]).fetchall())
 
 
 def list_first(cursor: Cursor, line: QueueKey, limit: int, now_us: int | None) -> list[QueueRow]:
     """The first of a queue that are due, by the server's time or by `now_us`."""
-    given = {"line": to_bytes(line_key(line)), "now_us": now_us, "limit": max(limit, 0)}
+    given = {"line": to_bytes(format_queue_key(line)), "now_us": now_us, "limit": max(limit, 0)}
     rows = cursor.execute(SQL["first_waiting"], given).fetchall()
     return first_rows((QueueRow(line, row[0], row[1], from_bytes(row[2]), row[3]) for row in rows), limit)
 

@@ -108,7 +108,7 @@ class Journal:
             row = rows.label_row(committed.head.session, committed.step.seq, draft.label)
             commands.append(("RPUSH", keys.labels, row))
         slot_checks, slot_commands = self.queues.slot_commands(stored.head, draft, self._time.now())
-        commands += self.queues.move_commands(keys, waiting_of(stored.head), waiting_of(committed.head))
+        commands += self.queues.move_commands(keys, queue_row_of(stored.head), queue_row_of(committed.head))
         commands += slot_commands
         if committed.head.status != stored.head.status:
             member = self._server.execute("HGET", keys.facts, "m")

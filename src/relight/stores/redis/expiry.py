@@ -3,8 +3,9 @@
     finishing       the transaction sets a TTL on every key with content; no sweep is needed
     continuing      a claim or a fork removes the TTL again, in its own transaction
     afterwards      index entries, the name, and pool references have no TTL: without them the session could not be
-                    removed from the indexes. A few are tidied with every session that is created or finished; until
-                    then a lookup through them finds nothing, and counts subtract them.
+                    removed from the indexes. A few are tidied with every session that is created or finished, with a
+                    tombstone in the same transaction; until then a lookup through them finds nothing, counts subtract
+                    them, and the time they had tells that they expired.
 
 A session that a fork reads from does not expire; it gets its TTL when the last fork is gone.
 """
@@ -27,6 +28,7 @@ DEFAULT_DAYS: Final = 7.0
 MAX_TIDIED: Final = 16
 """expired sessions that one write tidies"""
 _POLICY: Final = "retention"
+_BY: Final = "expiry by the server"
 _MAX_ATTEMPTS: Final = 3
 _BATCH: Final = 500
 _FOREVER_MS: Final = 1 << 53
@@ -103,9 +105,9 @@ class Expiry:
         return gone and self.deadline_ms(session) is not None
 
     def tombstone(self, session: str) -> Tombstone | None:
-        """Of one that has expired while indexes still know of it; of the others a tombstone is kept, or nothing."""
+        """The tombstone of a session that has expired and is still in the indexes; None for all others."""
         at_ms = self.deadline_ms(session)
-        if at_ms is None or self._server.ask("EXISTS", self._keys.session(session).identity):
+        if at_ms is None or self._server.execute("EXISTS", self._keys.session(session).identity):
             return None
         days = self.days()
         return Tombstone(
@@ -117,10 +119,10 @@ class Expiry:
         )
 
     def _forget_oldest(self) -> None:
-        """As many tombstones as a sweep would leave."""
-        key = self._keys.kept("tombstone")
-        if self._server.ask("HLEN", key) > MAX_TOMBSTONES + AT_ONCE:
-            names = sorted(self._server.ask("HKEYS", key))
+        """Keep as many tombstones as a sweep would."""
+        key = self._keys.records("tombstone")
+        if self._server.execute("HLEN", key) > MAX_TOMBSTONES + MAX_TIDIED:
+            names = sorted(self._server.execute("HKEYS", key))
             self._server.transact([], [("HDEL", key, *names[: len(names) - MAX_TOMBSTONES])])
 
     def tidy(self, sessions: Sequence[str] | None = None) -> None:
@@ -155,8 +157,13 @@ class Expiry:
         commands += [("ZREM", index, id_) for index in self._keys.expiring.values()]
         commands += [("UNLINK", *(getattr(keys, field) for field in keys.__struct_fields__))]
         more_checks, more = self._parent_commands(indexes, member or b"")
-        # INCR comes first: a server without memory refuses it before anything was written.
-        return [("gone", keys.identity), *more_checks], [("INCR", self._keys.changes), *more, *commands]
+        made = self.tombstone(session)
+        tombstones: list[Command] = []
+        if made is not None:
+            tombstone_name = made.name(self._server.time_us())
+            tombstones.append(("HSET", self._keys.records("tombstone"), tombstone_name, pack_record(made)))
+        # What needs memory comes first: a full server refuses it before anything was written.
+        return [("gone", keys.identity), *more_checks], [("INCR", self._keys.changes), *tombstones, *more, *commands]
 
     def _parent_commands(self, indexes: Sequence[bytes], member: bytes) -> tuple[list[Command], list[Command]]:
         """If it was the last fork of a finished session, that session gets its TTL now."""

@@ -86,7 +86,7 @@ class Health:
         agrees = None not in found and set(indexes) == set(wanted[:-1]) and list(facts) == [member, name]
         if not agrees and self._server.execute("MGET", keys.identity, keys.head) == [identity, raw]:
             yield Damage(what=f"{session}: an index does not say what its record says")
-        row = waiting_of(record.head)
+        row = queue_row_of(record.head)
         if row is not None and not Queues(self._server, self._keys).has_position(row):
             yield Damage(what=f"{session}: its queue position does not match its head")
         if name is not None and self._server.execute("HGET", self._keys.names, name) != text_bytes(session):

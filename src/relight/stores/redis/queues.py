@@ -39,7 +39,7 @@ class Queues:
             commands.append(("ZREM", self._set_of(before), _member(before)))
             commands.append(("HDEL", keys.facts, "l", "w"))
         if after is not None:
-            line, place, member = text_bytes(line_key(after.line)), self._set_of(after), _member(after)
+            line, place, member = text_bytes(format_queue_key(after.line)), self._set_of(after), _member(after)
             commands.append(("SADD", self._keys.queues, line))
             commands.append(("ZADD", place, after.wake_us or 0, member))
             commands.append(("HSET", keys.facts, "l", place, "w", member))
@@ -63,11 +63,13 @@ class Queues:
         known = sorted(self._server.execute("SMEMBERS", self._keys.queues))
         asked = [("ZCARD", place) for one in known for place in (self._keys.ready(one), self._keys.later(one))]
         sizes = self._server.execute_all(asked) if asked else []
-        return sorted(line_of(bytes_text(one)) for n, one in enumerate(known) if sizes[2 * n] or sizes[2 * n + 1])
+        return sorted(
+            parse_queue_key(bytes_text(one)) for n, one in enumerate(known) if sizes[2 * n] or sizes[2 * n + 1]
+        )
 
     def list_first(self, line: QueueKey, limit: int, now_us: int | None) -> list[QueueRow]:
         """The first of a queue that are due, by the server's time or by `now_us`."""
-        key = text_bytes(line_key(line))
+        key = text_bytes(format_queue_key(line))
         if limit < 1:
             return []
         at_us = self._server.time_us() if now_us is None else now_us

@@ -97,7 +97,7 @@ class Sessions:
             ("ZADD", self._keys.ids, 0, id_),
             *self._index_commands(identity),
             ("ZADD", self._keys.statuses[head.status], 0, member),
-            *self._journal.queues.move_commands(keys, None, waiting_of(head)),
+            *self._journal.queues.move_commands(keys, None, queue_row_of(head)),
         ]
 
     def _index_commands(self, identity: Identity) -> list[Command]:
@@ -155,7 +155,7 @@ class Sessions:
                 commands += self._journal.status_commands(member_of(identity.created_us, identity.id), None, now)
             if head is not None:
                 commands += self._journal.queues.leave_commands(keys)
-                commands += self._journal.queues.move_commands(keys, None, waiting_of(head))
+                commands += self._journal.queues.move_commands(keys, None, queue_row_of(head))
                 commands.append(("SET", keys.head, rows.head_bytes(head), "KEEPTTL"))
             reply = self._server.transact(checks, [*commands, ("INCR", self._keys.changes)])
             if not reply.failed:

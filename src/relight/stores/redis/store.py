@@ -287,7 +287,7 @@ class RedisStore:
         self._journal.expiry.apply(days)
 
     def expired(self, session: str) -> Tombstone | None:
-        """Of a session whose keys have ended by themselves, until its tombstone is kept with the others."""
+        """The tombstone of a session that has expired, until it is stored with the others."""
         return self._journal.expiry.tombstone(session)
 
     def instant(self) -> Instant:

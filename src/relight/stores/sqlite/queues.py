@@ -44,8 +44,8 @@ def list_first(cursor: apsw.Cursor, line: QueueKey, limit: int, now_us: int) -> 
     key = format_queue_key(line)
     ready = cursor.execute(SQL["first_ready"], (key, limit)).fetchall()
     woken = cursor.execute(SQL["first_woken"], (key, now_us, limit)).fetchall()
-    find_position: list[Row] = ready + woken
-    return first_rows((QueueRow(line, row[0], row[1], read_text(row[2]) or "", row[3]) for row in find_position), limit)
+    rows: list[Row] = ready + woken
+    return first_rows((QueueRow(line, row[0], row[1], read_text(row[2]) or "", row[3]) for row in rows), limit)
 
 
 def find_position(cursor: apsw.Cursor, sid: int) -> QueueRow | None:
