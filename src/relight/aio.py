@@ -66,6 +66,8 @@ async def _each(values: Iterator[Any]) -> AsyncIterator[Any]:
                 yield value
     finally:
         if isinstance(values, Generator):
+            # A caller that leaves the loop early would otherwise leave a generator with an open read transaction to the
+            # garbage collector.
             await stored(values.close, always=True)
 
 

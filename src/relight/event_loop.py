@@ -204,6 +204,8 @@ async def awaited(program: Program[_T], abandoned: Abandoned) -> _T:
             else:
                 advance = partial(program.send, answer)
     except BaseException:
+        # Also if this task is cancelled: a generator left suspended would keep its effect counted as running, and with
+        # it the lease.
         await stored(program.close, always=True)
         raise
 
@@ -233,6 +235,8 @@ async def _as_task(request: Execute, make: Callable[[], Any]) -> Any:
 
     task = asyncio.get_running_loop().create_task(call())
     cancelled: asyncio.CancelledError | None = None
+    # A task may be cancelled more than once. Returning before the coroutine has ended would let it run on without an
+    # owner, so each cancellation is passed on and the wait continues.
     while not task.done():
         try:
             await asyncio.wait({task})
@@ -275,9 +279,9 @@ class _Handover:
                 _settle(self.outcome, settled.result)
         try:
             if given_up and self._request.late is not None:
-                with suppress(
-                    BaseException
-                ):  # no caller is left to raise to; without an outcome the effect is in doubt
+                # No caller is left to raise to, and the thread must reach `finally`. Without a recorded outcome the
+                # effect is in doubt, which is the truth.
+                with suppress(BaseException):
                     self._request.late(partial(_no_coroutine, settled))
         finally:
             self.ended.set_result(None)
@@ -310,6 +314,8 @@ async def _in_own_thread(request: Execute, abandoned: Abandoned) -> Any:
     try:
         await _unless_cancelled(handover.outcome)
     except asyncio.CancelledError:
+        # The thread may deliver its outcome at this very moment. `give_up` decides under a lock which side records it,
+        # so it is recorded once.
         if handover.give_up(thread):
             if request.is_running:
                 abandoned.add(handover.ended)

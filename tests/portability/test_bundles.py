@@ -494,7 +494,7 @@ def _launched(machine: Machine) -> None:
 
 def test_an_untrusted_session_starts_nothing(here: Machine, there: Machine, tmp_path: Path) -> None:
     _launched(here)
-    with pytest.raises(UsageError, match="where they go"):
+    with pytest.raises(UsageError, match="a directory for them is required"):
         there.rl.import_bundle(bundle(here, tmp_path / "b", "job", key=KEY))
     made = there.rl.import_bundle(tmp_path / "b", workspace=str(there.work))
     info = there.rl.get("job")

@@ -137,6 +137,8 @@ class _Import:
         known = self._known_ancestors()
         roots = self._roots(own.identity)
         pools = self._pools(roots, known)
+        # Imported content is named by no step until the transaction, so a sweep may remove it in between. Then it is
+        # imported again.
         for _ in range(_SWEPT_TRIES):
             try:
                 return self._adopt(known, roots, pools)
@@ -220,6 +222,7 @@ class _Import:
                 records.append(Record(identity=identity, head=part.head))
         new = {record.identity.id for record in records}
         labels = [one for one in self._found.labels if one[0] in new]
+        # As late as possible: a crash between this write and the transaction leaves the name free, which is harmless.
         naming.release_archived(self._context, name)
         self._context.store.import_sessions(records, self._steps(new, taken), labels)
         return self._report(records[-1].identity, already_here=False)

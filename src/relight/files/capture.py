@@ -219,6 +219,8 @@ class Files:
         for _ in range(MAX_SWEPT_TRIES):
             try:
                 return self._named(snapshots, write(snapshots, self.failure))
+            # A sweep may remove content between its capture and the commit of the step that names it. The store detects
+            # that inside the commit, by the missing segment rows.
             except SnapshotSwept as error:
                 swept = error
                 snapshots = self._recapture(asked=asked)

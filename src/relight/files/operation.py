@@ -73,6 +73,8 @@ class FileOperation:
         self.plans: dict[str, RestorePlan] = {}
         head = found.whole_head()
         if not read_only:
+            # Only an early refusal, before anything is captured. What excludes a concurrent owner is the claim in
+            # `_begin`.
             refuse_if_held(context, found.identity, head, evidence_of(context, head))
 
     def __enter__(self) -> None:
@@ -232,6 +234,8 @@ class FileOperation:
             changes = _with_note(begin_note(move, files=files), taken)
             try:
                 claim, changes = self._claim(recorder, changes)
+                # This is the point of no return: once a step names the safety snapshots no sweep removes them, and the
+                # files may be changed.
                 return recorder.commit("mark", changes, claim=claim, snapshots=taken)
             except SnapshotSwept as error:
                 swept = error
@@ -282,6 +286,8 @@ class FileOperation:
             moved = Changes(outcomes=allowed, status=status, native=back_to.native if back_to is not None else None)
         place = _restored_position(recorder.head.place, back_to)
         for _ in range(_SWEPT_TRIES):
+            # Captured again after the change: conflicts are found by comparing with the newest snapshot, which must
+            # therefore hold what the restore has written.
             taken = tuple(self._root(name).snapshot() for name in self._names)
             changes = _with_note(note, taken, moved)
             try:

@@ -64,6 +64,8 @@ def files_at(context: Context, found: Found, rows: Sequence[CheckpointRow]) -> d
         said = decode_changes(step_at(context.store, chain, row.seq).body).snapshot or {}
         if not named_by(row.snapshots, said):
             raise Corrupt("its files are not those that the step named", session=name, seq=row.seq)
+        # Snapshots can be deleted from a checkpoint. Falling back to an earlier one would restore files that this
+        # checkpoint never had.
         if row.seq == seq and said.keys() - row.snapshots.keys():
             before = next((one.seq for one in reversed(rows) if one.seq < seq and one.snapshots), None)
             hints = [f"the newest before it that has files: {name}@{before}"] if before is not None else []

@@ -133,6 +133,8 @@ def _against_disk(context: Context, found: Found, rows: Sequence[CheckpointRow])
             if name not in roots:
                 raise NotFound(name, what="workspace root")
             now = roots[name].snapshot().id
+            # Compared with the session's newest snapshot, not with the checkpoint: what differs from it was changed by
+            # others.
             later = {one.path for one in roots[name].diff(last[name], now)}
             differ += [
                 Differing(root=name, path=os.fsdecode(one.path), what=one.what, later=one.path in later)

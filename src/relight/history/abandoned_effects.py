@@ -33,6 +33,7 @@ def attach_hidden_effects(
 ) -> None:
     """Add to the fold what is known about its effects from steps outside it."""
     foreign = _has_inherited_open(fold, chain, path)
+    # The common case: no branch was ever left, so nothing more is read or decoded.
     if len(path) == len(steps) and not foreign:
         return
     ledger = EffectLedger(fold)

@@ -135,6 +135,8 @@ def poll_events(context: Context, found: Found, *, after: int = 0) -> Iterator[E
     seen, token, idle = after, object(), 0
     session = found.identity.id
     while True:
+        # The token is read before the steps. A commit in between is then read now, or changes the token again; read in
+        # the other order it could be missed until the next forced poll.
         now = context.store.changed()
         idle += 1
         if now != token or idle >= _MAX_SKIPPED_POLLS:

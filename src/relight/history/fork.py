@@ -52,6 +52,8 @@ def fork(
     except BaseException:
         made.discard()
         raise
+    # Only after the commit: a crash before this line leaves directories that are still marked as unfinished, which a
+    # later start reuses.
     made.keep()
     return pending.identity
 

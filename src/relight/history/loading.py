@@ -148,6 +148,7 @@ def load_forked(store: Store, found: Found, seq: int) -> Fold:
 def _check_newest(store: Store, head: Head) -> None:
     """A head older than its journal would serve a truncated history. One that moves while we read is not damage."""
     if has_steps_after(store, head):
+        # Read again: if the row has moved meanwhile, the steps behind the old one are new commits and no damage.
         record = store.find(head.session)
         if record is not None and record.head is not None and record.head.seq == head.seq:
             raise Corrupt("the session row is older than its journal", session=head.session, seq=head.seq + 1)
@@ -164,6 +165,8 @@ def newest_whole(store: Store, chain: list[Identity], *, below: int) -> int | No
         try:
             _load(store, chain, None, seq)
         except Corrupt as error:
+            # Every checkpoint that builds on the broken step fails the same way, so the search continues right before
+            # it.
             if error.seq is not None and error.seq < seq:
                 return newest_whole(store, chain, below=error.seq)
             continue

@@ -72,6 +72,8 @@ def broken_links(steps: Iterable[Step], *, after: int, digest: bytes | None) -> 
             computed = tuple(step_digest(one, step) for one in before)
             if step.digest not in computed:
                 yield Break(seq=step.seq, what="the step fails its digest")
+                # Either the stored digest or the content is damaged. Only the next step can tell which, so both
+                # candidates are carried to it; otherwise one flipped bit would be reported as two broken steps.
                 before = (step.digest, *computed[:_DIGESTS_TRIED]) if step.digest else ()
                 expected = step.seq + 1
                 continue

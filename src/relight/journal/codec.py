@@ -120,6 +120,7 @@ def _decode_many(
         frames: list[Frame] = [memoryview(body)[6:] for body, size in zip(group, sizes, strict=True) if size]
         try:
             unpacked = iter(decompress_all(frames, [size for size in sizes if size]))
+        # One damaged frame fails the whole batch. Read one by one, so that the error is raised at the step that has it.
         except Damaged:
             yield from map(one, group)
             continue
@@ -164,6 +165,8 @@ def encoded(value: Any) -> bytes:
     """The bytes of a checked value."""
     try:
         return _encoder.encode(value)
+    # Optimistic: nearly every value is plain MessagePack. Only the rare one that is not pays for a second, escaping
+    # pass.
     except (OverflowError, UnicodeEncodeError):
         return _encoder.encode(_escape(msgspec.to_builtins(value, builtin_types=(bytes,))))
 
@@ -263,6 +266,8 @@ _open_decoder = msgspec.msgpack.Decoder(tuple[OpenEffect, ...], ext_hook=_unesca
 def _decode(data: bytes | memoryview, decoder: msgspec.msgpack.Decoder[_T]) -> _T:
     try:
         return decoder.decode(data)
+    # The typed decoder does not accept an extension in place of text or a number. That is rare, so
+    # it is tried second.
     except msgspec.ValidationError:
         return _decode_odd(data, decoder)
     except (msgspec.MsgspecError, ValueError, TypeError, RecursionError) as error:

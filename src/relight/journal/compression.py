@@ -42,6 +42,7 @@ def compress(data: bytes) -> bytes:
     small = len(data) <= SMALL_BYTES
     idle = _small_compressors if small else _compressors
     try:
+        # Pop and append are atomic, so no lock is needed on the path of every commit.
         context = idle.pop()
     except IndexError:
         context = _small_compressor() if small else _library().ZstdCompressor(level=LEVEL)
@@ -72,6 +73,7 @@ def decompress_all(frames: list[Frame], sizes: Sequence[int]) -> Iterable[memory
         return ()
     context = _decompressor()
     try:
+        # A context that raises is dropped instead of being returned to the pool: its state is undefined.
         data: Any = context.multi_decompress_to_buffer(frames, decompressed_sizes=pack(f"={len(sizes)}Q", *sizes))
     except (_library().ZstdError, ValueError) as error:
         raise Damaged(str(error)) from None
@@ -83,6 +85,7 @@ def decompress(packed: bytes, size: int) -> bytes:
     """The bytes of one frame of exactly this size, or Damaged. A frame that claims another size is not decompressed."""
     zstandard = _library()
     try:
+        # Compared before decompressing: a hostile frame may claim gigabytes.
         if zstandard.frame_content_size(packed) != size:
             raise Damaged("compressed data of another size than declared")
         context = _decompressor()

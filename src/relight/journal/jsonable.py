@@ -20,6 +20,8 @@ _MAX_INT_BITS: Final = 8 * 1024 * 1024
 
 def check_json(value: Any, *, root: str = "$", depth: int = LIMITS.depth) -> None:
     """InvalidMessage with the path of the first value that is not JSON."""
+    # Two passes: the fast one keeps no paths and accepts nearly everything; only what it rejects is walked again to
+    # find the path to report.
     if not _is_plain_json(value, depth):
         _find_invalid(value, root, depth)
 

@@ -68,6 +68,8 @@ def _seen_since(head: Head, draft: Draft, *, at_us: int, now: Instant) -> int:
 
 def _seen_of_the_dead(head: Head, *, at_us: int, now: Instant) -> int:
     passed, lease = max(0, at_us - head.updated_us), head.lease
+    # After a reboot the last renewal cannot be compared with now. Counting nothing errs in the user's favour; counting
+    # everything would charge the time the machine was off.
     if lease is None or lease.deadline.timeline != now.timeline:
         return 0
     unseen = now.us - (lease.deadline.us - round(lease.seconds * 1e6))

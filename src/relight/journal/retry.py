@@ -61,9 +61,11 @@ def decide(
         return Move(change=StatusChange(status="completed"))
     if verdict.cure == "stop":
         return _stopped(verdict)
+    # Progress resets the count: an agent that works for days may be interrupted any number of times.
     now = _after(verdict, History() if progressed else history)
     if verdict.cure == "ask":
         return _asks(verdict, now)
+    # Before the retry limit: the tries that are left would end the same way, and each may cost money.
     if now.same >= max(policy.same_failures, 1) and verdict.counts and not verdict.transient:
         return _quarantined(verdict, now, name)
     if verdict.counts and now.fruitless > _allowed(verdict, policy):

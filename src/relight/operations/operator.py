@@ -171,6 +171,7 @@ def archive(context: Context, found: Found) -> Checkpoint:
     if status in ("waiting", "spawning", "working"):
         raise NotResumable(name, f"cannot be archived while it is {status}", hints=[f"relight clear {name}"])
     if recorder.head.status == "working":
+        # `working` may not become `archived` directly. This write records `terminated` for the dead owner first.
         write_once(context, recorder, "mark", Changes())
     change = StatusChange(status="archived", reason="archived")
     return write_once(context, recorder, "status", Changes(status=change))

@@ -220,6 +220,7 @@ def _remove(
         with tombstones_for(
             context, removed.sessions, policy=policy, by=by, steps=removed.steps, size=removed.size_bytes
         ):
+            # With `epochs` the store refuses if one of them was claimed since it was read.
             context.store.delete(removed.sessions, epochs=epochs)
         _clear_runtimes(context, going)
     grace_seconds = policy.grace_seconds if policy is not None else 0.0

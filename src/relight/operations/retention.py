@@ -117,6 +117,7 @@ def claim_sweep(context: Context) -> Retention | None:
     before = context.store.list_records("note").get(_SWEPT)
     if not is_due(unpack_record(before, int) if before is not None else None, now_us):
         return None
+    # A compare-and-set on the time of the last sweep: of all processes that find a sweep due, exactly one wins.
     if not context.store.exchange_record("note", _SWEPT, before, pack_record(now_us)):
         return None  # another process began one at the same moment
     stored = _stored(context)

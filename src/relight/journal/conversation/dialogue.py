@@ -68,6 +68,7 @@ class Dialogue:
         if not words:
             return
         self.last_user_message, self.asking = words[-1], None
+        # An unused answer lapses with the next user message: an old yes must not approve a new question.
         self.answered = {key: one for key, one in self.answered.items() if not key.startswith(ONE_ASKING)}
         if changes.prompt is not None:
             self.prompt = words[-1]

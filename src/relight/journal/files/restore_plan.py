@@ -150,6 +150,8 @@ class _Plan:
     def _write(self, path: bytes, wanted: Entry, found: Entry | None) -> None:
         if found is not None and found.kind == "skip":
             self._cannot(path, f"on disk and in no snapshot: {found.ref.decode('ascii', 'replace')}")
+        # Equal to the session's last snapshot means that only the session wrote it, so nothing of anyone else is
+        # overwritten.
         elif found is None or found.same(self.last.get(path)) or self.choice in ("ours", "force"):
             self.writes[path] = Action(path=path, entry=wanted, found=found)
         elif self.choice == "theirs":
@@ -158,6 +160,7 @@ class _Plan:
             self.conflicts[path] = "changed since the last snapshot"
 
     def _delete(self, path: bytes, found: Entry) -> None:
+        # The session never captured it, so it belongs to someone else and is not deleted by default.
         if path not in self.held:
             if self.exact:
                 self.deletes[path] = Action(path=path, found=found)
@@ -179,6 +182,7 @@ class _Plan:
         """Directories last: one is removed if all its content is; a path blocked by something that stays is not
         written."""
         pinned = self._pinned()
+        # Children before parents: a directory is judged when everything in it is decided.
         for path in sorted(self.current, reverse=True):
             found = self.current[path]
             if found.kind != "dir":

@@ -165,6 +165,8 @@ def _in_place_of(before: Operation | None, fresh: Operation, found: dict[int, Op
         return _undone_again(before, fresh)
     aims = {root: pair[1] for root, pair in fresh.files.items()}
     if before.verb == "undo" or {root: pair[1] for root, pair in before.files.items()} != aims:
+        # A restore of a root is refused while another one is unfinished there. That this one could begin proves that
+        # the interrupted one had changed nothing, so there is nothing of it to undo.
         if before.verb in ("restore", "rewind") and not before.files.keys().isdisjoint(aims):
             del found[before.id]
         return fresh
@@ -193,18 +195,20 @@ def _undone_again(before: Operation, fresh: Operation) -> Operation:
 def next_undo(log: Iterable[Operation]) -> Operation | None:
     """The newest operation in force: done or redone, even partly, and not undone since. If it was redone, its
     changes are those of the redo."""
-    standing: list[Operation] = []
+    in_force: list[Operation] = []
     by_id = {one.id: one for one in log}
     for one in by_id.values():
         if one.verb in ("restore", "rewind"):
             if not one.is_void:
-                standing.append(one)
+                in_force.append(one)
+        # A redo counts even if it was interrupted: it may have changed files, and undo must be able to revert them. An
+        # undo counts only when it is done.
         elif one.of in by_id and one.verb == "redo":
             again = _as_done_by(one, by_id[one.of])
-            standing = [kept for kept in standing if kept.id != one.of] + [again]
+            in_force = [other for other in in_force if other.id != one.of] + [again]
         elif one.of in by_id and one.done:
-            standing = [kept for kept in standing if kept.id != one.of]
-    return standing[-1] if standing else None
+            in_force = [other for other in in_force if other.id != one.of]
+    return in_force[-1] if in_force else None
 
 
 def next_redo(log: Iterable[Operation]) -> Operation | None:

@@ -60,6 +60,7 @@ def take_slot(queue: Queue, slots: Slots, session: str, heads: Mapping[str, Head
         why = f"{queue.rate.starts} were started in the last {queue.rate.seconds:g} s"
         raise QueueFull(queue.name, why, again_seconds=max(seconds, 0.05))
     return Slots(
+        # Sessions that no longer work are dropped here. Nothing else removes them, so a crash cannot leak a slot.
         holders=(*at_work, session) if queue.concurrency is not None else (),
         started=(*started, now) if queue.rate is not None else (),
     )

@@ -46,6 +46,8 @@ def after_loss(
         return StatusChange(status="terminated", reason=BY_A_PERSON)
     failure = Failure(kind="lost", text=why)
     starts = starts_without_progress(head, latest)
+    # Without this bound, a session that crashes its worker would be requeued for ever and take down one worker after
+    # another.
     if starts >= MAX_STARTS:
         reason = f"started {starts} times without a new step; the last time {why}"
         return StatusChange(status="failed", reason=reason, failure=failure)
