@@ -148,7 +148,7 @@ def test_without_scripts_every_page_reads(scene: Site) -> None:
     expected = {
         "sessions": "nightly-docs",
         "session": "The token is refreshed twice.",
-        "steps": "nobody worked",
+        "steps": "it was not running",
         "conversation": "Make the login test pass. Do not touch the database.",
         "calls": "send_mail",
         "files": "return renew(token)",

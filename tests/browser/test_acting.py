@@ -131,7 +131,7 @@ def test_a_rewind_and_its_undo_by_click(site: Site, tmp_path: Path) -> None:
     expect(confirm(page)).to_have_text("Rewind both")
     expect(page.locator("dialog .cmd code")).to_have_text("relight rewind files@3 --both")
     confirm(page).dblclick()
-    expect(page.locator(".toast")).to_contain_text("files is back at @3")
+    expect(page.locator(".toast")).to_contain_text("files was rewound to @3")
     assert site.rl.get(session).head == 3
     assert (work / "a.txt").read_text() == "first\n" and not (work / "new.txt").exists()
     assert len([one for one in site.rl.operations(session) if one.verb == "rewind"]) == 1, "a double click is one act"
@@ -176,7 +176,7 @@ def test_a_fork_from_an_old_checkpoint_leads_to_its_own_page(site: Site, tmp_pat
     eventually(is_offered, what="the link of a row that is pointed at")
     link.click()
     page.locator("[data-verb=fork]").click()
-    page.get_by_label("Its name").fill("other-way")
+    page.get_by_label("Name").fill("other-way")
     confirm(page).click()
     expect(page.locator("h1")).to_have_text("other-way")
     made = site.rl.get("other-way")

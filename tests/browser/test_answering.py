@@ -83,7 +83,7 @@ def test_after_a_lost_answer_the_same_press_is_done_once(site: Site) -> None:
     page.evaluate(f"relight.openDialog('/sessions/{session}/do/fork')")
     confirm(page).click()
     problem = page.locator("dialog [data-problem]")
-    expect(problem).to_contain_text("nobody knows whether it was done")
+    expect(problem).to_contain_text("it is not known whether it was done")
     assert "undefined" not in problem.inner_text()
     confirm(page).click()
     expect(page).not_to_have_url(site.address(f"/sessions/{session}"))
@@ -102,10 +102,10 @@ def test_a_rewind_names_what_somebody_changed_and_asks_who_wins(site: Site, tmp_
     expect(confirm(page)).to_be_enabled()
     page.get_by_label("both").check()
     expect(confirm(page)).to_be_disabled()
-    page.get_by_label("leave them as they are").check()
+    page.get_by_label("keep them as they are").check()
     expect(page.locator("dialog .cmd code")).to_have_text("relight rewind files@3 --both --theirs")
     confirm(page).click()
-    expect(page.locator(".toast")).to_contain_text("files is back at @3")
+    expect(page.locator(".toast")).to_contain_text("files was rewound to @3")
     assert (work / "a.txt").read_text() == "by a person\n" and not (work / "new.txt").exists()
     assert site.rl.get(session).head == 3
     assert contents(work).keys() == {"a.txt"}

@@ -98,7 +98,7 @@ def test_a_removed_session_says_when_and_by_whom(site: Site) -> None:
     page.locator("summary", has_text="More").click()
     page.locator("[data-verb=remove]").click()
     page.locator("dialog input[data-typed]").fill("changelog")
-    page.get_by_role("button", name="Remove for ever").click()
+    page.get_by_role("button", name="Remove forever").click()
     expect(page).to_have_url(site.address("/"))
     expect(page.locator(".toast")).to_contain_text("changelog is removed")
     answer = page.goto(site.address(f"/sessions/{session}"))

@@ -144,7 +144,7 @@ def test_an_archived_session_can_only_be_forked_and_exported(scene: Desk, look: 
     text = body(look, f"/sessions/{scene.rl.get('old-spike').id}")
     possible = set(re.findall(r'data-dialog data-verb="([a-z]+)"', text))
     assert possible == {"fork", "export", "remove"}
-    assert "it is archived: only fork and export are left" in text
+    assert "it is archived: it can only be forked and exported" in text
 
 
 def test_a_session_without_files_says_how_to_have_them(scene: Desk, look: TestClient) -> None:

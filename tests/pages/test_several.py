@@ -65,7 +65,7 @@ def test_the_list_offers_what_can_be_done_together_and_says_what_it_is(desk: Des
     assert "Resume them…" not in text and "Archive finished…" in text
     stopped(desk, tmp_path, "b", "401", "auth")
     text = client.get("/", headers={"accept": "text/html"}).text
-    assert "2 stopped alike: the provider refused the key" in text and "Resume them…" in text
+    assert "2 stopped for the same reason: the provider refused the key" in text and "Resume them…" in text
     shown, given = dialog(client, "/do/resume?cause=the+provider+refused+the+key")
     assert shown.count("data-list checked") == 2 and len(given["plans"]) == 2
     assert 'for s in b a; do relight resume --detach "$s"; done' in unescape(shown)

@@ -42,17 +42,17 @@ def ended(seq: int, call: str, asked_seq: int, status: str = "ok", content: Any 
 
 
 def test_intent_and_result_are_one_row_under_the_turn_that_asked() -> None:
-    events = [asked(1, "send_mail", text="I tell them."), began(2, "c10", "send_mail", 1), ended(5, "c10", 1)]
-    (turn,) = history.Teller("openai").tell(events)
+    events = [asked(1, "send_mail", text="I build them."), began(2, "c10", "send_mail", 1), ended(5, "c10", 1)]
+    (turn,) = history.HistoryBuilder("openai").build(events)
     (call,) = turn.calls
-    assert (turn.word, turn.text) == ("model", "“I tell them.”")
+    assert (turn.word, turn.text) == ("model", "“I build them.”")
     assert (call.seq, call.mark, call.seconds, call.effect) == (2, "✓", 3.0, "once")
     assert call.text == "send_mail a.py"
 
 
 def test_a_call_without_a_result_is_in_doubt_only_where_nobody_works() -> None:
     for doubtful, mark in ((True, "!"), (False, "…")):
-        rows = history.Teller("openai").tell([asked(1, "pay"), began(2, "c10", "pay", 1)])
+        rows = history.HistoryBuilder("openai").build([asked(1, "pay"), began(2, "c10", "pay", 1)])
         history.marked(rows, view=None, doubtful=doubtful, labels={})
         assert rows[0].calls[0].mark == mark
         assert history.is_problem(rows[0]) is doubtful
@@ -60,7 +60,7 @@ def test_a_call_without_a_result_is_in_doubt_only_where_nobody_works() -> None:
 
 def test_a_failure_is_unfolded_with_what_it_said() -> None:
     events = [asked(1, "t"), began(2, "c10", "t", 1), ended(3, "c10", 1, "error", "2 failed\nwhy\n" + "x\n" * 20)]
-    (turn,) = history.Teller("openai").tell(events)
+    (turn,) = history.HistoryBuilder("openai").build(events)
     assert turn.calls[0].detail[:2] == ["2 failed", "why"] and turn.calls[0].detail[-1] == "… 16 more lines"
 
 
@@ -70,20 +70,20 @@ def test_an_attempt_is_a_rule_with_its_reason_rung_and_verdict() -> None:
         event(2, "attempt", started={"number": 2, "resumed_from": 9, "reason": "signal 9", "rung": "native"}),
         event(3, "mark", note={"resume": {"verdict": "progressed", "rung": "native"}}),
     ]
-    first, second = history.Teller(None).tell(events)
+    first, second = history.HistoryBuilder(None).build(events)
     assert first.rule and second.rule
     assert second.text == "attempt 2, resumed from @9, native after signal 9 · progressed"
 
 
 def test_what_left_the_models_view_is_marked_and_a_later_label_is_shown() -> None:
-    rows = history.Teller("openai").tell([asked(1, text="a"), asked(2, text="b")], density="steps")
+    rows = history.HistoryBuilder("openai").build([asked(1, text="a"), asked(2, text="b")], density="steps")
     history.marked(rows, view=frozenset({2}), doubtful=False, labels={2: "green"})
     assert [(row.left, row.label) for row in rows] == [(True, None), (False, "green")]
 
 
 def test_a_filter_keeps_rules_and_the_rest_is_counted() -> None:
     events = [event(1, "attempt", started={"number": 1}), asked(2, text="hi"), event(3, "mark", label="green")]
-    rows = history.Teller("openai").tell(events)
+    rows = history.HistoryBuilder("openai").build(events)
     assert [row.word for row in history.filtered(rows, "marks")] == ["attempt", "mark"]
     assert len(history.filtered(rows, "problems")) == 1
 
@@ -91,8 +91,8 @@ def test_a_filter_keeps_rules_and_the_rest_is_counted() -> None:
 def test_every_density_shows_every_step() -> None:
     events = [asked(1, "t", text="x"), began(2, "c10", "t", 1), ended(3, "c10", 1), event(4, "mark", label="l")]
     for density, words in (("turns", ["model", "mark"]), ("steps", ["model", "tool", "mark"])):
-        assert [row.word for row in history.Teller("openai").tell(events, density=density)] == words  # type: ignore[arg-type]
-    assert [row.seq for row in history.Teller("openai").tell(events, density="events")] == [1, 2, 3, 4]
+        assert [row.word for row in history.HistoryBuilder("openai").build(events, density=density)] == words  # type: ignore[arg-type]
+    assert [row.seq for row in history.HistoryBuilder("openai").build(events, density="events")] == [1, 2, 3, 4]
 
 
 # -- windows ---------------------------------------------------------------------------------
@@ -216,13 +216,13 @@ def test_lanes_tell_where_the_time_went() -> None:
         event(7, after=200, messages=[{"role": "assistant", "content": "y"}], usage={"cost": 0.25}),
     ]
     measure = plots.Measure().read(events)
-    lanes = measure.lanes()
+    lanes = measure.timeline()
     assert {name: time for name, time, _ in lanes.rows} == {
         "model": "70 s",
         "tools": "30 s",
         "waits for a person": "2 min",
         "waits for a limit": "0.0 s",
-        "nobody works": "0.0 s",
+        "not running": "0.0 s",
     }
     assert lanes.caption == "Of 3 min, 100 s were work, 2 min it waited."
     burn = measure.burn(budget=2.0)
@@ -235,8 +235,8 @@ def test_what_nobody_priced_has_no_burn_and_no_zero() -> None:
 
 
 def test_a_plot_of_very_many_spans_stays_small() -> None:
-    spans = [plots.Span(lane="model", seq=n, begins=n * 1.0, ends=n + 0.5) for n in range(20_000)]
-    assert len(plots.lanes_of(spans, []).shapes) < 2 * plots.WIDTH
+    spans = [plots.Span(activity="model", seq=n, begins=n * 1.0, ends=n + 0.5) for n in range(20_000)]
+    assert len(plots.timeline_of(spans, []).shapes) < 2 * plots.WIDTH
 
 
 def test_the_digest_tells_what_happened_and_not_what_did_not() -> None:
@@ -262,14 +262,14 @@ def test_an_address_that_means_nothing_shows_everything() -> None:
 
 def test_the_view_of_a_fork_holds_its_ancestors_steps(scene: Desk) -> None:
     info = scene.rl.get("fix-login-argon2")
-    rows = window.told(scene.rl, info, window.window_of(info.seq, at=None, upto=None, after=None), density="steps",
-                       kind="all").rows  # fmt: skip
+    whole = window.window_of(info.seq, at=None, upto=None, after=None)
+    rows = window.window_rows(scene.rl, info, whole, density="steps", kind="all").rows
     assert rows[0].seq == 1 and not any(row.left for row in rows)
 
 
 def test_a_message_that_is_only_a_picture_has_its_row() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-    rows = history.Teller("anthropic").tell(
+    rows = history.HistoryBuilder("anthropic").build(
         [
             event(1, messages=[{"role": "user", "content": [picture]}]),
             event(2, messages=[{"role": "user", "content": [{"type": "text", "text": "look"}, picture, picture]}]),

@@ -12,7 +12,7 @@
     opener = from ?? opener;
     let got;
     try { got = await fragment(address); } catch (error) {
-      toast(error.message === "409" || error.message === "404" ? "this is not there any more; reload the page" : "it could not be read now", { bad: true });
+      toast(error.message === "409" || error.message === "404" ? "no longer there: reload the page" : "loading failed", { bad: true });
       return;
     }
     key = (crypto.randomUUID?.() ?? String(Math.random()).slice(2)) + Date.now().toString(36);
@@ -99,7 +99,7 @@
     try { got = await call(form.dataset.method, form.dataset.path, sent(form), form.dataset.plan); }
     catch { // no answer: it may have been done. The same key again is done once, and answered as the first time.
       problem.hidden = false;
-      problem.textContent = "The server did not answer; nobody knows whether it was done.\nPress the button again: if it was done, it is not done twice, and you are told what came of it.";
+      problem.textContent = "The server did not answer; it is not known whether it was done.\nPress the button again: if it was done, it is not done twice, and you are told what came of it.";
       confirm.disabled = false;
       problem.scrollIntoView({ block: "nearest" });
       return;
@@ -154,7 +154,7 @@
   async function takeBack(address, once = `undo-${Date.now()}-${Math.random()}`) {
     let got;
     try { got = await call("POST", address, {}, null, once); } catch {
-      toast("no answer: nobody knows whether it was undone", { bad: true, actions: [["Ask again", () => takeBack(address, once)]] });
+      toast("no answer: it is not known whether it was undone", { bad: true, actions: [["Retry", () => takeBack(address, once)]] });
       return;
     }
     toast(got.ok ? "✓ undone" : `not undone: ${got.document.detail ?? got.status}`, { bad: !got.ok });
@@ -178,7 +178,7 @@
     const link = event.target.closest("a[data-dialog]");
     if (!link || event.ctrlKey || event.metaKey || event.shiftKey || event.button) return;
     event.preventDefault();
-    if (body.hasAttribute("data-store-gone")) { toast("the store does not answer now", { bad: true }); return; }
+    if (body.hasAttribute("data-store-gone")) { toast("the store is unavailable", { bad: true }); return; }
     const menu = link.closest("details.more");
     open(link.getAttribute("href"), menu ? $("summary", menu) : link);
     if (menu) menu.open = false;
@@ -196,7 +196,7 @@
       form.dataset.key ||= `answer-${Date.now()}-${Math.random()}`; // until an answer came: the same again is done once
       let got;
       try { got = await call("POST", `/api/sessions/${form.dataset.answer}/send`, { text: field.value }, null, form.dataset.key); }
-      catch { toast("no answer: nobody knows whether it was sent; press again, it is not sent twice", { bad: true }); return; }
+      catch { toast("no answer: it is not known whether it was sent; press again, it is not sent twice", { bad: true }); return; }
       if (got.status < 500) form.dataset.key = "";
       toast(got.ok ? "✓ answered" : `${got.document.detail ?? got.status}`, { bad: !got.ok });
       if (got.ok) { form.remove(); relight.paint?.(); }

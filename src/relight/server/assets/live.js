@@ -221,7 +221,7 @@
         rows.dataset.upto = part.dataset.upto;
         if (Number(part.dataset.upto) >= Number(part.dataset.newest)) link.closest("p").remove();
       }
-    } catch { relight.toast("it could not be read now", { bad: true }); }
+    } catch { relight.toast("loading failed", { bad: true }); }
     finally { link.classList.remove("htmx-request"); }
   });
 

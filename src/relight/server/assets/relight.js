@@ -171,7 +171,7 @@ const relight = (() => {
     try {
       cell.replaceChildren(await fragment(`/sessions/${row.dataset.id}/peek`));
       tick(cell);
-    } catch { cell.textContent = "it could not be read now"; }
+    } catch { cell.textContent = "loading failed"; }
   }
 
   // -- bodies that come when they are looked at --------------------------------------------------------------------
@@ -187,7 +187,7 @@ const relight = (() => {
       place.replaceChildren(got);
       tick(place);
       document.dispatchEvent(new CustomEvent("relight:loaded", { detail: place }));
-    } catch { place.textContent = "it could not be read now; reload the page to try again"; }
+    } catch { place.textContent = "loading failed; reload the page to try again"; }
     finally { clearTimeout(slow); place.classList.remove("htmx-request"); delete place.dataset.src; }
   }
 

@@ -1,1 +1,1 @@
-"""The pages: view values made from what the engine says, and the templates that show them. Reading writes nothing."""
+"""The dashboard's pages: view structs computed from the library's values, and routes that render them. Read-only."""

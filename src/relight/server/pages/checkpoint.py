@@ -1,4 +1,4 @@
-"""`/checkpoints/{id}`: what would happen if one went on or back here, and what that could not take back."""
+"""View of `/checkpoints/{id}`: what a resume or rewind to the checkpoint would do, and what it cannot undo."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 Compare = Literal["disk", "previous", "head", "other"]
 COMPARES: Final[tuple[Compare, ...]] = ("disk", "previous", "head", "other")
-_EFFECTS: Final = 20
+_MAX_EFFECTS: Final = 20
 
 
-class Sheet(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything the page shows above the files."""
+class CheckpointView(msgspec.Struct, frozen=True, kw_only=True):
+    """The upper part of a checkpoint's page, above the files."""
 
     id: str
     session: str
@@ -43,7 +43,7 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     lines: list[tuple[str, str, str]]
     reasons: list[tuple[str, str, bool]]
-    """text, cure, whether it blocks"""
+    """text, cure, whether it prevents a resume"""
     previous: int | None
     next: int | None
     head: int
@@ -52,8 +52,8 @@ class Sheet(msgspec.Struct, frozen=True, kw_only=True):
     has_files: bool
 
 
-def sheet_of(rl: Relight, ref: str, now: datetime) -> tuple[Sheet, SessionInfo, ResumePlan]:
-    """Read what returning to a checkpoint would mean. NotFound where there is none."""
+def checkpoint_view(rl: Relight, ref: str, now: datetime) -> tuple[CheckpointView, SessionInfo, ResumePlan]:
+    """The view of a checkpoint with its session and resume plan. NotFound."""
     plan = rl.can_resume(ref)
     info = rl.get(plan.session)
     seq = position(plan.checkpoint.rpartition("@")[2]) or info.head
@@ -63,12 +63,12 @@ def sheet_of(rl: Relight, ref: str, now: datetime) -> tuple[Sheet, SessionInfo, 
     lines = plan_lines(plan, now)
     behind = max(0, info.head - seq)
     if behind:
-        lines.insert(1, ("", f"{words.count(behind, 'step')} would leave the model's view, and are kept", ""))
+        lines.insert(1, ("", f"{words.count(behind, 'step')} would leave the model's view; none is deleted", ""))
     lines.append(("effects since", *effects))
     if mine is not None and mine.snapshot is None and plan.files is not None and plan.files.captured_at is None:
-        lines.append(("", "no files were captured up to here: only the conversation can go back", "dim"))
+        lines.append(("", "no files were captured up to here: only the conversation can be rewound", "dim"))
     before, after = _neighbours(rows, seq)
-    sheet = Sheet(
+    sheet = CheckpointView(
         id=f"{info.id}@{seq}",
         session=info.id,
         title=words.title(info),
@@ -101,7 +101,7 @@ def _neighbours(rows: list[Checkpoint], seq: int) -> tuple[int | None, int | Non
 
 
 def effects_line(rl: Relight, info: SessionInfo, seq: int) -> tuple[str, str]:
-    """What going back cannot take back, in words and with a role."""
+    """The lasting effects after a checkpoint, which no rewind can undo: text and role."""
     if seq >= info.head:
         return "none", ""
     lasting = rl.effects_since(info.id, seq)
@@ -109,16 +109,16 @@ def effects_line(rl: Relight, info: SessionInfo, seq: int) -> tuple[str, str]:
         return "unknown: a newer step is damaged", "warn"
     if not lasting:
         return "none that would last", ""
-    told = ", ".join(f"{call.name} (once) at @{call.intent_seq}" for call in lasting[:_EFFECTS])
-    more = f" and {len(lasting) - _EFFECTS} more" if len(lasting) > _EFFECTS else ""
-    return f"{told}{more} ran, and is NOT undone by a rewind", "warn"
+    calls = ", ".join(f"{call.name} (once) at @{call.intent_seq}" for call in lasting[:_MAX_EFFECTS])
+    more = f" and {len(lasting) - _MAX_EFFECTS} more" if len(lasting) > _MAX_EFFECTS else ""
+    return f"{calls}{more} ran, and is NOT undone by a rewind", "warn"
 
 
-def actions_of(sheet: Sheet, plan: ResumePlan) -> list[Action]:
-    """What can be done from here."""
+def actions_of(sheet: CheckpointView, plan: ResumePlan) -> list[Action]:
+    """The actions that are offered for a checkpoint; impossible ones with the reason."""
     at = f"/checkpoints/{sheet.id}/do"
-    over = "the session is archived: only a fork is left" if sheet.archived else ""
-    running = "the session runs: stop it first" if sheet.live else ""
+    over = "the session is archived: it can only be forked" if sheet.archived else ""
+    running = "the session is running: stop it first" if sheet.live else ""
     no_files = "" if sheet.has_files else "no files are captured at this checkpoint"
     why_resume = next((reason.text for reason in plan.reasons if reason.blocks), "")
     why_resume = why_resume or ("" if plan.command else "relight does not know how to start it: run your program again")
@@ -137,8 +137,8 @@ def actions_of(sheet: Sheet, plan: ResumePlan) -> list[Action]:
     ]
 
 
-def compared(rl: Relight, sheet: Sheet, plan: ResumePlan, compare: Compare, other: int | None) -> Files:
-    """The files that differ, or why that cannot be said."""
+def compared(rl: Relight, sheet: CheckpointView, plan: ResumePlan, compare: Compare, other: int | None) -> Files:
+    """The files that differ, or why they cannot be compared."""
     try:
         later = frozenset(
             (one.root, one.path) for one in (plan.files.differ if plan.files else None) or () if one.later
@@ -150,8 +150,8 @@ def compared(rl: Relight, sheet: Sheet, plan: ResumePlan, compare: Compare, othe
         return Files(lines=[], left_out=[], total=0, added=0, removed=0, trouble=error.message)
 
 
-def differences(rl: Relight, sheet: Sheet, compare: Compare, other: int | None) -> list[FileDiff]:
-    """From the checkpoint to the disk or the head; from the other one to it."""
+def differences(rl: Relight, sheet: CheckpointView, compare: Compare, other: int | None) -> list[FileDiff]:
+    """The differences from the checkpoint to the disk or head, or from another checkpoint to it."""
     if compare == "disk":
         return rl.diff(sheet.id)
     if compare == "head":

@@ -1,4 +1,4 @@
-"""`/checkpoints/{id}`."""
+"""Routes of `/checkpoints/{id}`: the page, and single file differences that it loads on demand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
-from relight.server.pages.checkpoint import COMPARES, Compare, actions_of, compared, differences, sheet_of
+from relight.server.pages.checkpoint import COMPARES, Compare, actions_of, checkpoint_view, compared, differences
 from relight.server.pages.files import Files, body_of
 from relight.server.pages.rendering import answer
 from relight.server.pages.site import Site
@@ -18,11 +18,11 @@ _COMPARES: Final = (("disk", "disk now"), ("previous", "previous checkpoint"), (
 
 
 def add(router: APIRouter, site: Site) -> None:
-    """The routes."""
+    """Add the routes to the router."""
 
     @router.get("/checkpoints/{ref}", response_class=HTMLResponse)
     def checkpoint(request: Request, ref: str) -> Response:
-        sheet, info, plan = sheet_of(site.rl, ref, site.now())
+        sheet, info, plan = checkpoint_view(site.rl, ref, site.now())
         asked = request.query_params
         unreachable = plan.files is not None and bool(plan.files.missing)
         otherwise: Compare = "previous" if unreachable else "disk"
@@ -45,7 +45,7 @@ def add(router: APIRouter, site: Site) -> None:
 
     @router.get("/checkpoints/{ref}/difference", response_class=HTMLResponse)
     def difference(ref: str, root: str, path: str, compare: str = "disk", other: str = "") -> Response:
-        sheet, _, _ = sheet_of(site.rl, ref, site.now())
+        sheet, _, _ = checkpoint_view(site.rl, ref, site.now())
         which: Compare = next((one for one in COMPARES if one == compare), "disk")
         text = body_of(differences(site.rl, sheet, which, position(other)), root, path)
         if text is None:
@@ -55,5 +55,5 @@ def add(router: APIRouter, site: Site) -> None:
 
 def _none(workspace: dict[str, str]) -> str:
     if not workspace:
-        return "The session has no workspace, so no files are captured; the conversation can still go back."
-    return "No files were captured up to this checkpoint; the conversation can still go back."
+        return "The session has no workspace, so no files are captured; the conversation can still be rewound."
+    return "No files were captured up to this checkpoint; the conversation can still be rewound."

@@ -1,6 +1,6 @@
-"""The conversation as a reader sees it, from a window of the journal: messages with their blocks, and where it was cut.
+"""View of the conversation tab, from a window of the journal: messages with their blocks, compactions, rewinds.
 
-Long values come as their beginning with their size; a picture is its type and size until somebody asks for it.
+Long values are cut, with their size; an image is loaded only when it is opened.
 """
 
 from __future__ import annotations
@@ -23,11 +23,13 @@ from relight.text.safe import shortened
 from relight.values.view import Call, Image, Reason, Result, Text
 
 _BASE64: Final = 4 / 3
-_ADDRESS: Final = 300
+_MAX_ADDRESS: Final = 300
+_FIRST_OUTCOME: Final = 1000
+"""index of the first outcome of a step: blocks of its messages are numbered from 0, outcomes from here"""
 MAX_IMAGE: Final = 10_000_000
-"""bytes of an image that a page shows"""
+"""size in bytes up to which a page shows an image"""
 _BEGINS: Final = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
-"""kinds that are nothing but a picture, by how they begin; what a message says of itself is not relied on"""
+"""image types that cannot carry a script, by their magic bytes; the type that a message declares is not trusted"""
 
 
 class Part(msgspec.Struct, kw_only=True):
@@ -39,26 +41,26 @@ class Part(msgspec.Struct, kw_only=True):
     mark: str = ""
     role: str = ""
     cut: bool = False
-    """there is more of it"""
+    """`text` is only the beginning"""
     size: str = ""
     index: int = 0
-    """its place in the step, for the address of the whole of it"""
+    """index in the step, for the address of the whole value"""
     synthetic: bool = False
     inside: bool = False
-    """an image whose bytes are in the journal, and few enough to be shown"""
+    """an image whose bytes are in the journal, and not too large to be shown"""
 
 
-class Said(msgspec.Struct, kw_only=True):
-    """One speaker's turn, or a place where the conversation was cut."""
+class Entry(msgspec.Struct, kw_only=True):
+    """One message, or a marker of a compaction or rewind."""
 
     seq: int
     at: datetime
     speaker: str
     parts: list[Part] = []
     cut: str = ""
-    """a compaction or a rewind: what happened here"""
+    """text of the marker"""
     left: bool = False
-    """not in the model's view now"""
+    """no longer in the model's view"""
 
 
 def conversation(
@@ -66,30 +68,34 @@ def conversation(
     provider: str | None,
     view: frozenset[int] | None,
     load: Callable[[], Loaded] | None = None,
-) -> list[Said]:
-    """The messages of these events, in order. `load`: the session, asked for the name of a call before them."""
-    said: list[Said] = []
+) -> list[Entry]:
+    """The entries of these events, in order. `view`: the seqs that the model sees; None: all.
+
+    `load` reads the session, for the name of a call that began before the first event."""
+    entries: list[Entry] = []
     names = CallNames(lambda name, arguments: name, load)
     for event in events:
         left = view is not None and event.seq not in view
         if event.kind == "rewind":
-            text = f"rewound to @{event.base}: what stands between it and here left the model's view, and is kept"
-            said.append(Said(seq=event.seq, at=event.at, speaker="", cut=text))
+            text = f"rewound to @{event.base}: the steps in between left the model's view; none is deleted"
+            entries.append(Entry(seq=event.seq, at=event.at, speaker="", cut=text))
         if event.kind == "reset":
-            text = f"compacted: from here the model sees these {len(event.messages)} messages instead of all before"
-            said.append(Said(seq=event.seq, at=event.at, speaker="", cut=text))
-        said += _messages(event, provider, left, names)
-        said += _outcomes(event, left, names)
-    return said
+            text = (
+                f"compacted: from here the model sees these {len(event.messages)} messages instead of all earlier ones"
+            )
+            entries.append(Entry(seq=event.seq, at=event.at, speaker="", cut=text))
+        entries += _messages(event, provider, left, names)
+        entries += _outcomes(event, left, names)
+    return entries
 
 
-def _messages(event: Event, provider: str | None, left: bool, names: CallNames) -> list[Said]:
+def _messages(event: Event, provider: str | None, left: bool, names: CallNames) -> list[Entry]:
     if not event.messages:
         return []
-    found: list[Said] = []
+    found: list[Entry] = []
     index = 0
     for message in detect(event.messages, provider).read(event.messages):
-        one = Said(seq=event.seq, at=event.at, speaker=message.role, left=left)
+        one = Entry(seq=event.seq, at=event.at, speaker=message.role, left=left)
         for block in message.blocks:
             if isinstance(block, Call):
                 names.learn(block.id, block.name, block.arguments)
@@ -101,23 +107,23 @@ def _messages(event: Event, provider: str | None, left: bool, names: CallNames) 
     return found
 
 
-def _outcomes(event: Event, left: bool, names: CallNames) -> list[Said]:
-    """Results that the journal holds beside the messages."""
+def _outcomes(event: Event, left: bool, names: CallNames) -> list[Entry]:
+    """Results that are recorded as outcomes, outside the messages."""
     ended = [one for one in event.outcomes if one["status"] != "void"]
     results = [Result(call=str(one["id"]), status=one["status"], text=as_text(one["content"])) for one in ended]
     parts = [part_of(one, called=names.of) for one in results]
-    for place, part in enumerate(parts):
-        part.index = 1000 + place
-    return [Said(seq=event.seq, at=event.at, speaker="tool", parts=parts, left=left)] if parts else []
+    for number, part in enumerate(parts):
+        part.index = _FIRST_OUTCOME + number
+    return [Entry(seq=event.seq, at=event.at, speaker="tool", parts=parts, left=left)] if parts else []
 
 
 def part_of(block: Any, *, whole: bool = False, called: Callable[[str], str] | None = None) -> Part:
-    """A block as it is shown."""
+    """The view of one block; long texts are cut unless `whole`."""
     if isinstance(block, Text):
         return _long("text", block.text, whole=whole)
     if isinstance(block, Reason):
         part = _long("reason", block.text, whole=whole)
-        part.title = "reasoning" if block.text else "reasoning, kept by the provider"
+        part.title = "reasoning" if block.text else "reasoning, not disclosed by the provider"
         return part
     if isinstance(block, Call):
         part = _long("call", as_text(block.arguments), whole=whole)
@@ -133,7 +139,7 @@ def part_of(block: Any, *, whole: bool = False, called: Callable[[str], str] | N
     size = words.size(number) if block.data else ""
     inside = 0 < number <= MAX_IMAGE
     return Part(
-        kind="image", title=block.media or "image", size=size, text=shortened(block.url, _ADDRESS), inside=inside
+        kind="image", title=block.media or "image", size=size, text=shortened(block.url, _MAX_ADDRESS), inside=inside
     )
 
 
@@ -143,24 +149,24 @@ def _long(kind: Literal["text", "reason", "call", "result"], text: str, *, whole
 
 
 def as_text(value: Any) -> str:
-    """A value as a person reads it: text as it is, data with its lines."""
+    """A value as readable text: strings as they are, other data as indented JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2, default=str)
 
 
 def whole_part(event: Event, provider: str | None, index: int) -> Part | None:
-    """One block of a step, all of it."""
-    if index >= 1000:
+    """One block or outcome of a step in full; None if there is none of this index."""
+    if index >= _FIRST_OUTCOME:
         outcomes = [one for one in event.outcomes if one["status"] != "void"]
-        if index - 1000 >= len(outcomes):
+        if index - _FIRST_OUTCOME >= len(outcomes):
             return None
-        one = outcomes[index - 1000]
+        one = outcomes[index - _FIRST_OUTCOME]
         return part_of(Result(call=str(one["id"]), status=one["status"], text=as_text(one["content"])), whole=True)
     block = _block(event, provider, index)
     return part_of(block, whole=True) if block is not None else None
 
 
 def picture(event: Event, provider: str | None, index: int) -> tuple[bytes, str] | None:
-    """The bytes of an image and what they are; None where it is none, too large, or of a kind that could do more."""
+    """Bytes and media type of an image; None if it is no image, too large, or of a type that could carry a script."""
     block = _block(event, provider, index)
     if not isinstance(block, Image) or not 0 < len(block.data) <= MAX_IMAGE * _BASE64 + 4:
         return None

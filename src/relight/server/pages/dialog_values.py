@@ -1,4 +1,4 @@
-"""What a dialog is: a value that says what would happen, what is asked, and which call of the API does it."""
+"""Structs of a confirmation dialog: what would happen, what a person fills in, and which API call does it."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from relight.values.info import SessionInfo
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
-    """A choice, or a box."""
+    """One radio button or checkbox."""
 
     value: str
     label: str
     note: str = ""
     on: bool = False
     risky: bool = False
-    """taking it in overrules somebody"""
+    """choosing it overwrites a change that was made outside the session"""
 
 
 class Field(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a person fills in; its name is the key in what is sent."""
+    """An input of a dialog; its name is the member of the request body."""
 
     kind: Literal["line", "number", "text", "radio", "box", "boxes"]
     name: str
@@ -34,13 +34,13 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
     value: str = ""
     unless: str = ""
-    """a box; where it is ticked this is neither asked nor sent"""
+    """name of a checkbox; while it is checked this field is neither shown nor sent"""
     when: tuple[str, ...] = ()
-    """values of `scope` for which this is asked and sent; empty: always"""
+    """values of `scope` for which this field is shown and sent; empty: always"""
 
 
 class Dialog(msgspec.Struct, frozen=True, kw_only=True):
-    """One question before one action."""
+    """The confirmation of one action."""
 
     title: str
     confirm: str
@@ -49,58 +49,57 @@ class Dialog(msgspec.Struct, frozen=True, kw_only=True):
     back: str
     command: str
     path: str
-    """of the API; empty: there is nothing to send, the command does it"""
+    """of the API route; empty: only the command can do it"""
     method: Literal["POST", "DELETE"] = "POST"
     plan: str = ""
-    """the hash of what is shown here"""
+    """plan hash of the session as displayed, sent as If-Match"""
     body: dict[str, Any] = {}
     fields: list[Field] = []
     lines: list[tuple[str, str, str]] = []
     evidence: list[str] = []
     exact: str = ""
-    """shown whole, unwrapped"""
+    """text to display verbatim"""
     typed: str = ""
-    """to be typed before it can be done"""
+    """text that must be typed to confirm"""
     danger: bool = False
     why_not: str = ""
     undo: str = ""
-    """the address that takes it back, for the word after it"""
+    """API path that undoes it, offered in the notification afterwards"""
     done: str = ""
-    """what is said afterwards"""
+    """text of the notification afterwards"""
     goes: str = ""
-    """where to go afterwards; `{id}` is the session in the answer"""
+    """page to open afterwards; `{id}` is the session in the response"""
 
 
-class Asked(msgspec.Struct, frozen=True, kw_only=True):
-    """Whose dialog it is."""
+class DialogContext(msgspec.Struct, frozen=True, kw_only=True):
+    """The session or checkpoint that a dialog is about."""
 
     rl: Any
     info: SessionInfo
     seq: int | None
-    """of a checkpoint; None for the session"""
+    """of the checkpoint; None: the session itself"""
     given: Mapping[str, str]
     now: datetime
 
     @property
     def name(self) -> str:
-        """As people call it."""
         return words.title(self.info)
 
     @property
     def ref(self) -> str:
-        """What one types for it."""
+        """Ref for the command line."""
         at = f"@{self.seq}" if self.seq is not None else ""
         return f"{words.ref(self.info)}{at}"
 
     @property
     def api(self) -> str:
-        """Its address in the API, by the full id."""
+        """Path of the session or checkpoint in the API, by full id."""
         at = f"@{self.seq}" if self.seq is not None else ""
         return f"/api/sessions/{self.info.id}{at}"
 
     @property
     def plan(self) -> str:
-        """The hash of its state now."""
+        """The present plan hash."""
         at = f"@{self.seq}" if self.seq is not None else ""
         hashed: str = self.rl.plan_hash(f"{self.info.id}{at}")
         return hashed

@@ -1,7 +1,7 @@
-"""What is asked before something is done: what happens, what is kept, how to go back, and the same as a command.
+"""The confirmation dialog of each action: what happens, what is kept, how to undo it, and the same as a command.
 
-A dialog is a value: the API's address it would call, what it would send, and the hash of the plan it shows, so that
-nothing is done when the state has moved meanwhile. Without scripts it is a page that teaches the command.
+A dialog holds the API path, the request body, and the plan hash of what it displays, so that nothing is done if the
+session has changed meanwhile. Without scripts it is a page that shows the command.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from relight.errors import NotFound, RelightError
 from relight.journal.files.undo_log import next_undo
 from relight.journal.retention import days_text
 from relight.server.pages.checkpoint import effects_line
-from relight.server.pages.dialog_values import Asked, Dialog, Field, Option
+from relight.server.pages.dialog_values import Dialog, DialogContext, Field, Option
 from relight.server.pages.open_calls import again_fields, call_rows, open_calls
 from relight.server.pages.session import plan_lines
 from relight.text import format as words
@@ -28,9 +28,10 @@ from relight.values.status import LIVE
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
-_BOXES: Final = 500
-_PATHS: Final = 20
+_MAX_BOXES: Final = 500
+_MAX_PATHS: Final = 20
 _WAIVED: Final = ("workspace_missing", "secrets_missing")
+"""reasons against a resume that an option of the dialog removes"""
 _RAISED: Final = {
     "budget_reached": Field(
         kind="number", name="budget", label="A higher budget, in US dollars, with what it has spent", required=True
@@ -45,106 +46,109 @@ _RAISED: Final = {
         kind="number", name="budget_tokens", label="A limit of tokens instead of the budget in money", required=True
     ),
 }
-"""what a person can give to a session that its own limit keeps from going on"""
-"""what stands against a resume, unless its user says so"""
+"""reasons against a resume that a higher limit removes, and the field to enter it"""
 
 
 def dialog(
     rl: Relight, info: SessionInfo, verb: str, *, seq: int | None, given: Mapping[str, str], now: datetime
 ) -> Dialog:
-    """The dialog of a verb. NotFound for one that there is not."""
+    """The dialog of an action. NotFound for an unknown verb."""
     make = _VERBS.get(verb)
     if make is None:
         raise NotFound(verb[:50], what="action")
-    return make(Asked(rl=rl, info=info, seq=seq, given=given, now=now))
+    return make(DialogContext(rl=rl, info=info, seq=seq, given=given, now=now))
 
 
-def _resume(asked: Asked) -> Dialog:
-    good = asked.given.get("from") == "good"
-    plan: ResumePlan = asked.rl.can_resume(asked.info.id if asked.seq is None else f"{asked.info.id}@{asked.seq}")
+def _resume(context: DialogContext) -> Dialog:
+    good = context.given.get("from") == "good"
+    plan: ResumePlan = context.rl.can_resume(
+        context.info.id if context.seq is None else f"{context.info.id}@{context.seq}"
+    )
     agent = plan.agent.agent if plan.agent is not None else "its program"
     rung = f" with {agent}'s own resume" if plan.agent is not None and plan.agent.rung == "native" else ""
     blocking = [reason for reason in plan.reasons if reason.blocks and not (good and reason.code == "corrupt")]
     missing, unset = (any(reason.code == code for reason in blocking) for code in _WAIVED)
-    lines = plan_lines(plan, asked.now) + [
+    lines = plan_lines(plan, context.now) + [
         ("", one.text, "warn") for one in plan.reasons if not one.blocks or one.code in _WAIVED
     ]
     raised = [_RAISED[reason.code] for reason in blocking if reason.code in _RAISED]
     lines += [("", one.text, "warn") for one in blocking if one.code in _RAISED]
     blocking = [reason for reason in blocking if reason.code not in (*_WAIVED, *_RAISED)]
-    start = f"Start attempt {asked.info.attempt + 1} of {asked.name} from @{plan.checkpoint.rpartition('@')[2]}{rung}."
+    start = (
+        f"Start attempt {context.info.attempt + 1} of {context.name} from @{plan.checkpoint.rpartition('@')[2]}{rung}."
+    )
     if plan.forks:
-        start = f"Make a new session from {asked.ref} and start it{rung}; {asked.name} stays as it is."
+        start = f"Make a new session from {context.ref} and start it{rung}; {context.name} stays as it is."
     flags = [*(["--from-last-good"] if good else []), *(["--restore"] if missing else [])]
     flags += ["--without-secrets"] if unset else []
     flags += [word for one in raised for word in (f"--{one.name.replace('_', '-')}", "N")]
     limited = any(reason.code == "usage_limit" for reason in plan.reasons)
     no_command = "" if plan.command else "relight does not know how to start it: run your program again"
     return Dialog(
-        title=f"Resume {asked.ref}",
+        title=f"Resume {context.ref}",
         confirm="Resume",
         happens=start,
-        kept="Nothing that is finished runs again; everything recorded stays.",
+        kept="No finished step runs again; nothing recorded is deleted.",
         back="Stop it at any time; it can be resumed again.",
-        command=shlex.join(["relight", "resume", asked.ref, *flags]),
-        path=f"{asked.api}/resume",
-        plan=asked.plan,
+        command=shlex.join(["relight", "resume", context.ref, *flags]),
+        path=f"{context.api}/resume",
+        plan=context.plan,
         body={**({"from_last_good": True} if good else {}), **({"restore": True} if missing else {})},
         fields=[
             *raised,
-            Field(kind="text", name="prompt", label="A prompt to go on with (optional)"),
+            Field(kind="text", name="prompt", label="Prompt (optional)"),
             *([Field(kind="box", name="without_secrets", label="start it although they are not set")] if unset else []),
             *([Field(kind="box", name="now", label="start it now, without waiting for the limit")] if limited else []),
         ],
         lines=lines,
         why_not=blocking[0].text if blocking else no_command,
-        done=f"{asked.name} runs",
+        done=f"{context.name} runs",
         goes="/sessions/{id}" if plan.forks else "",
     )
 
 
-def _fork(asked: Asked) -> Dialog:
-    at = asked.seq if asked.seq is not None else asked.info.head
+def _fork(context: DialogContext) -> Dialog:
+    at = context.seq if context.seq is not None else context.info.head
     fields = [
-        Field(kind="line", name="name", label="Its name (optional)"),
-        Field(kind="text", name="prompt", label="What to tell it (optional)"),
+        Field(kind="line", name="name", label="Name (optional)"),
+        Field(kind="text", name="prompt", label="Prompt (optional)"),
     ]
-    command = ["relight", "fork", f"{words.ref(asked.info)}@{at}"]
-    if asked.info.workspace:
+    command = ["relight", "fork", f"{words.ref(context.info)}@{at}"]
+    if context.info.workspace:
         hint = "a directory that does not exist yet; empty: one beside the original, made by its first start"
-        beside = f"{next(iter(asked.info.workspace.values())).rstrip('/')}-fork-{at}"
+        beside = f"{next(iter(context.info.workspace.values())).rstrip('/')}-fork-{at}"
         fields.insert(
             1, Field(kind="line", name="workspace", label="Files go to a new directory", hint=hint, value=beside)
         )
         command += ["--workspace", beside]
     return Dialog(
-        title=f"Fork {words.ref(asked.info)}@{at}",
+        title=f"Fork {words.ref(context.info)}@{at}",
         confirm="Fork",
         happens=f"Make a new session from @{at}. It does not start by itself.",
-        kept=f"{asked.name} stays as it is.",
-        back="Remove the fork; nothing else knows of it.",
+        kept=f"{context.name} stays as it is.",
+        back="Remove the fork; nothing else depends on it.",
         command=shlex.join(command),
-        path=f"/api/sessions/{asked.info.id}@{at}/fork",
+        path=f"/api/sessions/{context.info.id}@{at}/fork",
         fields=fields,
-        lines=call_rows(open_calls(asked.rl, f"{asked.info.id}@{at}", "fork")),
-        done=f"forked from {asked.name}@{at}",
+        lines=call_rows(open_calls(context.rl, f"{context.info.id}@{at}", "fork")),
+        done=f"forked from {context.name}@{at}",
         goes="/sessions/{id}",
     )
 
 
-def _rewind(asked: Asked) -> Dialog:
-    info = asked.info
-    if asked.seq is None:
-        return _choose_checkpoint(asked)
-    gone = max(0, info.head - asked.seq)
+def _rewind(context: DialogContext) -> Dialog:
+    info = context.info
+    if context.seq is None:
+        return _choose_checkpoint(context)
+    gone = max(0, info.head - context.seq)
     lines = [("conversation", f"{words.count(gone, 'step')} leave the model's view (kept)" if gone else "as it is", "")]
     conflicts: list[str] = []
     if info.workspace:
-        text, role, conflicts = _restore_summary(asked)
+        text, role, conflicts = _restore_summary(context)
         lines.append(("files", text, role))
-        lines += [("changed by somebody else", _named(conflicts), "warn")] if conflicts else []
-    lines.append(("not undone", *effects_line(asked.rl, info, asked.seq)))
-    calls = open_calls(asked.rl, f"{info.id}@{asked.seq}", "rewind")
+        lines += [("changed outside the session", _listed(conflicts), "warn")] if conflicts else []
+    lines.append(("not undone", *effects_line(context.rl, info, context.seq)))
+    calls = open_calls(context.rl, f"{info.id}@{context.seq}", "rewind")
     lines += call_rows(calls)
     options = [
         Option(value="conversation", label="the conversation"),
@@ -152,56 +156,56 @@ def _rewind(asked: Asked) -> Dialog:
         *([Option(value="both", label="both")] if info.workspace else []),
     ]
     flag = "--conversation|--files|--both" if info.workspace else "--conversation"
-    between = f"@{asked.seq + 1} to @{info.head} stay in the journal" if gone else "the journal stays as it is"
+    between = f"@{context.seq + 1} to @{info.head} stay in the journal" if gone else "the journal stays as it is"
     runs = info.status in LIVE
     agent = info.agent or "its program"
-    first = f"Ask {agent} to end (SIGTERM), kill it if it does not listen, then move" if runs else "Move"
-    meanwhile = ", and so does what it still does until it ends" if runs else ""
+    first = f"Ask {agent} to end (SIGTERM), kill it if it does not, then rewind" if runs else "Rewind"
+    meanwhile = ", and so do the steps it adds until it ends" if runs else ""
     stop = f"relight stop {shlex.quote(words.ref(info))} && " if runs else ""
     return Dialog(
-        title=f"{'Stop and rewind' if runs else 'Rewind'} to {asked.ref}",
+        title=f"{'Stop and rewind' if runs else 'Rewind'} to {context.ref}",
         confirm="Stop and rewind" if runs else "Rewind",
-        happens=f"{first} {asked.name} back from @{info.head} to @{asked.seq}.",
+        happens=f"{first} {context.name} from @{info.head} to @{context.seq}.",
         kept=f"Nothing is deleted: {between}{meanwhile}.",
-        back="Undo takes it back, files and conversation."
-        + (" Resume starts it again." if runs and info.command else ""),
-        command=f"{stop}relight rewind {shlex.quote(asked.ref)} {flag}",
-        path=f"{asked.api}/rewind",
-        plan="" if runs else asked.plan,  # of one that runs the next step would make it another
+        back="Undo restores conversation and files." + (" Resume starts it again." if runs and info.command else ""),
+        command=f"{stop}relight rewind {shlex.quote(context.ref)} {flag}",
+        path=f"{context.api}/rewind",
+        # A running session commits steps while the dialog is open: its plan hash would be outdated at once.
+        plan="" if runs else context.plan,
         body={"stop": True} if runs else {},
         evidence=list(info.evidence) if runs else [],
         fields=[
-            Field(kind="radio", name="scope", label="What goes back?", options=options, required=True),
-            *([_who_wins(conflicts)] if conflicts else []),
+            Field(kind="radio", name="scope", label="What to rewind?", options=options, required=True),
+            *([_conflict_field(conflicts)] if conflicts else []),
             *again_fields(calls),
         ],
         lines=lines,
         undo=f"/api/sessions/{info.id}/undo",
-        done=f"{asked.name} is back at @{asked.seq}",
+        done=f"{context.name} was rewound to @{context.seq}",
     )
 
 
-def _choose_checkpoint(asked: Asked) -> Dialog:
-    """From the session's own page it is not said to where; labelled checkpoints are offered."""
-    named = [one for one in asked.rl.checkpoints(asked.info.id) if one.label][-20:]
+def _choose_checkpoint(context: DialogContext) -> Dialog:
+    """The rewind dialog of a session without a checkpoint: offers its labelled checkpoints."""
+    named = [one for one in context.rl.checkpoints(context.info.id) if one.label][-20:]
     options = [Option(value=f"/checkpoints/{one.id}/do/rewind", label=f"@{one.seq} “{one.label}”") for one in named]
     hint = "open a step in the history and rewind from its page" if not options else "or from any step in the history"
     return Dialog(
-        title=f"Rewind {asked.name}",
+        title=f"Rewind {context.name}",
         confirm="",
-        happens="A rewind needs a checkpoint: choose where to go back to.",
-        kept="Nothing happens yet.",
+        happens="Choose the checkpoint to rewind to.",
+        kept="Nothing is changed yet.",
         back=hint,
-        command=f"relight checkpoints {shlex.quote(asked.ref)}",
+        command=f"relight checkpoints {shlex.quote(context.ref)}",
         path="",
         fields=[Field(kind="boxes", name="go", label="Checkpoints with a label", options=options)] if options else [],
     )
 
 
-def _restore_summary(asked: Asked) -> tuple[str, str, list[str]]:
-    """What would be done to the files, in what role, and which of them somebody else changed."""
+def _restore_summary(context: DialogContext) -> tuple[str, str, list[str]]:
+    """What a restore would do to the files, its role, and the files that were changed outside the session."""
     try:
-        report = asked.rl.restore(f"{asked.info.id}@{asked.seq}", dry_run=True)
+        report = context.rl.restore(f"{context.info.id}@{context.seq}", dry_run=True)
     except RelightError as error:
         return error.message, "warn", []
     decisions = {root: plan.decision for root, plan in report.plans.items()}
@@ -216,14 +220,14 @@ def _restore_summary(asked: Asked) -> tuple[str, str, list[str]]:
     return text, "warn" if found else "", found
 
 
-def _named(paths: list[str]) -> str:
-    more = f" and {len(paths) - _PATHS} more" if len(paths) > _PATHS else ""
-    return ", ".join(paths[:_PATHS]) + more
+def _listed(paths: list[str]) -> str:
+    more = f" and {len(paths) - _MAX_PATHS} more" if len(paths) > _MAX_PATHS else ""
+    return ", ".join(paths[:_MAX_PATHS]) + more
 
 
-def _who_wins(paths: list[str]) -> Field:
-    """Where files were changed by somebody else since: nothing goes back before it is said who wins."""
-    which = f"{words.count(len(paths), 'file')} that somebody else changed"
+def _conflict_field(paths: list[str]) -> Field:
+    """The choice about files that were changed outside the session; required, there is no safe default."""
+    which = f"{words.count(len(paths), 'file')} changed outside the session"
     return Field(
         kind="radio",
         name="choice",
@@ -231,179 +235,181 @@ def _who_wins(paths: list[str]) -> Field:
         required=True,
         when=("files", "both"),
         options=[
-            Option(value="theirs", label="leave them as they are on disk"),
-            Option(value="ours", label="put them back too; the safety snapshot keeps what is there now"),
+            Option(value="theirs", label="keep them as they are on disk"),
+            Option(value="ours", label="restore them too; the safety snapshot holds the present content"),
         ],
     )
 
 
-def _restore(asked: Asked) -> Dialog:
-    plan: ResumePlan = asked.rl.can_resume(f"{asked.info.id}@{asked.seq}" if asked.seq is not None else asked.info.id)
+def _restore(context: DialogContext) -> Dialog:
+    plan: ResumePlan = context.rl.can_resume(
+        f"{context.info.id}@{context.seq}" if context.seq is not None else context.info.id
+    )
     differ = (plan.files.differ if plan.files is not None else None) or []
-    what = {"added": "deleted: it is not in the checkpoint", "changed": "written over", "deleted": "comes back"}
-    roots = asked.info.workspace
+    what = {"added": "deleted: not in the checkpoint", "changed": "overwritten", "deleted": "restored"}
+    roots = context.info.workspace
     boxes = [
         Option(
             value=os.path.join(roots.get(one.root, ""), one.path),
             label=one.path if len(roots) == 1 else f"{one.root}:{one.path}",
-            note=what[one.what] + (", but somebody changed it after the last step" if one.later else ""),
+            note=what[one.what] + (", but it was changed after the last step" if one.later else ""),
             on=not one.later,
             risky=one.later,
         )
-        for one in differ[:_BOXES]
+        for one in differ[:_MAX_BOXES]
     ]
     none = "no file differs from this checkpoint" if plan.files is not None and plan.files.differ is not None else ""
     trouble = (plan.files.trouble or "") if plan.files is not None else "the session has no workspace"
-    live = "it runs: stop it first" if asked.info.status in LIVE else ""
+    live = "it is running: stop it first" if context.info.status in LIVE else ""
     return Dialog(
-        title=f"Restore files of {asked.ref}",
+        title=f"Restore files of {context.ref}",
         confirm="Restore files",
-        happens=f"Put the chosen files back to what they were at {asked.ref}. The conversation stays where it is.",
-        kept="A safety snapshot of what is on disk now is taken first; what no snapshot holds is never destroyed.",
-        back="Undo puts them back as they are now, byte for byte.",
-        command=shlex.join(["relight", "restore", asked.ref]),
-        path=f"{asked.api}/restore",
-        plan=asked.plan,
+        happens=f"Restore the chosen files to {context.ref}. The conversation is not changed.",
+        kept="A safety snapshot of the files on disk is taken first; what no snapshot holds is never overwritten.",
+        back="Undo restores the present files, byte for byte.",
+        command=shlex.join(["relight", "restore", context.ref]),
+        path=f"{context.api}/restore",
+        plan=context.plan,
         fields=[Field(kind="boxes", name="paths", label="Files", options=boxes, required=True)] if boxes else [],
-        why_not=live or ("" if boxes else trouble or none or "the directory is not there"),
-        undo=f"/api/sessions/{asked.info.id}/undo",
-        done=f"files of {asked.ref} restored",
+        why_not=live or ("" if boxes else trouble or none or "the directory does not exist"),
+        undo=f"/api/sessions/{context.info.id}/undo",
+        done=f"files of {context.ref} restored",
     )
 
 
-def _undo(asked: Asked) -> Dialog:
-    standing = next_undo(asked.rl.operations(asked.info.id))
-    told = "Nothing is left to undo."
-    if standing is not None:
-        heads = f", head @{standing.heads[1]} → @{standing.heads[0]}" if standing.heads is not None else ""
-        told = f"Undo the {standing.verb} of @{standing.id}{heads}{', files too' if standing.files else ''}."
+def _undo(context: DialogContext) -> Dialog:
+    operation = next_undo(context.rl.operations(context.info.id))
+    text = "Nothing is left to undo."
+    if operation is not None:
+        heads = f", head @{operation.heads[1]} → @{operation.heads[0]}" if operation.heads is not None else ""
+        text = f"Undo the {operation.verb} of @{operation.id}{heads}{', files too' if operation.files else ''}."
     return Dialog(
-        title=f"Undo in {asked.name}",
+        title=f"Undo in {context.name}",
         confirm="Undo",
-        happens=told,
-        kept="The journal only grows: the operation and its undoing both stay in it.",
-        back="`relight undo --redo` goes forward again.",
-        command=shlex.join(["relight", "undo", words.ref(asked.info)]),
-        path=f"/api/sessions/{asked.info.id}/undo",
-        plan=asked.rl.plan_hash(asked.info.id),
-        why_not="" if standing is not None else "there is no rewind or restore to undo",
-        done=f"undone in {asked.name}",
+        happens=text,
+        kept="The journal is append-only: the operation and its undo both stay in it.",
+        back="`relight undo --redo` redoes it.",
+        command=shlex.join(["relight", "undo", words.ref(context.info)]),
+        path=f"/api/sessions/{context.info.id}/undo",
+        plan=context.rl.plan_hash(context.info.id),
+        why_not="" if operation is not None else "there is no rewind or restore to undo",
+        done=f"undone in {context.name}",
     )
 
 
-def _decide(allow: bool) -> Callable[[Asked], Dialog]:
+def _decide(allow: bool) -> Callable[[DialogContext], Dialog]:
     verb = "approve" if allow else "deny"
 
-    def make(asked: Asked) -> Dialog:
+    def make(context: DialogContext) -> Dialog:
         return Dialog(
-            title=f"{'Approve' if allow else 'Refuse'} in {asked.name}",
+            title=f"{'Approve' if allow else 'Refuse'} in {context.name}",
             confirm="Approve" if allow else "Refuse",
-            happens="The call below runs once, on approve."
-            if allow
-            else "The call below does not run; the agent is told.",
-            kept="The decision is recorded in the journal, with who took it.",
-            back="It cannot be taken back once it ran." if allow else "The agent may ask again.",
-            command=shlex.join(["relight", verb, words.ref(asked.info)]),
-            path=f"/api/sessions/{asked.info.id}/{verb}",
-            plan=asked.rl.plan_hash(asked.info.id),
-            exact=asked.info.question or "",
-            why_not="" if asked.info.status == "waiting" else "it does not wait for a decision any more",
-            done=f"{'approved' if allow else 'refused'} in {asked.name}",
+            happens="Allow the call below, once." if allow else "Refuse the call below; the agent is informed.",
+            kept="The decision is recorded in the journal, with who made it.",
+            back="It cannot be undone once the call ran." if allow else "The agent may ask again.",
+            command=shlex.join(["relight", verb, words.ref(context.info)]),
+            path=f"/api/sessions/{context.info.id}/{verb}",
+            plan=context.rl.plan_hash(context.info.id),
+            exact=context.info.question or "",
+            why_not="" if context.info.status == "waiting" else "it is no longer waiting for a decision",
+            done=f"{'approved' if allow else 'refused'} in {context.name}",
         )
 
     return make
 
 
-def _answer(asked: Asked, *, waiting: bool) -> Field:
-    """A text, or one of the choices that the question has."""
-    asking = asked.info.asking if waiting else None
+def _answer(context: DialogContext, *, waiting: bool) -> Field:
+    """The input for the answer: text, or one of the question's choices."""
+    asking = context.info.asking if waiting else None
     if asking is None or not asking.choices:
         return Field(kind="text", name="text", label="Answer" if waiting else "Text", required=True)
     options = [Option(value=one, label=one) for one in asking.choices]
     return Field(kind="radio", name="text", label="Answer", options=options, required=True)
 
 
-def _send(asked: Asked) -> Dialog:
-    waiting = asked.info.status == "waiting"
+def _send(context: DialogContext) -> Dialog:
+    waiting = context.info.status == "waiting"
     return Dialog(
-        title=f"{'Answer' if waiting else 'Send to'} {asked.name}",
+        title=f"{'Answer' if waiting else 'Send to'} {context.name}",
         confirm="Answer" if waiting else "Send",
-        happens="It is told what you write here." if waiting else "It is its next prompt, or typed to the live agent.",
-        kept="What it asked and what you answer are both in the journal.",
-        back="A later rewind can take it out of the model's view.",
-        command=f"relight send {shlex.quote(words.ref(asked.info))} TEXT",
-        path=f"/api/sessions/{asked.info.id}/send",
-        exact=asked.info.question or "" if waiting else "",
-        fields=[_answer(asked, waiting=waiting)],
-        why_not="it is archived" if asked.info.status == "archived" else words.send_refusal(asked.info),
-        done=f"{'answered' if waiting else 'sent to'} {asked.name}",
+        happens="Send this answer to the agent."
+        if waiting
+        else "Send this as the next prompt, or type it to a running agent.",
+        kept="Question and answer are both recorded in the journal.",
+        back="A later rewind can remove it from the model's view.",
+        command=f"relight send {shlex.quote(words.ref(context.info))} TEXT",
+        path=f"/api/sessions/{context.info.id}/send",
+        exact=context.info.question or "" if waiting else "",
+        fields=[_answer(context, waiting=waiting)],
+        why_not="it is archived" if context.info.status == "archived" else words.send_refusal(context.info),
+        done=f"{'answered' if waiting else 'sent to'} {context.name}",
     )
 
 
-def _stop(asked: Asked) -> Dialog:
-    agent = asked.info.agent or "its program"
+def _stop(context: DialogContext) -> Dialog:
+    agent = context.info.agent or "its program"
     return Dialog(
-        title=f"Stop {asked.name}",
+        title=f"Stop {context.name}",
         confirm="Stop",
-        happens=f"Ask {agent} to end (SIGTERM), then kill it if it does not listen.",
-        kept=f"Saved up to @{asked.info.head}.",
+        happens=f"Ask {agent} to end (SIGTERM), and kill it if it does not.",
+        kept=f"Saved up to @{context.info.head}.",
         back="Resume any time.",
-        command=shlex.join(["relight", "stop", words.ref(asked.info)]),
-        path=f"/api/sessions/{asked.info.id}/stop",
-        evidence=list(asked.info.evidence),
-        why_not="" if asked.info.status in LIVE else "it does not run",
-        done=f"{asked.name} is stopped",
+        command=shlex.join(["relight", "stop", words.ref(context.info)]),
+        path=f"/api/sessions/{context.info.id}/stop",
+        evidence=list(context.info.evidence),
+        why_not="" if context.info.status in LIVE else "it is not running",
+        done=f"{context.name} is stopped",
     )
 
 
-def _clear(asked: Asked) -> Dialog:
-    info = asked.info
-    owner = info.evidence[0] if info.evidence else "nobody"
+def _clear(context: DialogContext) -> Dialog:
+    info = context.info
+    owner = info.evidence[0] if info.evidence else "none"
     alive = info.status in LIVE and bool(info.evidence)
     return Dialog(
-        title=f"Clear {asked.name}",
+        title=f"Clear {context.name}",
         confirm="Clear",
-        happens=f"Take the lease from its owner ({owner}). If that one lives its next write is refused and it stops.",
+        happens=f"Revoke the lease of its owner ({owner}). If that is alive, its next write is refused and it stops.",
         kept=f"Saved up to @{info.head}; the session becomes terminated, and can be resumed.",
-        back="Resume it. Who cleared it, when and why stays in the journal and the audit log.",
+        back="Resume it. Who cleared it, when and why is recorded in the journal and the audit log.",
         command=shlex.join(["relight", "clear", words.ref(info)]),
         path=f"/api/sessions/{info.id}/clear",
         evidence=list(info.evidence),
         fields=[
-            Field(kind="line", name="why", label="Why (kept in the audit log)"),
+            Field(kind="line", name="why", label="Reason (recorded in the audit log)"),
             Field(
                 kind="box",
                 name="forget_native",
-                label="also forget the agent's own session",
-                options=[Option(value="true", label="also forget the agent's own session")],
+                label="also forget the agent's native session",
+                options=[Option(value="true", label="also forget the agent's native session")],
             ),
         ],
         typed=words.ref(info) if alive else "",
         danger=True,
-        why_not="" if info.evidence else "nobody holds it",
-        done=f"{asked.name} is cleared",
+        why_not="" if info.evidence else "it has no owner",
+        done=f"{context.name} is cleared",
     )
 
 
-def _archive(asked: Asked) -> Dialog:
+def _archive(context: DialogContext) -> Dialog:
     return Dialog(
-        title=f"Archive {asked.name}",
+        title=f"Archive {context.name}",
         confirm="Archive",
-        happens="Finished for good: it can be read, forked and exported, and is never resumed.",
-        kept="All of it, until a sweep's time is over.",
-        back="Fork its head to go on.",
-        command=shlex.join(["relight", "archive", words.ref(asked.info)]),
-        path=f"/api/sessions/{asked.info.id}/archive",
-        plan=asked.rl.plan_hash(asked.info.id),
-        done=f"{asked.name} is archived",
+        happens="It can still be read, forked and exported, but never resumed.",
+        kept="All its data, until the retention policy removes it.",
+        back="Fork its head to continue.",
+        command=shlex.join(["relight", "archive", words.ref(context.info)]),
+        path=f"/api/sessions/{context.info.id}/archive",
+        plan=context.rl.plan_hash(context.info.id),
+        done=f"{context.name} is archived",
     )
 
 
-def _remove(asked: Asked) -> Dialog:
-    info = asked.info
+def _remove(context: DialogContext) -> Dialog:
+    info = context.info
     trouble, forks, going = "", 0, None
     try:
-        going = asked.rl.drop(info.id, with_forks=True, dry_run=True)
+        going = context.rl.drop(info.id, with_forks=True, dry_run=True)
         forks = len(going.sessions) - 1
     except RelightError as error:
         trouble = error.message
@@ -411,91 +417,91 @@ def _remove(asked: Asked) -> Dialog:
     with_them = f" and {words.count(forks, 'fork')} that read from it" if forks else ""
     steps = f", {words.count(going.steps, 'step')}, {size} only it uses" if going is not None else ""
     return Dialog(
-        title=f"Remove {asked.name}",
-        confirm="Remove for ever",
-        happens=f"Delete {asked.name}{with_them}{steps}.",
+        title=f"Remove {context.name}",
+        confirm="Remove forever",
+        happens=f"Delete {context.name}{with_them}{steps}.",
         kept="Nothing of it. Export it first if you may want it again.",
         back="This cannot be undone.",
         command=shlex.join(["relight", "rm", words.ref(info), *(["--with-forks"] if forks else [])]),
         path=f"/api/sessions/{info.id}" + ("?with_forks=true" if forks else ""),
         method="DELETE",
-        plan=asked.rl.plan_hash(info.id),
+        plan=context.rl.plan_hash(info.id),
         typed=words.ref(info),
         danger=True,
         why_not=trouble,
-        done=f"{asked.name} is removed",
+        done=f"{context.name} is removed",
         goes="/",
     )
 
 
-def _export(asked: Asked) -> Dialog:
-    name = words.ref(asked.info)
+def _export(context: DialogContext) -> Dialog:
+    name = words.ref(context.info)
     return Dialog(
-        title=f"Export {asked.name}",
+        title=f"Export {context.name}",
         confirm="",
         happens="One file with the session, its ancestors and its captured files, without secrets.",
         kept="The session stays as it is.",
-        back="`relight import FILE` takes it in, here or elsewhere.",
+        back="`relight import FILE` imports it, here or elsewhere.",
         command=shlex.join(["relight", "export", name, f"{name}.relight"]),
         path="",
     )
 
 
-def _label(asked: Asked) -> Dialog:
+def _label(context: DialogContext) -> Dialog:
     hint = "letters, digits, . _ - and not all digits"
     return Dialog(
-        title=f"Label {asked.ref}",
+        title=f"Label {context.ref}",
         confirm="Label",
-        happens="Give this checkpoint a name, by which it can be found and returned to.",
-        kept="The checkpoint itself stays as it is.",
-        back="The newest use of a label wins: give it to another checkpoint.",
-        command=f"relight label {shlex.quote(asked.ref)} NAME",
-        path=f"/api/checkpoints/{asked.info.id}@{asked.seq if asked.seq is not None else asked.info.head}/label",
-        fields=[Field(kind="line", name="label", label="Name", required=True, hint=hint)],
-        done=f"{asked.ref} has a name",
+        happens="Label this checkpoint, to find it and return to it by name.",
+        kept="The checkpoint itself is not changed.",
+        back="A label that is used again moves to the other checkpoint.",
+        command=f"relight label {shlex.quote(context.ref)} NAME",
+        path=f"/api/checkpoints/{context.info.id}@{context.info.head if context.seq is None else context.seq}/label",
+        fields=[Field(kind="line", name="label", label="Label", required=True, hint=hint)],
+        done=f"{context.ref} is labelled",
     )
 
 
-def _settle(asked: Asked) -> Dialog:
-    """Of one call; the first in doubt where none is named."""
-    wanted = asked.given.get("call", "")
-    doubts = [one for one in asked.rl.load(asked.info.id).calls if one.in_doubt]
+def _settle(context: DialogContext) -> Dialog:
+    """The dialog for one call in doubt; the first one if the address names none."""
+    wanted = context.given.get("call", "")
+    doubts = [one for one in context.rl.load(context.info.id).calls if one.in_doubt]
     call = next((one for one in doubts if one.id == wanted or not wanted), None)
     if call is None:
         return Dialog(
-            title=f"Settle a call of {asked.name}",
+            title=f"Settle a call of {context.name}",
             confirm="Settle",
-            happens="Say what became of a call of which nobody knows whether it took effect.",
-            kept="Nothing happens yet.",
-            back="Look at the tool calls of the session.",
-            command=shlex.join(["relight", "can-resume", words.ref(asked.info)]),
-            path=f"/api/sessions/{asked.info.id}/settle",
-            why_not="this call is not in doubt any more" if wanted else "no call is in doubt any more",
+            happens="Enter the result of a call that is in doubt.",
+            kept="Nothing is changed yet.",
+            back="See the tool calls of the session.",
+            command=shlex.join(["relight", "can-resume", words.ref(context.info)]),
+            path=f"/api/sessions/{context.info.id}/settle",
+            why_not="this call is no longer in doubt" if wanted else "no call is in doubt any more",
         )
     more = f" {len(doubts) - 1} more are in doubt." if len(doubts) > 1 else ""
     return Dialog(
-        title=f"Settle {call.name} of {asked.name}",
+        title=f"Settle {call.name} of {context.name}",
         confirm="Settle",
-        happens=f"{call.name} began at @{call.intent_seq} and is not known to have ended. Say what became of it, or let"
-        f" it run again: then it runs when the session goes on.{more}",
-        kept="What you say is its result, marked as written by a person.",
-        back="To take it back, rewind to before the call; what it did outside stays done.",
-        command=shlex.join(["relight", "settle", words.ref(asked.info), call.id]),
-        path=f"/api/sessions/{asked.info.id}/settle",
-        plan=asked.rl.plan_hash(asked.info.id),
+        happens=f"{call.name} began at @{call.intent_seq} and is not known to have ended. Enter its result, or let it"
+        f" run again when the session continues.{more}",
+        kept="Your text is recorded as its result, marked as written by a person.",
+        back="To undo it, rewind to before the call; its effects outside stay.",
+        command=shlex.join(["relight", "settle", words.ref(context.info), call.id]),
+        path=f"/api/sessions/{context.info.id}/settle",
+        plan=context.rl.plan_hash(context.info.id),
         body={"call": call.id},
         fields=[
-            Field(kind="box", name="retry", label="it did not take effect: run it again"),
+            Field(kind="box", name="retry", label="it had no effect: run it again"),
             Field(
                 kind="text", name="result", label="Its result, as the model will read it", required=True, unless="retry"
             ),
         ],
         exact=shortened(json.dumps(call.arguments, indent=2, ensure_ascii=False, default=str), 4000),
-        done=f"settled in {asked.name}",
+        done=f"settled in {context.name}",
     )
 
 
-_VERBS: Final[dict[str, Callable[[Asked], Dialog]]] = {
+_VERBS: Final[dict[str, Callable[[DialogContext], Dialog]]] = {
     "resume": _resume,
     "fork": _fork,
     "rewind": _rewind,
@@ -516,7 +522,7 @@ VERBS: Final = tuple(_VERBS)
 
 
 def sweep_dialog(rl: Relight) -> Dialog:
-    """What a sweep would remove, always shown first."""
+    """Confirmation of a sweep, with a preview of what it removes."""
     going = rl.sweep(dry_run=True)
     names = going.names[:50]
     more = f" and {len(going) - len(names)} more" if len(going) > len(names) else ""
@@ -524,12 +530,12 @@ def sweep_dialog(rl: Relight) -> Dialog:
     return Dialog(
         title="Sweep",
         confirm="Sweep",
-        happens=f"Remove {words.count(len(going), 'session')} that finished longer ago than is kept; {freed} freed.",
-        kept="Unfinished sessions: none of them goes, nor one that a kept fork reads from.",
+        happens=f"Remove {words.count(len(going), 'session')} past retention; {freed} freed.",
+        kept="Unfinished sessions, and those that a remaining fork reads from.",
         back="This cannot be undone.",
         command="relight sweep",
         path="/api/sweep",
-        lines=[("goes", ", ".join(names) + more, "")] if names else [],
+        lines=[("removes", ", ".join(names) + more, "")] if names else [],
         danger=True,
         why_not="" if len(going) else "nothing is due",
         done="swept",
@@ -537,7 +543,7 @@ def sweep_dialog(rl: Relight) -> Dialog:
 
 
 def retention_dialog(rl: Relight) -> Dialog:
-    """How long finished sessions are kept, and what a week would remove."""
+    """Setting the retention policy, with the number of sessions that are past it now."""
     policy = rl.retention
     would = rl.kept_longer_than(policy.finished_days if policy.finished_days is not None else 7.0)
     number = f"{'at least ' if would.more else ''}{words.count(would.sessions, 'session')}"
@@ -545,10 +551,10 @@ def retention_dialog(rl: Relight) -> Dialog:
     return Dialog(
         title="Retention",
         confirm="Set",
-        happens="Finished sessions are removed so long after their end, once a day, by servers, workers and supervisors"
-        " of this store. Nothing is removed by setting it.",
-        kept="Unfinished sessions, and those that a kept fork reads from. What was removed stands in the audit log.",
-        back="Set it to off: nothing more is removed. What was removed does not come back.",
+        happens="Finished sessions are removed this long after their end, once a day, by servers, workers and"
+        " supervisors of this store. Setting the policy removes nothing.",
+        kept="Unfinished sessions, and those that a remaining fork reads from. Removals are recorded in the audit log.",
+        back="Set it to off to remove nothing more. Removed sessions cannot be recovered.",
         command=f"relight sweep --set {now}",
         path="/api/retention",
         lines=[
@@ -559,6 +565,8 @@ def retention_dialog(rl: Relight) -> Dialog:
             Field(kind="line", name="retention", label="Keep for", required=True, value=now, hint="7d, 36h, 2w, off")
         ],
         danger=True,
-        why_not=f"{policy.set_by} is set for this server, and decides" if policy.set_by == "RELIGHT_RETENTION" else "",
+        why_not=f"{policy.set_by} is set for this server, and takes precedence"
+        if policy.set_by == "RELIGHT_RETENTION"
+        else "",
         done="the policy is set",
     )

@@ -1,4 +1,4 @@
-"""While you were away: counted from the journal since a moment, never written by a model. Bounded, and it says so."""
+"""The "while you were away" digest: counts from the journals since a time. Bounded; says so when it is cut."""
 
 from __future__ import annotations
 
@@ -15,24 +15,23 @@ from relight.values.info import SessionInfo
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
-SESSIONS: Final = 1000
-STEPS: Final = 20_000
+MAX_SESSIONS: Final = 1000
+MAX_STEPS: Final = 20_000
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """What happened since."""
+    """The digest as texts."""
 
     lasted: str
     parts: list[str]
 
     @property
     def anything(self) -> bool:
-        """Is there something to tell?"""
         return bool(self.parts)
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """Counted while reading."""
+    """Counters filled while reading."""
 
     finished: int = 0
     failed: int = 0
@@ -46,9 +45,9 @@ class Tally(msgspec.Struct, kw_only=True):
 
 
 def digest(rl: Relight, since: datetime, now: datetime) -> Digest:
-    """Of the newest sessions that moved since."""
+    """The digest of the newest sessions that changed since a time."""
     tally = Tally()
-    for info in islice(rl.sessions(), SESSIONS):
+    for info in islice(rl.sessions(), MAX_SESSIONS):
         if info.updated_at <= since:
             continue
         _status(tally, info)
@@ -63,7 +62,7 @@ def _status(tally: Tally, info: SessionInfo) -> None:
 
 
 def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> None:
-    if tally.steps >= STEPS:
+    if tally.steps >= MAX_STEPS:
         tally.cut = True
         return
     try:
@@ -81,12 +80,12 @@ def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> Non
             if cost is not None:
                 tally.cost = (tally.cost or 0.0) + cost
     except Corrupt:
-        return  # its own page says so
+        return  # the page of the damaged session reports it
 
 
 def parts_of(tally: Tally) -> list[str]:
-    """In words; what did not happen is not told."""
-    told = [
+    """The counters that are not zero, as texts."""
+    texts = [
         (tally.finished, f"{tally.finished} finished"),
         (tally.failed, f"{tally.failed} failed or stopped"),
         (tally.waiting, f"{tally.waiting} waits for you" if tally.waiting == 1 else f"{tally.waiting} wait for you"),
@@ -96,4 +95,4 @@ def parts_of(tally: Tally) -> list[str]:
         (tally.captures, f"files captured {words.count(tally.captures, 'time')}"),
         (tally.cost is not None, words.money(tally.cost)),
     ]
-    return [text for number, text in told if number]
+    return [text for number, text in texts if number]

@@ -1,6 +1,6 @@
-"""Files on a page: which differ, by how much, and whose text is shown at once, on a click, or only as a size.
+"""View of differing files: which, by how much, and whether the diff is shown at once, on demand, or only as a size.
 
-What may run later and what was left out is never folded away. A text that goes to the page is inert already.
+Files that may be executed later, and files left out of the snapshot, are always listed. Diff texts are made inert here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ SHOWN_BYTES: Final = 256 * 1024
 MAX_BYTES: Final = 5 * 1024 * 1024
 MAX_FILES: Final = 500
 EAGER: Final = 3
-"""bodies that come with the page itself; the others come when they are looked at"""
+"""diffs that are sent with the page itself; the others are loaded when they scroll into view"""
 _LETTERS: Final = {"added": ("A", "ok"), "changed": ("M", "ref"), "deleted": ("D", "bad"), "left out": ("-", "dim")}
 _GENERATED: Final = re.compile(
     r"(^|/)(dist|vendor|node_modules|build)/|\.min\.|(^|/)(uv\.lock|package-lock\.json|yarn\.lock|pnpm-lock\.yaml"
@@ -33,30 +33,30 @@ _GENERATED: Final = re.compile(
 
 
 class FileLine(msgspec.Struct, frozen=True, kw_only=True):
-    """One file that differs."""
+    """One differing file in the list."""
 
     index: int
     root: str
     path: str
     raw: str
-    """without the root's name before it"""
+    """path without the prefix of the root"""
     letter: str
     role: str
     what: str
     counts: str
     note: str
-    """why it is folded, or what to know"""
+    """why it is folded, or a warning"""
     risky: bool
     later: bool
     body: Literal["now", "soon", "ask", "none"]
-    """with the page, when looked at, on a click, not at all"""
+    """now: with the page; soon: when scrolled into view; ask: on a click"""
     text: str = ""
     download: str = ""
-    """the address of the file itself, where its difference is not shown"""
+    """address of the file itself, if its diff is not shown"""
 
 
 class Files(msgspec.Struct, frozen=True, kw_only=True):
-    """All that differs between two states."""
+    """All differences between two states."""
 
     lines: list[FileLine]
     left_out: list[tuple[str, str]]
@@ -67,25 +67,25 @@ class Files(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def hidden(self) -> int:
-        """Files that are not listed."""
         return self.total - len(self.lines)
 
     @property
     def risky(self) -> list[FileLine]:
-        """Those that some tool executes by itself."""
+        """Files that some tool executes without being asked (hooks, configuration)."""
         return [line for line in self.lines if line.risky]
 
 
 def is_generated(path: str) -> bool:
-    """Written by a tool; nobody reads it first."""
+    """Whether a path looks generated: lock files, builds, vendored code."""
     return _GENERATED.search(path) is not None
 
 
 def files_of(
     diffs: Sequence[FileDiff], *, later: frozenset[tuple[str, str]] = frozenset(), at: str = "", is_after: bool = True
 ) -> Files:
-    """Dangers first, then what a person wrote, then what a tool generated. `at`: the checkpoint whose files can be had;
-    `is_after`: they are the later side."""
+    """The list, sorted: files that may run later, then written ones, then generated ones.
+
+    `at`: the checkpoint from which files can be downloaded; `is_after`: it is the later side of the comparison."""
     changed = [one for one in diffs if one.what != "left out"]
     order = sorted(changed, key=lambda one: (not one.may_run_later, is_generated(one.path), one.root, one.path))
     many = len({one.root for one in changed}) > 1
@@ -98,10 +98,10 @@ def files_of(
             line = msgspec.structs.replace(line, body="now", text=shown_text(one))
         if _is_no_text(one.path):
             if line.body in ("soon", "ask"):
-                line = msgspec.structs.replace(line, body="none", note="its name is no text: relight diff shows it")
+                line = msgspec.structs.replace(line, body="none", note="its name is not valid UTF-8: use relight diff")
         elif line.body == "none" and at and one.kind == "file" and one.what != ("deleted" if is_after else "added"):
-            asked = urlencode({"root": one.root, "path": one.path})
-            line = msgspec.structs.replace(line, download=f"/api/checkpoints/{at}/file?{asked}")
+            query = urlencode({"root": one.root, "path": one.path})
+            line = msgspec.structs.replace(line, download=f"/api/checkpoints/{at}/file?{query}")
         lines.append(line)
     return Files(
         lines=lines,
@@ -113,7 +113,7 @@ def files_of(
 
 
 def _is_no_text(path: str) -> bool:
-    """No address can name it."""
+    """Whether a path is not valid UTF-8, so that no URL can name it."""
     return any("\ud800" <= one <= "\udfff" for one in path)
 
 
@@ -131,7 +131,7 @@ def _line(index: int, one: FileDiff, *, many: bool, later: bool) -> FileLine:
     elif lines > SHOWN_LINES or len(one.text) > SHOWN_BYTES:
         body, note = "ask", f"{lines:,} changed lines, folded"
     if one.text is not None and len(one.text) > MAX_BYTES:
-        body, note = "none", f"{words.size(len(one.text))} of changes: relight diff shows them"
+        body, note = "none", f"{words.size(len(one.text))} of changes: use relight diff"
     return FileLine(
         index=index,
         root=one.root,
@@ -149,12 +149,12 @@ def _line(index: int, one: FileDiff, *, many: bool, later: bool) -> FileLine:
 
 
 def shown_text(one: FileDiff) -> str:
-    """A unified diff in which every character only shows itself; line feeds stay what they are."""
+    """The unified diff with control characters made visible."""
     return inert(one.text or "")
 
 
 def body_of(diffs: Sequence[FileDiff], root: str, path: str) -> str | None:
-    """The text of one file's difference, for a body that was not sent with the page."""
+    """The diff of one file, for the request that loads it later; None if there is none to show."""
     for one in diffs:
         if (one.root, one.path) == (root, path) and one.text is not None and len(one.text) <= MAX_BYTES:
             return shown_text(one)
@@ -162,22 +162,22 @@ def body_of(diffs: Sequence[FileDiff], root: str, path: str) -> str | None:
 
 
 def diff_lines(text: str) -> list[tuple[str, str]]:
-    """(class, line) of a unified diff, for a page without scripts."""
+    """(CSS class, line) of a unified diff, for a page without scripts."""
     kinds = {"+": "add", "-": "del", "@": "hunk", "\\": "note"}
     lines = text.split("\n")
-    kept = [line for place, line in enumerate(lines) if not (place < 2 and line[:3] in ("---", "+++"))]
-    told = [(kinds.get(line[:1], "ctx"), line) for line in kept if line or line is not kept[-1]]
-    for before, after in _spaced(told):
-        told[before], told[after] = (f"{told[before][0]} ws", told[before][1]), (f"{told[after][0]} ws", told[after][1])
-    return told
+    kept = [line for number, line in enumerate(lines) if not (number < 2 and line[:3] in ("---", "+++"))]
+    rows = [(kinds.get(line[:1], "ctx"), line) for line in kept if line or line is not kept[-1]]
+    for before, after in _spaced(rows):
+        rows[before], rows[after] = (f"{rows[before][0]} ws", rows[before][1]), (f"{rows[after][0]} ws", rows[after][1])
+    return rows
 
 
-def _spaced(told: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
-    """Pairs of lines, one removed and one added, that differ by nothing but white space."""
-    runs = [(kind, [place for place, _ in run]) for kind, run in groupby(enumerate(told), lambda one: one[1][0])]
+def _spaced(rows: Sequence[tuple[str, str]]) -> Iterator[tuple[int, int]]:
+    """Pairs of lines, one removed and one added, that differ only in white space."""
+    runs = [(kind, [number for number, _ in run]) for kind, run in groupby(enumerate(rows), lambda one: one[1][0])]
     for (kind, old), (following, new) in pairwise(runs):
         if (kind, following) == ("del", "add") and len(old) == len(new):
-            yield from ((a, b) for a, b in zip(old, new, strict=True) if _bare(told[a][1]) == _bare(told[b][1]))
+            yield from ((a, b) for a, b in zip(old, new, strict=True) if _bare(rows[a][1]) == _bare(rows[b][1]))
 
 
 def _bare(line: str) -> str:

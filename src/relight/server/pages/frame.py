@@ -1,4 +1,4 @@
-"""What stands around every page: what needs a person, the store's promise, and who one is."""
+"""The frame of every page: the strip of sessions that need a person, and the store's durability in the footer."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from relight.ports.store import Store
 
 STRIP: Final = 5
-_NEEDS: Final = 70
-_LOOKED: Final = 200
-"""failed and stopped sessions among which those that stopped alike are looked for"""
+_MAX_TEXT: Final = 70
+_MAX_GROUPED: Final = 200
+"""sessions that are read to group those that stopped for the same reason"""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing that wants a person."""
+    """One session that needs a person."""
 
     id: str
     href: str
@@ -35,11 +35,11 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
     since: str
     cure: str
     held: bool
-    """somebody has its lease"""
+    """it has an owner"""
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """The strip above and the line below."""
+    """Strip and footer."""
 
     needs: list[Need]
     more: int
@@ -49,16 +49,16 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     why_not: str
     cures: list[str]
     alike: list[tuple[str, int]]
-    """why several of those stopped, and how many"""
+    """(cause, number) of sessions that stopped for the same reason"""
 
     @property
     def needing(self) -> int:
-        """How many there are in all."""
+        """Number of all sessions that need a person."""
         return len(self.needs) + self.more
 
 
 def need_of(info: SessionInfo, now: datetime) -> Need:
-    """A session of the strip."""
+    """A session as an item of the strip."""
     assert info.attention is not None
     glyph, role = words.ATTENTION[info.attention.kind]
     return Need(
@@ -68,7 +68,7 @@ def need_of(info: SessionInfo, now: datetime) -> Need:
         glyph=glyph,
         role=role,
         kind=info.attention.kind.replace("_", " "),
-        text=shortened(one_line(info.attention.text), _NEEDS),
+        text=shortened(one_line(info.attention.text), _MAX_TEXT),
         since=words.age(words.seconds_between(info.attention.since, now)),
         cure=info.attention.cure,
         held=bool(info.evidence),
@@ -76,8 +76,8 @@ def need_of(info: SessionInfo, now: datetime) -> Need:
 
 
 def frame_of(rl: Relight, now: datetime) -> Frame:
-    """For one answer."""
-    found = rl.needing(most=_LOOKED)
+    """The frame at this moment."""
+    found = rl.needing(most=_MAX_GROUPED)
     needing, store = found.sessions, rl.store
     url = store.url
     kind = url.partition(":")[0]
@@ -94,5 +94,5 @@ def frame_of(rl: Relight, now: datetime) -> Frame:
 
 
 def promise(store: Store) -> str:
-    """What an acknowledged step survives, or why it does not, in words."""
+    """What an acknowledged step survives, as text."""
     return getattr(store, "durability_reason", "") or words.DURABILITY.get(store.durability, store.durability)

@@ -1,9 +1,8 @@
-"""History as rows: the journal's events told so that a person can follow them. Pure.
+"""Rows of the history tab, built from a journal's events. Pure.
 
-Intent and result of a call are one row, where the call was asked for; attempts are rules across the page. `Teller` is
-fed events in order and remembers what later ones need. It reads conversations through the neutral view, so every
-provider looks the same here. A window of a long journal begins with some steps before it, so that a result in it finds
-its call; their rows are not shown.
+The intent and the outcome of a tool call are one row, at the intent; attempts are rules across the page. Conversations
+are read through the neutral view, so all providers look the same. The events of a window begin some steps before it, so
+that an outcome in it finds its call; the rows of those steps are not shown.
 """
 
 from __future__ import annotations
@@ -39,17 +38,17 @@ _VERDICTS: Final = {
     "queued": ("…", "dim"),
     "archived": ("-", "dim"),
 }
-_TOLD_APART: Final = frozenset(
+_NOTES_SHOWN_ELSEWHERE: Final = frozenset(
     {"rewound", "operation", "operation_end", "files_not_captured", "started", "taken_up", "resume"}
 )
-_OPERATIONS: Final = {"restore": "files restored", "rewind": "put back", "undo": "undone", "redo": "done again"}
-_TEXT: Final = 240
-_DETAIL_LINES: Final = 6
-_PATH: Final = 80
+_OPERATIONS: Final = {"restore": "files restored", "rewind": "rewound", "undo": "undone", "redo": "redone"}
+_MAX_TEXT: Final = 240
+_MAX_DETAIL_LINES: Final = 6
+_MAX_ARGUMENT: Final = 80
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """One line of history; `calls` are the tools under a turn."""
+    """One row of the history; `calls` are the tool calls of a model's reply."""
 
     seq: int
     at: datetime
@@ -62,34 +61,35 @@ class Row(msgspec.Struct, kw_only=True):
     cost: float | None = None
     detail: list[str] = []
     rule: bool = False
-    """drawn across the page: an attempt begins"""
+    """drawn across the page, where an attempt begins"""
     problem: bool = False
     effect: str = ""
     label: str | None = None
     left: bool = False
-    """a rewind or a compaction took it out of the model's view"""
+    """no longer in the model's view, after a rewind or a compaction"""
     call: str = ""
     waits: bool = False
-    """it waits for a person"""
+    """the session waits for a person here"""
     calls: list[Row] = []
 
 
-class Teller:
-    """Tells one session, event by event, in order."""
+class HistoryBuilder:
+    """Builds the rows of one session from its events, in order."""
 
     def __init__(self, provider: str | None = None, load: Callable[[], Loaded] | None = None) -> None:
-        """`load`: the session, asked where a call was begun before the first event that is told."""
+        """`load` reads the session, for the name of a call that began before the first event."""
         self._provider = provider
         self._asked = CallNames(call_line, load)
         self._open: dict[tuple[int, str], Row] = {}
-        self._told: set[str] = set()
+        self._with_outcome: set[str] = set()
+        """ids of calls whose outcome was recorded, so that a result message adds no second row"""
         self._rows: list[Row] = []
         self._last_at: datetime | None = None
         self._attempt = 0
         self._rule: Row | None = None
 
-    def tell(self, events: Iterable[Event], *, density: Density = "turns") -> list[Row]:
-        """All rows of these events. What is still open afterwards stands there as begun."""
+    def build(self, events: Iterable[Event], *, density: Density = "turns") -> list[Row]:
+        """The rows of these events. A call without outcome stays marked as open."""
         for event in events:
             if density == "events":
                 self._rows.append(_as_event(event))
@@ -139,30 +139,29 @@ class Teller:
             self._rows[before].cost = cost
 
     def _message(self, event: Event, view: Message) -> None:
-        said = one_line(" ".join(block.text for block in view.blocks if isinstance(block, Text)))
+        text = one_line(" ".join(block.text for block in view.blocks if isinstance(block, Text)))
         calls = [block for block in view.blocks if isinstance(block, Call)]
         results = [block for block in view.blocks if isinstance(block, Result)]
         if view.role == "assistant":
             seconds = (event.at - self._last_at).total_seconds() if self._last_at is not None else None
-            if said or calls:
-                text = f"“{shortened(said, _TEXT)}”" if said else f"asks for {', '.join(one.name for one in calls)}"
-                self._rows.append(Row(seq=event.seq, at=event.at, word="model", text=text, seconds=seconds))
+            if text or calls:
+                line = f"“{shortened(text, _MAX_TEXT)}”" if text else f"calls {', '.join(one.name for one in calls)}"
+                self._rows.append(Row(seq=event.seq, at=event.at, word="model", text=line, seconds=seconds))
             for one in calls:
                 self._asked.learn(one.id, one.name, one.arguments)
             return
         for result in results:
             self._result(event, result)
         images = sum(isinstance(block, Image) for block in view.blocks)
-        if (said or images) and not results:
+        if (text or images) and not results:
             word = view.role if view.role in ("user", "system") else "user"
-            told = filter(
-                None, (f"“{shortened(said, _TEXT)}”" if said else "", count(images, "image") if images else "")
-            )
-            self._rows.append(Row(seq=event.seq, at=event.at, word=word, text=", ".join(told)))
+            parts = [f"“{shortened(text, _MAX_TEXT)}”"] if text else []
+            parts += [count(images, "image")] if images else []
+            self._rows.append(Row(seq=event.seq, at=event.at, word=word, text=", ".join(parts)))
 
     def _result(self, event: Event, result: Result) -> None:
-        """A result that the conversation tells, and nobody told before."""
-        if result.call in self._told:
+        """A result in a message, unless the call has a recorded outcome."""
+        if result.call in self._with_outcome:
             return
         mark, role = _MARKS.get(result.status, ("✓", "ok"))
         row = self._open.pop((0, result.call), None)
@@ -194,7 +193,7 @@ class Teller:
     def _outcomes(self, event: Event) -> None:
         for outcome in event.outcomes:
             if outcome["asked_seq"] == 0:
-                self._told.add(outcome["id"])
+                self._with_outcome.add(outcome["id"])
             row = self._open.pop((outcome["asked_seq"], outcome["id"]), None)
             if row is None:
                 line = self._asked.of(outcome["id"])
@@ -206,7 +205,7 @@ class Teller:
             row.problem = outcome["status"] in ("error", "unknown")
             row.detail = _lines(outcome["content"]) if row.problem else []
             if outcome["status"] == "void":
-                row.detail = ["taken back: it may run again"]
+                row.detail = ["voided: it may run again"]
 
     def _status(self, event: Event) -> None:
         change = event.status
@@ -221,7 +220,7 @@ class Teller:
             seq=event.seq,
             at=event.at,
             word="status",
-            text=shortened(asks or f"{change['status']}{reason}", 2 * _TEXT),
+            text=shortened(asks or f"{change['status']}{reason}", 2 * _MAX_TEXT),
             mark=mark,
             role=role,
             detail=detail,
@@ -249,7 +248,8 @@ class Teller:
             row = Row(seq=event.seq, at=event.at, word="files", text=f"not captured: {short(why)}", mark="!")
             row.role, row.problem = "warn", True
             self._rows.append(row)
-        texts += [f"{one_line(key)}: {short(value)}" for key, value in note.items() if value and key not in _TOLD_APART]
+        rest = {key: value for key, value in note.items() if value and key not in _NOTES_SHOWN_ELSEWHERE}
+        texts += [f"{one_line(key)}: {short(value)}" for key, value in rest.items()]
         if event.state and event.kind == "state":
             texts.append("state: " + ", ".join(map(one_line, event.state)))
         if texts:
@@ -258,7 +258,7 @@ class Teller:
 
 
 def fold_turns(rows: Sequence[Row]) -> list[Row]:
-    """Tools go under the reply that asked for them; everything else stays a row of its own."""
+    """Move the tool rows under the reply that requested them; other rows stay as they are."""
     folded: list[Row] = []
     turn: Row | None = None
     for row in rows:
@@ -274,7 +274,7 @@ def fold_turns(rows: Sequence[Row]) -> list[Row]:
 
 
 def _as_event(event: Event) -> Row:
-    """A step as the event that programs get: its kind and the parts it holds."""
+    """A step as one row: its kind and the parts it has."""
     parts = {
         "messages": len(event.messages),
         "intents": len(event.intents),
@@ -291,7 +291,7 @@ def _as_event(event: Event) -> Row:
 
 
 def marked(rows: list[Row], *, view: frozenset[int] | None, doubtful: bool, labels: dict[int, str]) -> list[Row]:
-    """What the rows themselves cannot know: what left the model's view, which open call is in doubt, later labels."""
+    """Mark what single events cannot tell: rows outside the model's view, calls in doubt, labels given later."""
     for row in rows:
         row.left = view is not None and row.seq not in view and row.word not in ("attempt", "rewind", "undo", "redo")
         row.label = labels.get(row.seq, row.label)
@@ -303,12 +303,12 @@ def marked(rows: list[Row], *, view: frozenset[int] | None, doubtful: bool, labe
 
 
 def is_problem(row: Row) -> bool:
-    """The row, or a tool under it."""
+    """Whether the row, or a tool call under it, is a problem."""
     return row.problem or any(one.problem for one in row.calls)
 
 
 def filtered(rows: Sequence[Row], kind: Filter) -> list[Row]:
-    """Those of one kind; rules stay, because they say where one is."""
+    """The rows of one kind; the rules of attempts always stay."""
     tests: dict[Filter, Callable[[Row], bool]] = {
         "all": lambda row: True,
         "problems": is_problem,
@@ -320,20 +320,20 @@ def filtered(rows: Sequence[Row], kind: Filter) -> list[Row]:
 
 
 def call_line(name: str, arguments: Any) -> str:
-    """The tool and what it is about: its first short text argument."""
+    """The tool's name and its first short text argument."""
     values = list(arguments.values()) if isinstance(arguments, dict) else [arguments]
     about = next((one for one in values if isinstance(one, str) and 0 < len(one) <= 4000), "")
-    return f"{one_line(name)} {shortened(one_line(about), _PATH)}".strip()
+    return f"{one_line(name)} {shortened(one_line(about), _MAX_ARGUMENT)}".strip()
 
 
 def _lines(content: Any) -> list[str]:
-    text = content if isinstance(content, str) else short(content, most=2000)
+    text = content if isinstance(content, str) else short(content, width=2000)
     lines = [line for line in text.splitlines() if line.strip()]
-    kept = [shortened(line, _TEXT) for line in lines[:_DETAIL_LINES]]
-    return [*kept, f"… {len(lines) - _DETAIL_LINES} more lines"] if len(lines) > _DETAIL_LINES else kept
+    kept = [shortened(line, _MAX_TEXT) for line in lines[:_MAX_DETAIL_LINES]]
+    return [*kept, f"… {len(lines) - _MAX_DETAIL_LINES} more lines"] if len(lines) > _MAX_DETAIL_LINES else kept
 
 
-def short(value: Any, *, most: int = _TEXT) -> str:
+def short(value: Any, *, width: int = _MAX_TEXT) -> str:
     """Any JSON value on one line."""
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-    return shortened(one_line(text[: 4 * most]), most)
+    return shortened(one_line(text[: 4 * width]), width)

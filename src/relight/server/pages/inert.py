@@ -1,7 +1,6 @@
-"""Text on a page. Jinja escapes what HTML would obey; what a browser obeys without any markup is made inert.
+"""Makes text harmless for a page: control and bidirectional characters are made visible; Jinja escapes the markup.
 
-Line feeds and tabs stay, because a page keeps them as they are. Nothing that is shown goes around `inert`: it is the
-environment's `finalize`.
+Every value passes `finalize`, which is set in the Jinja environment. Line feeds and tabs are kept.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from typing import Any, Final
 from markupsafe import Markup
 
 from relight.text.safe import JOINERS
-from relight.text.safe import inert as shown
+from relight.text.safe import inert as make_visible
 
 _KEPT: Final = JOINERS | frozenset("\n\t")
 CUT_LINES: Final = 40
@@ -19,12 +18,12 @@ CUT_BYTES: Final = 8 * 1024
 
 
 def inert(text: str) -> str:
-    """The same text, its lines as they are, in which every other character only shows itself."""
-    return shown(text, _KEPT)
+    """The text with every control and bidirectional character made visible, except line feeds and tabs."""
+    return make_visible(text, _KEPT)
 
 
 def finalize(value: Any) -> Any:
-    """What Jinja does to every value before it escapes it. Markup is ours alone: macros and includes make it."""
+    """Applied by Jinja to every value before escaping. Markup comes only from our own macros and includes."""
     if value is None:
         return ""
     if isinstance(value, Markup):
@@ -33,7 +32,7 @@ def finalize(value: Any) -> Any:
 
 
 def preview(text: str) -> tuple[str, bool]:
-    """The beginning of a long value, and whether that is less than all of it."""
+    """The beginning of a long text, and whether it was cut."""
     if len(text) <= CUT_BYTES and text.count("\n") < CUT_LINES:
         return text, False
     lines = text[:CUT_BYTES].split("\n")[:CUT_LINES]

@@ -1,4 +1,4 @@
-"""Calls that are open where a rewind or a fork goes, as its dialog shows them, and which of them may run again."""
+"""The open tool calls at the target of a rewind or fork, for its dialog, and which of them may run again."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def open_calls(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
-    """What is open there; nothing where a newer step is damaged, which the page says elsewhere."""
+    """The planned calls; empty if a newer step is damaged, which the page reports elsewhere."""
     try:
         return rl.planned_calls(ref, after=after)
     except Corrupt:
@@ -22,12 +22,12 @@ def open_calls(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[
 
 
 def call_rows(calls: list[PlannedCall]) -> list[tuple[str, str, str]]:
-    """As lines of a dialog: (name, text, role)."""
+    """Planned calls as lines of a dialog: (name, text, role)."""
     return [("calls" if number == 0 else "", one, "warn") for number, one in enumerate(words.planned_calls(calls))]
 
 
 def again_fields(calls: list[PlannedCall]) -> list[Field]:
-    """What a person ticks to let calls run again that would not, or not for certain; nothing where there are none."""
+    """Checkboxes to let calls run again that otherwise would not; no field if there are none."""
     options = [
         Option(value=one.key, label=f"{one.name} ({one.id})", note=one.text)
         for one in calls

@@ -1,4 +1,4 @@
-"""`/operations`: is anything wrong, can the store be trusted, what did people do. In this order."""
+"""View of `/operations`: what is wrong, the state of leases, workers, queues and store, and the audit log."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
 LEASES: Final = 1000
 QUARANTINE: Final = "Quarantine"
-_SHOWN: Final = 100
-SHOWN: Final = 50
-"""of what needs somebody, under one heading"""
+_MAX_LEASES: Final = 100
+MAX_NEEDS: Final = 50
+"""sessions listed under one heading"""
 _SOON_DAYS: Final = 30
 _QUIET_SECONDS: Final = 300.0
 BAR_WIDTH: Final = 900
@@ -35,7 +35,7 @@ _VERDICTS: Final = ("progressed", "stranded", "looped")
 
 
 class LeaseRow(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns a session."""
+    """A lease: which process owns a session."""
 
     id: str
     title: str
@@ -52,18 +52,18 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     """A process that takes sessions from queues."""
 
     name: str
-    place: str
+    process: str
     queues: str
     labels: str
     busy: str
-    """running of so many at once"""
+    """running sessions of the concurrency limit"""
     finished: int
     seen: str
     role: str
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A line of sessions."""
+    """A queue of sessions."""
 
     name: str
     queued: int
@@ -73,7 +73,7 @@ class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ActionRow(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody did."""
+    """An entry of the audit log."""
 
     id: int
     at: datetime
@@ -86,7 +86,7 @@ class ActionRow(msgspec.Struct, frozen=True, kw_only=True):
     outcome: str
     role: str
     undo: str
-    """an address, where it can be taken back from here"""
+    """address of the undo dialog, if it can be undone here"""
     command: str
 
 
@@ -102,7 +102,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
-    """How resumes went, by day."""
+    """Verdicts of resumes by day."""
 
     bars: list[Bar]
     rows: list[tuple[str, int, int, int]]
@@ -112,7 +112,7 @@ class Outcomes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def lease_rows(held: list[LeaseInfo], now: datetime) -> list[LeaseRow]:
-    """All leases; what is not as it should be first."""
+    """All leases, abnormal ones first."""
     rows = [_lease_row(one, now) for one in held]
     return [row for row in rows if row.abnormal] + [row for row in rows if not row.abnormal]
 
@@ -137,11 +137,11 @@ def _lease_row(one: LeaseInfo, now: datetime) -> LeaseRow:
 
 
 def worker_rows(workers: list[WorkerInfo]) -> list[WorkerRow]:
-    """As they last said of themselves; who is silent for too long stands out."""
+    """The workers as they last reported; those without a recent report are marked."""
     return [
         WorkerRow(
             name=one.worker.name,
-            place=f"pid {one.worker.pid} on {one.worker.host}",
+            process=f"pid {one.worker.pid} on {one.worker.host}",
             queues=", ".join(one.worker.queues),
             labels=", ".join(one.worker.labels) or "-",
             busy=f"{len(one.worker.running)} of {one.worker.concurrency}" + (", drains" if one.worker.draining else ""),
@@ -160,7 +160,7 @@ def _seen(one: WorkerInfo) -> str:
 
 
 def queue_rows(queues: list[QueueInfo], now: datetime) -> list[QueueRow]:
-    """Each with what it allows."""
+    """The queues with their limits."""
     return [
         QueueRow(
             name=one.name,
@@ -174,20 +174,20 @@ def queue_rows(queues: list[QueueInfo], now: datetime) -> list[QueueRow]:
 
 
 def shown_leases(rows: list[LeaseRow]) -> tuple[list[LeaseRow], list[tuple[str, int]]]:
-    """All of a few; of many only the abnormal ones, the rest counted by owner."""
-    if len(rows) <= _SHOWN:
+    """All leases if they are few; else the abnormal ones, and the others counted by owner."""
+    if len(rows) <= _MAX_LEASES:
         return rows, []
     abnormal = [row for row in rows if row.abnormal]
     rest = Counter(row.owner for row in rows if not row.abnormal)
-    return abnormal[:_SHOWN], rest.most_common(20)
+    return abnormal[:_MAX_LEASES], rest.most_common(20)
 
 
 class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """Those under one heading."""
+    """The sessions under one heading."""
 
     number: int
-    """all of them"""
-    shown: list[Need]
+    """of all, listed or not"""
+    listed: list[Need]
 
 
 HEADS: Final[dict[AttentionKind, str]] = {
@@ -203,38 +203,39 @@ HEADS: Final[dict[AttentionKind, str]] = {
 
 
 def needs_by_kind(found: Needing, now: datetime) -> dict[str, Needs]:
-    """What wants somebody, under the operator's headings. The numbers are those of every other page."""
-    shown: dict[str, list[Need]] = {}
+    """Sessions that need a person, by heading. The totals agree with those of every other page."""
+    listed: dict[str, list[Need]] = {}
     numbers: Counter[str] = Counter()
     for kind, number in found.counts.items():
         numbers[HEADS[kind]] += number
     for info in found.sessions:
         if info.attention is not None:
-            kept = info.attention.kind == "halted" and info.failure is not None  # the same failure again and again
-            head = QUARANTINE if kept else HEADS[info.attention.kind]
-            if kept:
+            # Halted with a failure: the same failure repeated until the retries were used up.
+            quarantined = info.attention.kind == "halted" and info.failure is not None
+            head = QUARANTINE if quarantined else HEADS[info.attention.kind]
+            if quarantined:
                 numbers[QUARANTINE] += 1
                 numbers[HEADS["halted"]] -= 1
-            shown.setdefault(head, []).append(need_of(info, now))
-    return {head: Needs(number=numbers[head], shown=needs[:SHOWN]) for head, needs in shown.items()}
+            listed.setdefault(head, []).append(need_of(info, now))
+    return {head: Needs(number=numbers[head], listed=needs[:MAX_NEEDS]) for head, needs in listed.items()}
 
 
 def summary(counts: dict[Any, int], needs: dict[str, Needs], workers: int, oldest: float | None) -> tuple[str, bool]:
-    """One sentence, and whether all is well."""
+    """One sentence about all sessions, and whether nothing is stuck."""
     number = {head: one.number for head, one in needs.items()}
     stuck = number.get("Stuck or lost", 0) + number.get("Damaged", 0)
     well = not stuck
-    told = "Nothing stuck." if well else f"{stuck} stuck, lost or damaged."
+    sentence = "Nothing stuck." if well else f"{stuck} stuck, lost or damaged."
     parts = [words.count(workers, "worker")] if workers else []
     parts.append(f"{counts.get('working', 0) + counts.get('spawning', 0)} working")
     queued = counts.get("queued", 0)
     parts.append(f"{queued} queued" + (f", oldest {words.duration(oldest)}" if queued and oldest is not None else ""))
     parts.append(f"{number.get('In doubt', 0)} in doubt")
-    return f"{told} {' · '.join(parts)}", well
+    return f"{sentence} {' · '.join(parts)}", well
 
 
 def store_facts(rl: Relight) -> list[tuple[str, str, str]]:
-    """(what, text, role) of the store."""
+    """Facts about the store: (name, text, role)."""
     store = rl.store
     fine = store.durability == "power-loss"
     facts = [
@@ -251,13 +252,13 @@ def store_facts(rl: Relight) -> list[tuple[str, str, str]]:
 
 
 def upkeep_facts(upkeep: Upkeep, now: datetime) -> list[tuple[str, str, str]]:
-    """What the daily look found, and how the store grows."""
+    """Results of the daily upkeep, and the store's growth: (name, text, role)."""
     verified, drilled, growth = upkeep.verified, upkeep.drilled, upkeep.growth
-    facts = [("verified", "not yet: every digest is read once a day, the first time a minute after the start", "dim")]
+    facts = [("verified", "not yet: digests are verified once a day, first a minute after the server's start", "dim")]
     if verified is not None:
         broken = f"{verified.broken} broken: {', '.join(verified.names)}" if verified.broken else "0 broken"
         text = f"{words.moment(at(verified.at_us), now)}: {words.count(verified.sessions, 'session')}, {broken}"
-        text += "" if verified.files else "; captured files are many, and left to the drill"
+        text += "" if verified.files else "; captured files were too large to verify daily"
         facts = [("verified", text, "bad" if verified.broken else "")]
     if drilled is not None:
         text = f"{words.moment(at(drilled.at_us), now)}: {drilled.restored} of {drilled.tried} restored"
@@ -276,7 +277,7 @@ def upkeep_facts(upkeep: Upkeep, now: datetime) -> list[tuple[str, str, str]]:
 
 
 def save_fact(saves: Any) -> tuple[str, str, str] | None:
-    """p50 and p99 of this process's saves, from the buckets of its own histogram."""
+    """p50 and p99 of this process's commits, from its histogram; None without any."""
     found = [(sample.labels["le"], sample.value) for metric in saves.collect() for sample in metric.samples
              if sample.name.endswith("_bucket")]  # fmt: skip
     bounds = sorted((float(bound), count) for bound, count in found)
@@ -292,7 +293,7 @@ def save_fact(saves: Any) -> tuple[str, str, str] | None:
 
 
 def action_rows(documents: list[dict[str, Any]]) -> list[ActionRow]:
-    """The audit log as a person reads it."""
+    """The entries of the audit log as rows."""
     return [_action_row(one) for one in documents]
 
 
@@ -322,29 +323,29 @@ def _action_row(one: dict[str, Any]) -> ActionRow:
     )
 
 
-def outcomes_of(stories: list[Resumed], *, tokens: int, minutes: float) -> Outcomes:
-    """Bars a day, and what resuming saved, as text."""
+def outcomes_of(resumes: list[Resumed], *, tokens: int, minutes: float) -> Outcomes:
+    """Bars by day, a table, and a caption with what resuming saved."""
     days: dict[str, Counter[str]] = {}
-    for one in stories:
+    for one in resumes:
         day = datetime.fromisoformat(one.at).astimezone().date().isoformat()
         days.setdefault(day, Counter())[one.verdict] += 1
-    shown = sorted(days)[-30:]
-    most = max((sum(days[day][verdict] for verdict in _VERDICTS) for day in shown), default=1) or 1
-    step = BAR_WIDTH / max(len(shown), 10)
+    last_days = sorted(days)[-30:]
+    highest = max((sum(days[day][verdict] for verdict in _VERDICTS) for day in last_days), default=1) or 1
+    step = BAR_WIDTH / max(len(last_days), 10)
     bars: list[Bar] = []
-    for place, day in enumerate(shown):
+    for column, day in enumerate(last_days):
         floor = float(BAR_HEIGHT)
         for verdict in _VERDICTS:
             number = days[day][verdict]
-            height = round((BAR_HEIGHT - 4) * number / most, 1)
+            height = round((BAR_HEIGHT - 4) * number / highest, 1)
             floor -= height
             if number:
                 title = f"{day}: {number} {verdict}"
-                x, width = round(place * step + step * 0.15, 1), round(step * 0.7, 1)
+                x, width = round(column * step + step * 0.15, 1), round(step * 0.7, 1)
                 bars.append(Bar(kind=verdict, x=x, y=round(floor, 1), width=width, height=height, title=title))
-    rows = [(day, days[day]["progressed"], days[day]["stranded"], days[day]["looped"]) for day in shown]
-    whole = len(stories)
-    good = sum(one.verdict == "progressed" for one in stories)
+    rows = [(day, days[day]["progressed"], days[day]["stranded"], days[day]["looped"]) for day in last_days]
+    whole = len(resumes)
+    good = sum(one.verdict == "progressed" for one in resumes)
     caption = "No resume in this time."
     if whole:
         saved = f"; saved {words.tokens(tokens)} tokens and {words.duration(minutes * 60)}" if tokens or minutes else ""

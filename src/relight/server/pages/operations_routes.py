@@ -1,4 +1,4 @@
-"""`/operations` and its resume plot, which is read apart because it looks into journals."""
+"""Routes of `/operations`. The resume plot is loaded separately, because it reads journals."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from relight.server.pages.window import position
 from relight.text import format as words
 from relight.values.policy import Retention
 
-_ACTIONS: Final = 20
+_MAX_ACTIONS: Final = 20
 _DAYS: Final = 30.0
-_RESUMED: Final = 200
+_MAX_RESUMED: Final = 200
 _COLUMNS: Final = "id, at_us, who, scope, verb, session, name, why, asked, before, after, outcome, undo"
 
 
 def add(router: APIRouter, site: Site) -> None:
-    """The routes."""
+    """Add the routes to the router."""
 
     @router.get("/operations", response_class=HTMLResponse)
     def page(request: Request) -> Response:
@@ -50,7 +50,7 @@ def add(router: APIRouter, site: Site) -> None:
 
 def _now(site: Site) -> dict[str, Any]:
     rl, now = site.rl, site.now()
-    found = rl.needing(most=operations.SHOWN)
+    found = rl.needing(most=operations.MAX_NEEDS)
     needing, needs = found.sessions, operations.needs_by_kind(found, now)
     leases = operations.lease_rows(rl.leases(most=operations.LEASES), now)
     shown, rest = operations.shown_leases(leases)
@@ -76,7 +76,7 @@ def _now(site: Site) -> dict[str, Any]:
 
 
 def _clock(needing: list[Any], now: Any) -> str:
-    """A step saved in the future: a clock jumped."""
+    """A warning if a step lies in the future: the clock of a machine is wrong."""
     ahead = max(((info.updated_at - now).total_seconds() for info in needing), default=0.0)
     return f"a step was saved {words.duration(ahead)} in the future: set the clock of the machine" if ahead > 60 else ""
 
@@ -97,22 +97,22 @@ def _sweep(site: Site) -> tuple[str, bool]:
 def _actions(site: Site, before: int | None) -> tuple[list[operations.ActionRow], int | None]:
     rows = site.service.state.rows(
         f"SELECT {_COLUMNS} FROM actions WHERE id < ? ORDER BY id DESC LIMIT ?",
-        (before if before is not None else 2**62, _ACTIONS + 1),
+        (before if before is not None else 2**62, _MAX_ACTIONS + 1),
     )
-    made = operations.action_rows([action_document(row) for row in rows[:_ACTIONS]])
-    return made, made[-1].id if len(rows) > _ACTIONS else None
+    made = operations.action_rows([action_document(row) for row in rows[:_MAX_ACTIONS]])
+    return made, made[-1].id if len(rows) > _MAX_ACTIONS else None
 
 
 def _resumes(site: Site) -> dict[str, Any]:
-    """The last month: how resumes went, and which failures there were."""
+    """Verdicts of resumes and failures of the last 30 days."""
     stats = statistics(site.service, _DAYS)
     since = site.now() - timedelta(days=_DAYS)
-    resume_stats = []
+    resumes = []
     resumed = (info for info in site.rl.sessions(since_us=round(since.timestamp() * 1e6)) if info.attempt > 1)
-    for info in islice(resumed, _RESUMED):
+    for info in islice(resumed, _MAX_RESUMED):
         try:
-            resume_stats += site.service.resume_stats.of(info)
+            resumes += site.service.resume_stats.of(info)
         except Corrupt:
-            continue  # its own page says so
-    drawn = operations.outcomes_of(resume_stats, tokens=stats["tokens_saved"], minutes=stats["minutes_saved"])
+            continue  # the page of the damaged session reports it
+    drawn = operations.outcomes_of(resumes, tokens=stats["tokens_saved"], minutes=stats["minutes_saved"])
     return {"outcomes": drawn, "stats": stats}

@@ -1,6 +1,6 @@
-"""The three plots, as numbers and as shapes: burn, lanes, resume outcomes. Pure: events in, geometry and words out.
+"""The plots of a session: the timeline of its activities and its cumulative cost. Pure: events in, shapes out.
 
-Each has a caption that states its answer and a table with its data, so nobody needs to see it.
+Each has a caption with the result and a table with the data, for readers who cannot see the plot.
 """
 
 from __future__ import annotations
@@ -14,33 +14,33 @@ import msgspec
 from relight.history.events import Event
 from relight.text import format as words
 
-Lane = Literal["model", "tools", "person", "limit", "dead"]
-LANES: Final[tuple[tuple[Lane, str], ...]] = (
+Activity = Literal["model", "tools", "person", "limit", "dead"]
+ACTIVITIES: Final[tuple[tuple[Activity, str], ...]] = (
     ("model", "model"),
     ("tools", "tools"),
     ("person", "waits for a person"),
     ("limit", "waits for a limit"),
-    ("dead", "nobody works"),
+    ("dead", "not running"),
 )
 WIDTH: Final = 960
 _ROW: Final = 18
-_POINTS: Final = 400
-_SPARK: Final = 24
+_MAX_POINTS: Final = 400
+_SPARK_POINTS: Final = 24
 
 
 class Span(msgspec.Struct, frozen=True, kw_only=True):
-    """A stretch of time in one lane, with the step it ends at."""
+    """A period of one activity, with the step at its end."""
 
-    lane: Lane
+    activity: Activity
     seq: int
     begins: float
     ends: float
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """A rectangle of the lanes plot."""
+    """A rectangle of the timeline."""
 
-    lane: Lane
+    activity: Activity
     seq: int
     x: float
     y: int
@@ -48,21 +48,21 @@ class Shape(msgspec.Struct, frozen=True, kw_only=True):
     title: str
 
 
-class Lanes(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the time went."""
+class Timeline(msgspec.Struct, frozen=True, kw_only=True):
+    """The timeline: which activity took how long."""
 
     shapes: list[Shape]
     rules: list[tuple[float, str]]
-    """attempts: place and word"""
+    """attempts: (x, number)"""
     rows: list[tuple[str, str, str]]
-    """lane, time, share"""
+    """activity, time, share"""
     caption: str
-    height: int = _ROW * len(LANES) + 16
+    height: int = _ROW * len(ACTIVITIES) + 16
     width: int = WIDTH
 
 
 class Burn(msgspec.Struct, frozen=True, kw_only=True):
-    """Cumulative cost over time."""
+    """The plot of cumulative cost and tokens over time."""
 
     times: list[float]
     costs: list[float]
@@ -73,53 +73,58 @@ class Burn(msgspec.Struct, frozen=True, kw_only=True):
     rows: list[tuple[str, str, str]]
 
 
-def lanes_of(spans: Sequence[Span], attempts: Sequence[tuple[float, int]]) -> Lanes:
-    """Rectangles and totals."""
+def timeline_of(spans: Sequence[Span], attempts: Sequence[tuple[float, int]]) -> Timeline:
+    """The timeline of spans in order; `attempts` are (time, number)."""
     if not spans:
-        return Lanes(shapes=[], rules=[], rows=[], caption="No time has passed yet.")
+        return Timeline(shapes=[], rules=[], rows=[], caption="No time has passed yet.")
     begins, ends = spans[0].begins, max(spans[-1].ends, spans[0].begins + 0.001)
     scale = WIDTH / (ends - begins)
-    order = {lane: place for place, (lane, _) in enumerate(LANES)}
+    order = {activity: row for row, (activity, _) in enumerate(ACTIVITIES)}
     shapes = [
         Shape(
-            lane=span.lane,
+            activity=span.activity,
             seq=span.seq,
             x=round((span.begins - begins) * scale, 1),
-            y=order[span.lane] * _ROW + 12,
+            y=order[span.activity] * _ROW + 12,
             width=round(max(1.0, (span.ends - span.begins) * scale), 1),
-            title=f"@{span.seq} {span.lane}, {words.duration(span.ends - span.begins)}",
+            title=f"@{span.seq} {span.activity}, {words.duration(span.ends - span.begins)}",
         )
         for span in _merged(spans, 1 / scale)
     ]
-    sums = {lane: sum(span.ends - span.begins for span in spans if span.lane == lane) for lane, _ in LANES}
+    sums = {
+        activity: sum(span.ends - span.begins for span in spans if span.activity == activity)
+        for activity, _ in ACTIVITIES
+    }
     whole = max(sum(sums.values()), 0.001)
-    rows = [(name, words.duration(sums[lane]), f"{100 * sums[lane] / whole:.0f} %") for lane, name in LANES]
+    rows = [
+        (name, words.duration(sums[activity]), f"{100 * sums[activity] / whole:.0f} %") for activity, name in ACTIVITIES
+    ]
     working = sums["model"] + sums["tools"]
     caption = f"Of {words.duration(whole)}, {words.duration(working)} were work"
     if sums["dead"] >= 1:
-        caption += f", {words.duration(sums['dead'])} nobody worked"
+        caption += f", {words.duration(sums['dead'])} it was not running"
     if sums["person"] + sums["limit"] >= 1:
         caption += f", {words.duration(sums['person'] + sums['limit'])} it waited"
     rules = [(round((at - begins) * scale, 1), str(number)) for at, number in attempts]
-    return Lanes(shapes=shapes, rules=rules, rows=rows, caption=caption + ".")
+    return Timeline(shapes=shapes, rules=rules, rows=rows, caption=caption + ".")
 
 
 def _merged(spans: Sequence[Span], pixel: float) -> list[Span]:
-    """Neighbours in one lane that lie closer than a pixel are one rectangle, so that a page stays small."""
+    """Merge spans of one activity that are less than two pixels apart, so that the page stays small."""
     kept: list[Span] = []
-    last: dict[Lane, int] = {}
+    last: dict[Activity, int] = {}
     for span in spans:
-        place = last.get(span.lane)
-        if place is not None and span.begins - kept[place].ends < 2 * pixel:
-            kept[place] = msgspec.structs.replace(kept[place], ends=span.ends)
-        elif span.ends - span.begins > pixel / 4 or place is None:
-            last[span.lane] = len(kept)
+        index = last.get(span.activity)
+        if index is not None and span.begins - kept[index].ends < 2 * pixel:
+            kept[index] = msgspec.structs.replace(kept[index], ends=span.ends)
+        elif span.ends - span.begins > pixel / 4 or index is None:
+            last[span.activity] = len(kept)
             kept.append(span)
     return kept
 
 
 class Measure:
-    """Reads a journal once, for both plots of a session."""
+    """Collects spans, attempts and costs in one pass over the events, for both plots."""
 
     def __init__(self) -> None:
         self.spans: list[Span] = []
@@ -127,12 +132,12 @@ class Measure:
         self.points: list[tuple[float, float, int]] = []
         self._last: float | None = None
         self._cost, self._tokens, self._open = 0.0, 0, 0
-        self._state: Lane | None = None
+        self._state: Activity | None = None
         self._known = False
         self._begins: float | None = None
 
     def read(self, events: Iterable[Event]) -> Measure:
-        """All events, in order."""
+        """Read events, in order."""
         for event in events:
             self._event(event)
         return self
@@ -141,7 +146,7 @@ class Measure:
         now = event.at.timestamp()
         self._begins = now if self._begins is None else self._begins
         if self._last is not None and now > self._last:
-            self.spans.append(Span(lane=self._lane(event), seq=event.seq, begins=self._last, ends=now))
+            self.spans.append(Span(activity=self._activity(event), seq=event.seq, begins=self._last, ends=now))
         self._last = now
         if event.started is not None and (not self.attempts or self.attempts[-1][1] != event.started["number"]):
             self.attempts.append((now, event.started["number"]))
@@ -154,7 +159,7 @@ class Measure:
         elif status in ("working", "spawning"):
             self._state = None
 
-    def _lane(self, event: Event) -> Lane:
+    def _activity(self, event: Event) -> Activity:
         if self._state is not None:
             return self._state
         if event.started is not None and self.attempts:
@@ -169,18 +174,18 @@ class Measure:
             self._cost += usage["cost"]
             self.points.append((now, self._cost, self._tokens))
 
-    def lanes(self) -> Lanes:
-        """Where the time went."""
-        return lanes_of(self.spans, self.attempts)
+    def timeline(self) -> Timeline:
+        """The timeline of what was read."""
+        return timeline_of(self.spans, self.attempts)
 
     def burn(self, budget: float | None = None) -> Burn | None:
-        """What it cost over time; None where nobody said."""
+        """The cost plot; None if no cost was reported."""
         if not self._known:
             return None
         assert self._begins is not None and self._last is not None
         begins, ends = self._begins, max(self._last, self._begins + 1.0)
         last_cost, last_tokens = self.points[-1][1:]
-        points = [(begins, 0.0, 0), *thinned(self.points, _POINTS), (ends, last_cost, last_tokens)]
+        points = [(begins, 0.0, 0), *thinned(self.points, _MAX_POINTS), (ends, last_cost, last_tokens)]
         hours = max((ends - begins) / 3600, 1e-9)
         total = self.points[-1][1]
         caption = f"{words.money(total)} so far"
@@ -206,19 +211,19 @@ def _clock(at: float) -> str:
     return f"{datetime.fromtimestamp(at).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
-def thinned(points: Sequence[Any], most: int) -> list[Any]:
-    """At most so many, the first and the last among them."""
-    if len(points) <= most:
+def thinned(points: Sequence[Any], limit: int) -> list[Any]:
+    """At most `limit` points, evenly spaced, with the first and the last."""
+    if len(points) <= limit:
         return list(points)
-    step = (len(points) - 1) / (most - 1)
-    return [points[round(place * step)] for place in range(most)]
+    step = (len(points) - 1) / (limit - 1)
+    return [points[round(number * step)] for number in range(limit)]
 
 
 def spark(points: Sequence[tuple[float, float, int]]) -> str:
-    """24 points of a burn as the `points` of a polyline, 72 by 16."""
+    """The cost curve as the `points` of an SVG polyline, 72 by 16; empty for fewer than two points."""
     if len(points) < 2:
         return ""
     begins, ends = points[0][0], max(points[-1][0], points[0][0] + 0.001)
     top = max(points[-1][1], 1e-9)
-    chosen = thinned(points, _SPARK)
+    chosen = thinned(points, _SPARK_POINTS)
     return " ".join(f"{72 * (at - begins) / (ends - begins):.1f},{15 - 14 * cost / top:.1f}" for at, cost, _ in chosen)

@@ -1,7 +1,7 @@
-"""Templates and assets: how a value becomes a page. Everything printed is escaped and inert; nothing is evaluated.
+"""Templates and assets. Every printed value is escaped and made inert; nothing is evaluated.
 
-Assets are read once and named by their content, so a browser may keep them. Those of others (assets/vendor) come with a
-wheel or by `tools/assets.py`; where they are missing a page reads and acts without them.
+Assets are read once and addressed by their digest, so that browsers may cache them forever. Third-party ones
+(assets/vendor) are in the wheel or fetched by `tools/assets.py`; pages work without them.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ ASSETS: Final = HERE / "assets"
 VENDOR_JS: Final = ("vendor/htmx.js", "vendor/uplot.js", "vendor/diff2html.js")
 VENDOR_CSS: Final = ("vendor/uplot.css", "vendor/diff2html.css")
 SCRIPTS: Final = ("relight.js", "dialogs.js", "live.js")
-KEPT: Final = "private, max-age=31536000, immutable"
+CACHE_FOREVER: Final = "private, max-age=31536000, immutable"
 _MARK_WORDS: Final = {"✓": "ok", "✗": "failed", "!": "in doubt", "…": "open", "?": "waits"}
 _TYPES: Final = {".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 
 
 @cache
 def assets() -> dict[str, tuple[bytes, str, str]]:
-    """Name to content, type and digest; only what lies there when the server starts can ever be served."""
+    """Name -> (content, media type, digest). Read once: no request can reach another file."""
     found: dict[str, tuple[bytes, str, str]] = {}
     for path in sorted(ASSETS.rglob("*")):
         if path.is_file() and path.suffix in _TYPES and not path.name.startswith("."):
@@ -45,18 +45,18 @@ def assets() -> dict[str, tuple[bytes, str, str]]:
 
 
 def asset_address(name: str) -> str:
-    """With its digest, so that a new version is a new address."""
+    """The URL of an asset with its digest, so that a new version has a new URL."""
     known = assets().get(name)
     return f"/assets/{name}?v={known[2]}" if known is not None else f"/assets/{name}"
 
 
 def asset_response(name: str) -> Response | None:
-    """None where there is no such file."""
+    """The response for an asset; None if there is none of this name."""
     known = assets().get(name)
     if known is None:
         return None
     body, kind, digest = known
-    headers = {"Cache-Control": KEPT, "ETag": f'"{digest}"'}
+    headers = {"Cache-Control": CACHE_FOREVER, "ETag": f'"{digest}"'}
     return Response(body, media_type=kind or mimetypes.guess_type(name)[0], headers=headers)
 
 
@@ -74,14 +74,14 @@ def _short_ref(ref: str) -> str:
 
 
 def _slug(text: str) -> str:
-    """For an element's id: letters and digits, and the rest as one hash, so that two calls do not share it."""
+    """A unique element id for a text: its plain characters, plus a hash if any were dropped."""
     plain = re.sub(r"[^A-Za-z0-9_-]", "", text)[:40]
     return plain if plain == text else f"{plain}-{hashlib.sha256(text.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 @cache
 def environment() -> jinja2.Environment:
-    """Strict: what a template names must be there."""
+    """The Jinja environment: autoescaping, undefined names are errors."""
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(HERE / "templates"),
         autoescape=True,
@@ -112,7 +112,7 @@ def environment() -> jinja2.Environment:
 
 
 def render(template: str, **values: Any) -> str:
-    """A page or a fragment as text."""
+    """Render a page or fragment to text."""
     present = assets()
     return (
         environment()
@@ -127,5 +127,5 @@ def render(template: str, **values: Any) -> str:
 
 
 def answer(template: str, *, status: int = 200, **values: Any) -> HTMLResponse:
-    """What a route returns."""
+    """A rendered template as an HTML response."""
     return HTMLResponse(render(template, **values), status_code=status)

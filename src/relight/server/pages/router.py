@@ -1,7 +1,6 @@
-"""The pages' routes: each reads, makes view values, and shows a template. None of them changes anything.
+"""The router of all pages. Page routes only read; changes go to the API (assets/dialogs.js).
 
-What a person does on a page goes to the API, by the same addresses that programs use (assets/dialogs.js). A page that
-is asked for with `part` answers with a fragment of itself; that is how live updates arrive.
+A page requested with `part` answers with a fragment of itself, for live updates.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ from relight.values.checkpoint import at
 
 
 def pages(service: Service) -> APIRouter:
-    """All routes of the pages, behind the guard's `read`."""
+    """All page routes; they require the scope read."""
     site = Site(service)
     router = APIRouter(dependencies=[Depends(needs("read"))], include_in_schema=False)
     _first(router, site)
@@ -60,6 +59,6 @@ def _first(router: APIRouter, site: Site) -> None:
 
 
 def error_page(request: Request, problem: Problem) -> Response | None:
-    """A problem for a person who looks at a page. Who is not let in gets no style: assets are guarded too."""
+    """A problem as an HTML page. Without style for a client that is not logged in: assets require a login too."""
     inside = getattr(request.state, "principal", None) is not None
     return answer("error.html", status=problem.status, problem=problem, inside=inside)

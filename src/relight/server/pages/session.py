@@ -1,4 +1,4 @@
-"""`/sessions/{id}`: what it is doing or why it stopped, the one sensible next action, and everything below it."""
+"""View of `/sessions/{id}`: header, actions, tool calls, forks, and the lines of a resume plan."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
     from relight.library.facade import Relight
 
 TABS: Final = ("history", "conversation", "calls", "files", "forks", "raw")
-_FORKS: Final = 200
-_DEPTH: Final = 8
+_MAX_FORKS: Final = 200
+_MAX_DEPTH: Final = 8
 
 
 class Action(msgspec.Struct, frozen=True, kw_only=True):
-    """Something a person may do here. One that is impossible stays, with the reason beside it."""
+    """A button. An impossible action stays visible, with the reason."""
 
     verb: str
     label: str
@@ -42,7 +42,7 @@ class Action(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Header(msgspec.Struct, frozen=True, kw_only=True):
-    """The top of a session's page."""
+    """The header of a session's page."""
 
     id: str
     short: str
@@ -87,7 +87,7 @@ class Header(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CallRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One tool call."""
+    """A row of the tool calls tab."""
 
     id: str
     name: str
@@ -105,12 +105,12 @@ class CallRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fork(msgspec.Struct, frozen=True, kw_only=True):
-    """A session of the family."""
+    """A session in the tree of forks."""
 
     depth: int
     id: str
     here: bool
-    """the one whose page it is"""
+    """it is the session of this page"""
     title: str
     status: str
     glyph: str
@@ -122,7 +122,7 @@ class Fork(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def header_of(info: SessionInfo, now: datetime) -> Header:
-    """From the one value every door shows."""
+    """The header, from the same SessionInfo that the command line and the API show."""
     glyph, role = words.GLYPHS[info.status]
     usage = info.usage
     total = usage.input_tokens + usage.output_tokens + usage.cache_read_tokens + usage.cache_write_tokens
@@ -175,11 +175,11 @@ def header_of(info: SessionInfo, now: datetime) -> Header:
 
 
 def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
-    """All that can be done with a session, in the order a person looks for it."""
+    """All actions on a session, in the order of the menu."""
     at = f"/sessions/{info.id}/do"
     live, archived = info.status in LIVE, info.status == "archived"
-    running = "it is running; stop it first" if live else ""
-    over = "it is archived: only fork and export are left" if archived else ""
+    running = "it is running: stop it first" if live else ""
+    over = "it is archived: it can only be forked and exported" if archived else ""
     no_step = "" if info.seq else "it has no step yet"
     resume = over or (f"it is running: {info.evidence[0]}" if live and info.evidence else running)
     resume = resume or ("" if info.command else "relight does not know how to start it: run your program again")
@@ -192,13 +192,13 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
             why_not=resume,
             primary=info.status in ("failed", "terminated", "halted") and not resume,
         ),
-        Action(verb="stop", label="Stop…", href=f"{at}/stop", why_not="" if live else "it does not run"),
+        Action(verb="stop", label="Stop…", href=f"{at}/stop", why_not="" if live else "it is not running"),
         Action(verb="fork", label="Fork from head…", href=f"{at}/fork", why_not=no_step),
         Action(verb="rewind", label="Rewind…", href=f"{at}/rewind", why_not=over or no_step),
         Action(
             verb="undo", label="Undo…", href=f"{at}/undo", why_not="" if undoable else "no rewind or restore to undo"
         ),
-        Action(verb="clear", label="Clear…", href=f"{at}/clear", why_not="" if info.evidence else "nobody holds it"),
+        Action(verb="clear", label="Clear…", href=f"{at}/clear", why_not="" if info.evidence else "it has no owner"),
         Action(
             verb="archive",
             label="Archive…",
@@ -211,7 +211,7 @@ def actions_of(info: SessionInfo, *, undoable: bool) -> list[Action]:
 
 
 def _answering(info: SessionInfo, at: str, over: str) -> list[Action]:
-    """How one speaks to it: decide, settle, answer or send; where nobody would read it, who has to answer instead."""
+    """The actions that answer it: approve and deny, settle, or send; if no process would read it, with the reason."""
     waiting, has_command = info.status == "waiting", info.command is not None
     approval = asks_approval(info.question, info.asking)
     how = answered_by(info.agent, info.question, approval=approval, has_command=has_command, open_calls=info.in_doubt)
@@ -221,12 +221,12 @@ def _answering(info: SessionInfo, at: str, over: str) -> list[Action]:
     if waiting and how == "settling":
         return [Action(verb="settle", label="Settle…", href=f"{at}/settle", primary=True)]
     label = "Answer…" if waiting else "Send…"
-    nobody = words.send_refusal(info)
-    return [Action(verb="send", label=label, href=f"{at}/send", why_not=over or nobody, primary=waiting and not nobody)]
+    unread = words.send_refusal(info)
+    return [Action(verb="send", label=label, href=f"{at}/send", why_not=over or unread, primary=waiting and not unread)]
 
 
 def call_rows(calls: list[Call]) -> list[CallRow]:
-    """Those in doubt first, then as they were asked."""
+    """Rows of tool calls: those in doubt first, then in order."""
     rows = [_call_row(call) for call in calls]
     return [row for row in rows if row.in_doubt] + [row for row in rows if not row.in_doubt]
 
@@ -262,16 +262,16 @@ def _call_row(call: Call) -> CallRow:
 
 
 def forks_of(rl: Relight, info: SessionInfo, now: datetime) -> tuple[list[Fork], bool]:
-    """The family of a session as lines, each below what it comes from; True where it is larger than a page."""
-    family = rl.tree(info.id)
-    return [_fork(branch, now, here=info.id) for branch in family[:_FORKS]], len(family) > _FORKS
+    """The tree of forks as lines, each below its parent; and whether it was cut."""
+    tree = rl.tree(info.id)
+    return [_fork(branch, now, here=info.id) for branch in tree[:_MAX_FORKS]], len(tree) > _MAX_FORKS
 
 
 def _fork(branch: Branch, now: datetime, *, here: str) -> Fork:
     one = branch.session
     glyph, role = words.GLYPHS[one.status]
     return Fork(
-        depth=min(branch.depth, _DEPTH),
+        depth=min(branch.depth, _MAX_DEPTH),
         id=one.id,
         here=one.id == here,
         title=words.title(one),
@@ -286,12 +286,12 @@ def _fork(branch: Branch, now: datetime, *, here: str) -> Fork:
 
 
 def count_forks(rl: Relight, session: str) -> int:
-    """Direct ones, up to a page of them."""
-    return len(rl.store.list_sessions(Query(parent=session, limit=_FORKS)))
+    """Number of direct forks, up to a limit."""
+    return len(rl.store.list_sessions(Query(parent=session, limit=_MAX_FORKS)))
 
 
 def plan_lines(plan: ResumePlan, now: datetime) -> list[tuple[str, str, str]]:
-    """A resume plan as (name, text, role): what `can-resume` says, on a page."""
+    """A resume plan as lines (name, text, role), the same as `relight can-resume` prints."""
     lines = [("conversation", words.conversation(plan), "")]
     files = plan.files
     if files is not None:
@@ -301,11 +301,11 @@ def plan_lines(plan: ResumePlan, now: datetime) -> list[tuple[str, str, str]]:
     lines.append(("calls", doubt, "warn" if doubtful else ""))
     lines += [("", one, "warn") for one in words.planned_calls(plan.calls)]
     if plan.told:
-        lines.append(("told", f"the model will be told: {plan.told}", "warn"))
+        lines.append(("notice", f"the model will be told: {plan.told}", "warn"))
     if reply := words.first_reply(plan, now):
         lines.append(("first reply", reply, "warn" if plan.first_reply is not None and plan.first_reply.cold else ""))
-    if told := words.environment(plan):
-        lines.append(("environment", told, ""))
+    if variables := words.environment(plan):
+        lines.append(("environment", variables, ""))
     lines += [("command", words.started_with(plan), "")] if plan.command is not None else []
     lines += [("orphans", words.ended_first(plan), "warn")] if plan.orphans else []
     return lines
@@ -326,4 +326,4 @@ def _files(plan: ResumePlan) -> tuple[str, str]:
         return f"as at @{files.captured_at}; nothing to restore", ""
     later = sum(one.later for one in files.differ)
     text = f"{words.count(len(files.differ), 'file')} differ from disk now"
-    return text + (f"; {later} changed after the last step, by somebody else" if later else ""), "warn"
+    return text + (f"; {later} changed after the last step, outside the session" if later else ""), "warn"

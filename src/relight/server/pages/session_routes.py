@@ -1,4 +1,4 @@
-"""`/sessions/{id}` and its parts: tabs, rows that come later, peeks, plots, whole values."""
+"""Routes of `/sessions/{id}` and of the parts that it loads on demand: rows, news, peek, plots, whole values."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ from relight.server.pages.window import (
     events_of,
     opens_at,
     position,
-    told,
     view_of,
     window_of,
+    window_rows,
 )
 from relight.text import format as words
 from relight.values.info import SessionInfo
@@ -38,19 +38,20 @@ from relight.values.ref import parse_ref
 from relight.values.status import LIVE
 
 PLOT_STEPS: Final = 5000
-_CALLS: Final = 200
-_PEEK: Final = 5
-_FOUND: Final = 5000
-_BEHIND: Final = 40
-_SLEPT: Final = 500
-"""more steps than this while nobody looked: the page is read anew"""
+_MAX_CALLS: Final = 200
+_PEEK_ROWS: Final = 5
+_MAX_HITS: Final = 5000
+_OVERLAP: Final = 40
+"""steps before the newest displayed one that are sent again: an outcome changes the row of its call"""
+_MAX_BEHIND: Final = 500
+"""a page that missed more steps than this reloads"""
 _PHONE_ROWS: Final = 20
-"""of the end, on a narrow screen; the others are there, and shown when asked for"""
+"""rows at the end that a narrow screen shows at first"""
 _SINCES: Final = (("start", "since the start"), ("attempt", "since this attempt"), ("disk", "head to disk now"))
 
 
 def add(router: APIRouter, site: Site) -> None:
-    """The routes."""
+    """Add the routes to the router."""
 
     @router.get("/sessions/{ref}", response_class=HTMLResponse)
     def session(request: Request, ref: str) -> Response:
@@ -76,9 +77,9 @@ def add(router: APIRouter, site: Site) -> None:
     def news(request: Request, ref: str) -> Response:
         info = found(site, ref)
         seen = position(request.query_params.get("after")) or 0
-        skipped = max(0, info.seq - seen) if info.seq - seen > _SLEPT else 0
-        after = max(0, min(seen, info.seq) - _BEHIND)
-        window = Window(after=after, upto=min(info.seq, after + STEPS + _SLEPT), newest=info.seq)
+        skipped = max(0, info.seq - seen) if info.seq - seen > _MAX_BEHIND else 0
+        after = max(0, min(seen, info.seq) - _OVERLAP)
+        window = Window(after=after, upto=min(info.seq, after + STEPS + _MAX_BEHIND), newest=info.seq)
         rows = "" if skipped or "density" not in request.query_params else _list(site, info, window, request)
         if skipped:
             rows = f'<ol data-upto="{info.seq}" data-after="{after}" data-skipped="{skipped}"></ol>'
@@ -88,13 +89,13 @@ def add(router: APIRouter, site: Site) -> None:
 
 
 def _add_parts(router: APIRouter, site: Site) -> None:
-    """What a page asks for when somebody looks at it."""
+    """Routes of the parts that a page loads on demand."""
 
     @router.get("/sessions/{ref}/peek", response_class=HTMLResponse)
     def peek(ref: str) -> Response:
         info = found(site, ref)
         window = Window(after=max(0, info.seq - 40), upto=info.seq, newest=info.seq)
-        shown = told(site.rl, info, window, density="steps", kind="all").rows[-_PEEK:]
+        shown = window_rows(site.rl, info, window, density="steps", kind="all").rows[-_PEEK_ROWS:]
         files = site.rl.files_at(info.id, start=True) if info.workspace else None
         changed = files.changed if files is not None else None
         return answer("peek.html", head=header_of(info, site.now()), rows=shown, files=changed)
@@ -146,7 +147,7 @@ def _add_parts(router: APIRouter, site: Site) -> None:
 
 
 def found(site: Site, ref: str) -> SessionInfo:
-    """A session by its ref; a checkpoint's ref leads to its session. NotFound and Ambiguous become pages."""
+    """The session of a ref, also of a checkpoint's ref. NotFound, Ambiguous."""
     return site.rl.get(parse_ref(ref).session)
 
 
@@ -155,24 +156,25 @@ def _step(site: Site, info: SessionInfo, seq: int) -> Event | None:
 
 
 def header_values(site: Site, info: SessionInfo) -> dict[str, Any]:
-    """The top of the page."""
+    """Template values of the header."""
     try:
         rows = checkpoint_rows(site.rl, info)
     except RelightError:
         rows = []
-    marked = any(row.kind == "mark" for row in rows)  # perhaps a restore; its own dialog looks into the log
+    # A mark may be a restore. Whether it is one needs its body; the undo dialog reads that, not every page view.
+    marked = any(row.kind == "mark" for row in rows)
     undoable = any(row.kind == "rewind" for row in rows) or (bool(info.workspace) and marked)
     captured = max((row.seq for row in rows if row.snapshots), default=0)
     return {
         "head": header_of(info, site.now()),
         "actions": actions_of(info, undoable=undoable),
-        "changed": site.remembered(("changed", info.id, captured), lambda: _changed(site, info)),
+        "changed": site.cached(("changed", info.id, captured), lambda: _changed(site, info)),
         "damage": _damage(site, info),
     }
 
 
 def _changed(site: Site, info: SessionInfo) -> dict[str, Any] | None:
-    """How many files and lines differ from the first capture; another answer only with another capture."""
+    """Number of files and lines that differ from the first capture; changes only with a new capture."""
     if not info.workspace:
         return None
     files = site.rl.files_at(info.id, start=True)
@@ -182,15 +184,15 @@ def _changed(site: Site, info: SessionInfo) -> dict[str, Any] | None:
 
 
 def _damage(site: Site, info: SessionInfo) -> dict[str, Any] | None:
-    """The newest step is broken: what is whole, and how to go on."""
+    """Damage of the newest step, with the last good step and the cure; None if there is none."""
     if info.seq == 0 and info.attention is None:
         return None
     if info.attention is not None and info.attention.kind == "corrupt":
         return {"seq": info.seq, "what": info.attention.text, "whole": None, "cure": info.attention.cure}
     if info.status in LIVE:
-        return None  # whoever writes it has just read it
+        return None  # its writer has just read it, and would have failed
     try:
-        site.remembered(("whole", info.id, info.seq), lambda: site.service.folds.load(info.id).seq)
+        site.cached(("whole", info.id, info.seq), lambda: site.service.folds.load(info.id).seq)
     except Corrupt as error:
         cure = f"relight resume {words.ref(info)} --from-last-good"
         whole = (error.offered or "").rpartition("@")[2]
@@ -209,7 +211,7 @@ def _tabs(site: Site, info: SessionInfo) -> list[tuple[str, str]]:
 
 def _list(site: Site, info: SessionInfo, window: Window, request: Request) -> str:
     density, show = _asked(request)
-    shown = told(site.rl, info, window, density=density, kind=show)
+    shown = window_rows(site.rl, info, window, density=density, kind=show)
     inner = render("rows.html", rows=shown.rows, session=info.id, at=None)
     edges = f'data-after="{window.after}" data-upto="{window.upto}" data-newest="{window.newest}"'
     return f"<ol {edges}>{inner}</ol>"
@@ -235,9 +237,9 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
     elif at is None and upto is None and after is None:
         at = opens_at(site.rl, info)
     window = window_of(info.seq, at=at, upto=upto, after=after, whole=bool(asked.get("all")))
-    shown = told(site.rl, info, window, density=density, kind=show)
+    shown = window_rows(site.rl, info, window, density=density, kind=show)
     return {
-        "told": shown,
+        "history": shown,
         "density": density,
         "show": show,
         "at": at,
@@ -248,19 +250,19 @@ def _history(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
 
 
 def _find(site: Site, info: SessionInfo, q: str, at: int | None) -> dict[str, Any]:
-    """Steps that say it, all of them counted; the one to show, and its neighbours."""
+    """Hits of a search in the session: their number, the one to show, and links to its neighbours."""
     q = q.replace("\0", "")[:200].strip()
-    hits = site.rl.search(info.id, q, most=_FOUND)
+    hits = site.rl.search(info.id, q, most=_MAX_HITS)
     seqs = [hit.seq for hit in hits.hits]
-    place = next((place for place, seq in enumerate(seqs) if at is None or seq >= at), max(0, len(seqs) - 1))
+    index = next((number for number, seq in enumerate(seqs) if at is None or seq >= at), max(0, len(seqs) - 1))
     here = address(f"/sessions/{info.id}", {"find": q}, "find")
     return {
         "q": q,
         "total": hits.count,
-        "place": place + 1 if seqs else 0,
-        "at": seqs[place] if seqs else None,
-        "previous": here(at=seqs[place - 1]) if place > 0 else "",
-        "next": here(at=seqs[place + 1]) if place + 1 < len(seqs) else "",
+        "number": index + 1 if seqs else 0,
+        "at": seqs[index] if seqs else None,
+        "previous": here(at=seqs[index - 1]) if index > 0 else "",
+        "next": here(at=seqs[index + 1]) if index + 1 < len(seqs) else "",
     }
 
 
@@ -276,14 +278,14 @@ def _conversation(site: Site, info: SessionInfo, request: Request) -> dict[str, 
             events.append(event)
     except Corrupt as error:
         damage = error.message
-    said = conversation.conversation(events, info.provider, view, partial(site.rl.load, info.id))
-    return {"window": window, "said": said, "damage_here": damage}
+    entries = conversation.conversation(events, info.provider, view, partial(site.rl.load, info.id))
+    return {"window": window, "entries": entries, "damage_here": damage}
 
 
 def _calls(site: Site, info: SessionInfo, request: Request) -> dict[str, Any]:
     rows = call_rows(site.service.folds.load(info.id).calls)
     first = min(max(0, position(request.query_params.get("first")) or 0), max(0, len(rows) - 1))
-    part = rows[first : first + _CALLS]
+    part = rows[first : first + _MAX_CALLS]
     return {"calls": part, "total": len(rows), "first": first, "last": first + len(part)}
 
 
@@ -342,14 +344,14 @@ _TAB: Final[dict[str, Any]] = {
 def _plots(site: Site, info: SessionInfo) -> dict[str, Any]:
     after = max(0, info.seq - PLOT_STEPS)
     measure = plots.Measure()
-    with suppress(Corrupt):  # what could be read is drawn; the page says what could not
+    with suppress(Corrupt):  # plot what can be read; the page reports the damage
         measure.read(site.rl.steps(info.id, after=after, upto=info.seq))
     record = site.rl.store.find(info.id)
     burn = measure.burn(record.identity.policy.budget if record is not None else None)
     drawn = {"times": burn.times, "costs": burn.costs, "tokens": burn.tokens, "attempts": burn.attempts} if burn else {}
     return {
-        "lanes": measure.lanes(),
-        "lane_names": plots.LANES,
+        "timeline": measure.timeline(),
+        "activities": plots.ACTIVITIES,
         "burn": burn,
         "burn_json": json.dumps(drawn | {"budget": burn.budget if burn else None}),
         "session": info.id,

@@ -1,4 +1,4 @@
-"""`/`: which sessions there are. Filters come from the address, rows keep their place, what is hidden is counted."""
+"""View of `/`: the list of sessions, with filters and order from the query string."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ if TYPE_CHECKING:
 PAGE: Final = 100
 SEARCH_PAGE: Final = 50
 SCANNED: Final = 1000
-"""sessions looked at for an order or a directory, which no index knows"""
+"""sessions that are read for an order or a filter that has no index"""
 SINCE: Final = {"1h": 1, "8h": 8, "1d": 24, "7d": 168, "30d": 720}
 SORTS: Final = ("created", "name", "step", "cost")
 ADOPTABLE: Final = 50
-_NOW: Final = 160
+_MAX_NOW: Final = 160
 _CURSOR: Final = re.compile(r"([0-9]{1,16})-([0-9A-Za-z-]{1,64})")
 
 
 class Filters(msgspec.Struct, frozen=True, kw_only=True):
-    """What the address asks for; anything it cannot mean is left out, so a wrong address shows everything."""
+    """Filters and order of the list. Invalid values of the query string are ignored."""
 
     status: Status | None = None
     agent: str = ""
@@ -47,11 +47,11 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def any(self) -> bool:
-        """Is anything hidden by a person's choice?"""
+        """Whether any filter is set."""
         return bool(self.status or self.agent or self.provider or self.directory or self.since or self.q or self.label)
 
     def query(self, **changes: str) -> str:
-        """The address of the same list with something changed; the cursor goes unless it is given."""
+        """The URL of the same list with some values changed, on its first page unless a cursor is given."""
         known = {
             "status": self.status or "",
             "agent": self.agent,
@@ -67,14 +67,14 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return "/" + (f"?{urlencode(given)}" if given else "")
 
     def words(self) -> str:
-        """What is asked for, in words."""
+        """The filters as text."""
         parts = {name: getattr(self, name) for name in ("status", "agent", "provider", "directory", "since", "label")}
-        told = [f"{name}={value}" for name, value in parts.items() if value]
-        return ", ".join([*told, *([f"“{self.q}”"] if self.q else [])])
+        texts = [f"{name}={value}" for name, value in parts.items() if value]
+        return ", ".join([*texts, *([f"“{self.q}”"] if self.q else [])])
 
 
 class Line(msgspec.Struct, frozen=True, kw_only=True):
-    """One session in the list."""
+    """A row of the list."""
 
     id: str
     href: str
@@ -103,24 +103,24 @@ class Line(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Listing(msgspec.Struct, frozen=True, kw_only=True):
-    """The whole list."""
+    """One page of the list, with totals and links."""
 
     filters: Filters
     lines: list[Line]
     total: int
     archived: int
     older: str | None
-    """the address of the next page"""
+    """URL of the next page"""
     newer: str | None
     scanned: int | None = None
-    """so many were looked at, because no index knows what was asked"""
+    """number of sessions that were read; None: all of them"""
     agents: list[str] = []
     directories: list[str] = []
     counts: dict[str, int] = {}
 
 
 def filters_of(given: Mapping[str, str]) -> Filters:
-    """From the address."""
+    """The filters of a query string."""
 
     def text(name: str) -> str:
         return given.get(name, "").replace("\0", "")[:200].strip()
@@ -141,7 +141,7 @@ def filters_of(given: Mapping[str, str]) -> Filters:
 
 
 def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
-    """One page of sessions."""
+    """One page of the sessions that match the filters."""
     counts = rl.counts()
     size = SEARCH_PAGE if filters.q else PAGE
     found = _found(rl, filters, now)
@@ -150,11 +150,11 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
         infos = list(islice(found, size + 1))
         rest = infos[size:]
     else:
-        looked = list(islice(found, SCANNED + 1))
-        scanned = min(len(looked), SCANNED) if len(looked) > SCANNED else None
+        read = list(islice(found, SCANNED + 1))
+        scanned = min(len(read), SCANNED) if len(read) > SCANNED else None
         infos = [
             info
-            for info in looked[:SCANNED]
+            for info in read[:SCANNED]
             if not filters.directory or words.working_directory(info) == filters.directory
         ]
         infos, rest = _sorted(infos, filters.sort)[:size], []
@@ -175,13 +175,13 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
 
 
 def adoptable(rl: Relight) -> list[tuple[str, int, str]]:
-    """What is on this machine and not ours yet: the agent, how many, and the command that takes over the newest."""
+    """Adoptable native sessions on this machine: agent, number, and the command that adopts the newest."""
     found = rl.adoptable(most=ADOPTABLE)
-    told: list[tuple[str, int, str]] = []
+    offers: list[tuple[str, int, str]] = []
     for agent in dict.fromkeys(one.agent for one in found):
         mine = [one for one in found if one.agent == agent]
-        told.append((agent, len(mine), f"cd {shlex.quote(mine[0].directory)} && relight adopt {mine[0].native}"))
-    return told
+        offers.append((agent, len(mine), f"cd {shlex.quote(mine[0].directory)} && relight adopt {mine[0].native}"))
+    return offers
 
 
 def _found(rl: Relight, filters: Filters, now: datetime) -> Iterator[SessionInfo]:
@@ -216,7 +216,7 @@ def _cursor(info: SessionInfo) -> str:
 
 
 def line_of(info: SessionInfo, now: datetime) -> Line:
-    """A session as its row shows it."""
+    """The row of a session."""
     glyph, role = words.GLYPHS[info.status]
     attention = info.attention
     cure = attention.cure if attention is not None and attention.kind not in ("waiting", "quiet") else ""
@@ -236,7 +236,7 @@ def line_of(info: SessionInfo, now: datetime) -> Line:
         agent=info.agent or "",
         where=words.short_path(words.working_directory(info)),
         where_full=words.display_path(words.working_directory(info)),
-        now=shortened(words.now_text(info, now), _NOW),
+        now=shortened(words.now_text(info, now), _MAX_NOW),
         cure=cure,
         step_at=info.last_step_at,
         step_age=step_age,

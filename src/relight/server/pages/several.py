@@ -1,6 +1,6 @@
-"""The two things that are done to several sessions at once: archive what is finished, resume what stopped alike.
+"""Dialogs for several sessions: archive the completed ones, resume those that stopped for the same reason.
 
-Each shows its list first; whatever is taken out of it stays as it is.
+Each lists the sessions with checkboxes; unchecked ones are not changed.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 
 def archive_dialog(rl: Relight, now: datetime) -> Dialog:
-    """Of all that is completed."""
+    """The dialog that archives completed sessions."""
     found, more = finished(rl)
-    rest = f" {more:,} more are finished: do it again for them." if more else ""
+    rest = f" {more:,} more are finished: repeat it for them." if more else ""
     return Dialog(
         title="Archive finished sessions",
         confirm="Archive them",
-        happens=f"Take {words.count(len(found), 'completed session')} out of the list, never to be resumed.{rest}",
-        kept="Each can be read, forked and exported, until a sweep's time is over.",
-        back="Fork the head of one to go on with it.",
+        happens=f"Archive {words.count(len(found), 'completed session')}; they cannot be resumed afterwards.{rest}",
+        kept="Each can be read, forked and exported, until the retention policy removes it.",
+        back="Fork the head of one to continue it.",
         command=_for_each(found, "archive"),
         path="/api/archive",
         body={"plans": {info.id: rl.plan_hash(info.id) for info in found}},
@@ -42,25 +42,25 @@ def archive_dialog(rl: Relight, now: datetime) -> Dialog:
 
 
 def resume_dialog(rl: Relight, cause: str, now: datetime) -> Dialog:
-    """Of those that stopped for one reason. NotFound where there are no two of them any more."""
+    """The dialog that resumes sessions that stopped for one cause. NotFound if there are fewer than two now."""
     group = next((one.sessions for one in stopped_alike(rl) if one.cause == cause), None)
     if group is None:
-        raise NotFound(cause[:100], what="group of sessions that stopped alike:")
+        raise NotFound(cause[:100], what="group of sessions that stopped for the same reason:")
     shown = group[:MAX]
-    rest = f" {len(group) - MAX:,} more stopped so: do it again for them." if len(group) > MAX else ""
+    rest = f" {len(group) - MAX:,} more stopped for this reason: repeat it for them." if len(group) > MAX else ""
     doubt = sum(1 for info in shown if info.in_doubt)
-    told = f"{words.count(doubt, 'session')} with calls in doubt: the model is told that their outcome is unknown"
+    calls = f"{words.count(doubt, 'session')} with calls in doubt: the model is told that their outcome is unknown"
     return Dialog(
         title=f"Resume what stopped: {cause}",
         confirm="Resume them",
         happens=f"Start {words.count(len(shown), 'session')} again, one after the other, each at its head.{rest}",
-        kept="Nothing that is finished runs again; one that cannot start stays as it is, and you are told why.",
+        kept="No finished step runs again; a session that cannot start is not changed, and the reason is shown.",
         back="Stop any of them at any time.",
         command=_for_each(shown, "resume", "--detach"),
         path="/api/resume",
         body={"plans": {info.id: rl.plan_hash(info.id) for info in shown}},
         fields=[_boxes("Sessions", shown, now)],
-        lines=[("calls", told, "warn")] if doubt else [],
+        lines=[("calls", calls, "warn")] if doubt else [],
         done="resumed",
         goes="/",
     )

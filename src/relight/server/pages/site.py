@@ -1,4 +1,4 @@
-"""What the pages' routes share: the library, the clock, the frame around a page, and who is looking."""
+"""What all page routes share: the library, the clock, a cache, and rendering inside the frame."""
 
 from __future__ import annotations
 
@@ -17,47 +17,46 @@ from relight.server.pages.rendering import render
 from relight.server.service import Service
 from relight.values.checkpoint import at
 
-_REMEMBERED: Final = 1000
+_MAX_CACHED: Final = 1000
 
 
 class Site:
-    """One server's pages."""
+    """The pages of one server."""
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self._known: OrderedDict[tuple[str, str, int], Any] = OrderedDict()
+        self._cache: OrderedDict[tuple[str, str, int], Any] = OrderedDict()
 
     @property
     def rl(self) -> Relight:
-        """The library behind the server."""
         return self.service.rl
 
-    def remembered(self, key: tuple[str, str, int], make: Callable[[], Any]) -> Any:
-        """Something that takes a while to find out and does not change under this key. What is raised is not kept."""
+    def cached(self, key: tuple[str, str, int], make: Callable[[], Any]) -> Any:
+        """The cached value of a key, computed at first use. Exceptions are not cached."""
         try:
-            return self._known[key]
+            return self._cache[key]
         except KeyError:
-            found = self._known[key] = make()
-        if len(self._known) > _REMEMBERED:
-            self._known.popitem(last=False)
+            found = self._cache[key] = make()
+        if len(self._cache) > _MAX_CACHED:
+            self._cache.popitem(last=False)
         return found
 
     def now(self) -> datetime:
-        """By the server's clock."""
+        """The time by the server's clock."""
         return at(self.service.clock.now_us())
 
     def page(self, request: Request, template: str, *, status: int = 200, **values: Any) -> Response:
-        """A whole page in its frame."""
+        """Render a whole page with its frame."""
         frame = frame_of(self.rl, self.now())
         return HTMLResponse(render(template, frame=frame, **values), status_code=status)
 
     def strip(self) -> str:
-        """What needs somebody, as a fragment."""
+        """Render the strip of sessions that need a person."""
         return render("strip.html", frame=frame_of(self.rl, self.now()))
 
 
 def address(path: str, given: Mapping[str, str], *keep: str) -> Any:
-    """A function that makes the address of the same page with something changed."""
+    """A function that builds the URL of the same page with some query values changed."""
     kept = {name: given[name] for name in keep if given.get(name)}
 
     def here(**changes: object) -> str:

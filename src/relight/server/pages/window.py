@@ -1,4 +1,4 @@
-"""A window of a session's journal: 200 steps that a page shows, and where the windows before and after it are."""
+"""Windows of a session's journal: the steps that one page shows, and links to the windows before and after."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from relight.history.events import Event
 from relight.history.loading import chain_of
 from relight.journal.lineage import stretches, visible
 from relight.ports.store import CheckpointRow
-from relight.server.pages.history import Density, Filter, Row, Teller, filtered, is_problem, marked
+from relight.server.pages.history import Density, Filter, HistoryBuilder, Row, filtered, is_problem, marked
 from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 STEPS: Final = 200
 ALL: Final = 5000
 _SEED: Final = 40
-"""steps before the window that are read so that a result in it finds its call"""
+"""steps before the window that are read too, so that an outcome in it finds its call"""
 _POSITION: Final = re.compile(r"@?(\d{1,12})")
 
 
 class Window(msgspec.Struct, frozen=True, kw_only=True):
-    """The steps after < seq <= upto."""
+    """The steps with after < seq <= upto."""
 
     after: int
     upto: int
@@ -38,17 +38,17 @@ class Window(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def earlier(self) -> int | None:
-        """Where the window before it ends."""
+        """`upto` of the window before it; None at the beginning."""
         return self.after if self.after > 0 else None
 
     @property
     def later(self) -> int | None:
-        """Where the window after it begins."""
+        """`after` of the window after it; None at the end."""
         return self.upto if self.upto < self.newest else None
 
 
-class Told(msgspec.Struct, kw_only=True):
-    """A window's rows."""
+class WindowRows(msgspec.Struct, kw_only=True):
+    """The history rows of a window."""
 
     window: Window
     rows: list[Row]
@@ -56,17 +56,17 @@ class Told(msgspec.Struct, kw_only=True):
     damage: str | None = None
     damaged_at: int | None = None
     hidden: int = 0
-    """rows that the filter leaves out"""
+    """number of rows that the filter leaves out"""
 
 
 def position(text: str | None) -> int | None:
-    """`@198` or `198` from the address."""
+    """The seq in a query value, `@198` or `198`; None if it is not one."""
     found = _POSITION.fullmatch(text or "")
     return int(found[1]) if found else None
 
 
 def window_of(newest: int, *, at: int | None, upto: int | None, after: int | None, whole: bool = False) -> Window:
-    """Which steps a page shows: those the address asks for, else the newest."""
+    """The window that a query string asks for, else the newest steps."""
     if whole and newest <= ALL:
         return Window(after=0, upto=newest, newest=newest, at=at, whole=True)
     if after is not None:
@@ -82,12 +82,14 @@ def window_of(newest: int, *, at: int | None, upto: int | None, after: int | Non
 
 
 def events_of(rl: Relight, session: str, after: int, upto: int) -> list[Event]:
-    """The events after < seq <= upto, as far as they can be read; Corrupt where one cannot."""
+    """The events with after < seq <= upto. Corrupt if one of them is damaged."""
     return list(rl.steps(session, after=after, upto=upto))
 
 
-def told(rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter, seed: int = _SEED) -> Told:
-    """The rows of a window. Damage is part of what is shown, not an obstacle to it."""
+def window_rows(
+    rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter, seed: int = _SEED
+) -> WindowRows:
+    """The rows of a window, up to the first damaged step, which is reported in the result."""
     events: list[Event] = []
     damage: Corrupt | None = None
     try:
@@ -95,12 +97,12 @@ def told(rl: Relight, info: SessionInfo, window: Window, *, density: Density, ki
             events.append(event)
     except Corrupt as error:
         damage = error
-    rows = Teller(info.provider, partial(rl.load, info.id)).tell(events, density=density)
+    rows = HistoryBuilder(info.provider, partial(rl.load, info.id)).build(events, density=density)
     rows = [row for row in rows if row.seq > window.after]
     path, labels = view_of(rl, info)
     marked(rows, view=path, doubtful=info.in_doubt > 0, labels=labels)
     kept = filtered(rows, kind)
-    return Told(
+    return WindowRows(
         window=window,
         rows=kept,
         problems=sum(1 for row in kept if is_problem(row)),
@@ -111,7 +113,7 @@ def told(rl: Relight, info: SessionInfo, window: Window, *, density: Density, ki
 
 
 def view_of(rl: Relight, info: SessionInfo) -> tuple[frozenset[int] | None, dict[int, str]]:
-    """The seqs the model sees (None: all of them), and the labels given to steps."""
+    """The seqs in the model's view (None: all), and the labels of steps."""
     try:
         rows = checkpoint_rows(rl, info)
     except (Corrupt, NotFound):
@@ -125,7 +127,7 @@ def view_of(rl: Relight, info: SessionInfo) -> tuple[frozenset[int] | None, dict
 
 
 def checkpoint_rows(rl: Relight, info: SessionInfo) -> list[CheckpointRow]:
-    """The session's steps without bodies, its ancestors' included."""
+    """The steps of a session and of its ancestors, without bodies."""
     record = rl.store.find(info.id)
     if record is None:
         raise NotFound(info.id)
@@ -137,13 +139,13 @@ def checkpoint_rows(rl: Relight, info: SessionInfo) -> list[CheckpointRow]:
 
 
 def opens_at(rl: Relight, info: SessionInfo) -> int | None:
-    """The step that matters: the first failing one of the last attempt where it failed; else the end."""
+    """The step to open a failed session at: the first problem of its last attempt; None: the end."""
     if info.status not in ("failed", "terminated") or info.seq == 0:
         return None
     begins = max((row.seq for row in checkpoint_rows(rl, info) if row.kind == "attempt"), default=0)
     after = max(begins - 1, info.seq - STEPS)
     try:
-        rows = Teller(info.provider, partial(rl.load, info.id)).tell(
+        rows = HistoryBuilder(info.provider, partial(rl.load, info.id)).build(
             events_of(rl, info.id, after, info.seq), density="steps"
         )
     except Corrupt:
