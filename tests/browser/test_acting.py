@@ -212,7 +212,7 @@ def test_a_stuck_lease_is_cleared_with_its_evidence_and_who_did_it_is_kept(
     lease.get_by_role("link", name="Clear…").click()
     expect(page.locator("dialog .ev")).to_contain_text("alive")
     expect(confirm(page)).to_be_disabled()
-    page.get_by_label("Why").fill("it hangs")
+    page.get_by_label("Reason").fill("it hangs")
     page.locator("dialog input[data-typed]").fill("refactor-db")
     confirm(page).click()
     expect(page.locator(".toast")).to_contain_text("refactor-db is cleared")

@@ -38,7 +38,7 @@ def operations(desk: Desk) -> str:
 
 
 def test_a_whole_store_is_read_and_brought_back_and_that_is_told(desk: Desk, tmp_path: Path) -> None:
-    assert "not yet: every digest is read once a day" in operations(desk)
+    assert "not yet: digests are verified once a day" in operations(desk)
     work(desk, tmp_path / "work")
     with desk.rl.session("words-only") as s:
         s.append({"role": "user", "content": "hello"})

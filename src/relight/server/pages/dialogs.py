@@ -457,7 +457,7 @@ def _label(context: DialogContext) -> Dialog:
         back="A label that is used again moves to the other checkpoint.",
         command=f"relight label {shlex.quote(context.ref)} NAME",
         path=f"/api/checkpoints/{context.info.id}@{context.info.head if context.seq is None else context.seq}/label",
-        fields=[Field(kind="line", name="label", label="Label", required=True, hint=hint)],
+        fields=[Field(kind="line", name="label", label="Name", required=True, hint=hint)],
         done=f"{context.ref} is labelled",
     )
 
