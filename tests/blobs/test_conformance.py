@@ -95,7 +95,7 @@ class Forgetful:
 
 def test_the_kit_finds_a_blob_store_that_breaks_its_promises() -> None:
     report = blob_kit.run(Forgetful)
-    kept = {"what_is_put_is_read_back", "it_says_where_it_is"}
+    kept = {"what_is_put_is_read_back", "it_names_its_location"}
     assert {one.check for one in report.broken} == {check.__name__ for check in blob_kit.CHECKS} - kept
     assert str(report).startswith(f"2 of {len(blob_kit.CHECKS)} promises kept")
 

@@ -104,18 +104,18 @@ def test_a_row_is_written_in_the_transaction_that_puts_a_session_in_line(server:
         what = "SELECT queue_name, args, status::text, priority FROM relight_fleet.procrastinate_jobs ORDER BY id"
         return server.execute(what, database=name_of(url))
 
-    session = trial.standing(priority=3)
+    session = trial.enqueue(priority=3)
     assert rows() == [("a", {"session": session}, "todo", 3)]
     (ticket,) = engine.take([A], 1)
     trial.start(session)
     assert [row[2] for row in rows()] == ["doing"]
-    trial.put_back(session)  # its worker died: a new row, and the old one is left open
+    trial.requeue(session)  # its worker died: a new row, and the old one is left open
     assert [row[2] for row in rows()] == ["doing", "todo"]
     started = "UPDATE relight_fleet.procrastinate_events SET at = now() - interval '1 minute'"
     server.execute(started, database=name_of(url))
-    assert other.sweep(trial.is_at_work) == 1
+    assert other.sweep(trial.is_working) == 1
     assert [row[2] for row in rows()] == ["todo"]
-    trial.put_back(session, "terminated")
+    trial.requeue(session, "terminated")
     assert rows() == []
     engine.close_ticket(ticket)
     trial.close()

@@ -1,1 +1,1 @@
-"""The public kit for those who build on relight: a conformance suite for stores, a clock one can move, seeded ids."""
+"""Public test kit: conformance suites for every port, a manual clock, seeded ids, a runtime that runs nothing."""

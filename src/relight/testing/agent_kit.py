@@ -1,4 +1,4 @@
-"""The conformance kit of the agent port: what any adapter must do, as plain checks.
+"""Conformance kit of the agent port: checks that every adapter has to pass.
 
     class Mine(AgentChecks):
         adapter = MyAgent()
@@ -9,9 +9,9 @@
         for check in Mine(tmp_path).checks():
             check()
 
-No agent is started. Each check uses a home of its own below the directory it was given and raises AssertionError where
-a promise of `relight.ports.agent` is broken. The conversation has a prompt, a reply with at least two calls, their
-results, and an end. An adapter without transcripts has none, and is checked for that.
+No agent is started. Each check uses its own home below the given directory and raises AssertionError if the contract of
+`relight.ports.agent` is violated. The conversation must have a prompt, a reply with at least two calls, their results,
+and an end. An adapter without transcripts returns none.
 """
 
 from __future__ import annotations
@@ -50,11 +50,11 @@ _AT_US: Final = 1_700_000_000_000_000
 
 
 class AgentChecks(ABC):
-    """Subclass, say what to check, run `checks()`."""
+    """Subclass it with an adapter, then run `checks()`."""
 
     adapter: ClassVar[AgentAdapter]
     command: ClassVar[tuple[str, ...]]
-    """a command of this agent, with a prompt in it where it takes one"""
+    """a command of this agent, with a prompt if it takes one"""
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory
@@ -62,10 +62,10 @@ class AgentChecks(ABC):
 
     @abstractmethod
     def conversation(self) -> Sequence[Line]:
-        """Lines as the agent writes them; none where it keeps no transcript."""
+        """Lines as the agent writes them; empty if it has no transcript."""
 
     def checks(self) -> Iterator[Callable[[], None]]:
-        """Every check, as a function of nothing."""
+        """All checks, as functions without arguments."""
         for name in sorted(dir(self)):
             if name.startswith("check_"):
                 yield getattr(self, name)
@@ -135,6 +135,8 @@ class AgentChecks(ABC):
             self.adapter.sessions(place)
             self.adapter.everywhere(place, most=50)
 
+    # A crash can truncate a transcript anywhere. Around each line end every offset is tried, elsewhere a sample: that is
+    # where an adapter decides whether the last line is whole.
     def check_a_cut_keeps_the_longest_valid_prefix(self) -> None:
         _, path = self._written(self.conversation())
         if path is None:
@@ -296,10 +298,10 @@ class AgentChecks(ABC):
             assert self.adapter.key(line) == "call:call_hooked"
             assert self.adapter.pending([*given, line]) == [*self.adapter.pending(given), call]
 
-    # -- what checks are made of --------------------------------------------------------------------------------
+    # -- helpers ------------------------------------------------------------------------------------------------
 
     def _home(self) -> Surroundings:
-        """A blank home, and a directory to work in."""
+        """An empty home and a working directory."""
         self._count += 1
         place = self._directory / f"check-{self._count}"
         (place / "home").mkdir(parents=True)
@@ -339,8 +341,8 @@ def _is_prefix(some: Sequence[str], whole: Sequence[str]) -> bool:
 
 
 def _ends(data: bytes) -> list[int]:
-    """Where each line ends, its newline not counted."""
-    return [place for place, byte in enumerate(data) if byte == ord("\n")]
+    """Offset of the end of each line, without its newline."""
+    return [offset for offset, byte in enumerate(data) if byte == ord("\n")]
 
 
 def _encode(lines: Sequence[Line]) -> bytes:

@@ -1,4 +1,4 @@
-"""The conformance kit of the blob port: every promise of `relight.ports.blobs`, as plain checks.
+"""Conformance kit of the blob port: checks for the whole contract of `relight.ports.blobs`.
 
     class TestMyBlobs(BlobKit):
         def make_blobs(self):
@@ -9,7 +9,7 @@ is all that pytest needs. Without pytest:
     report = run(lambda: MyBlobs(...))
     print(report)
 
-Each check gets a blob store without anything in it.
+Each check gets an empty blob store.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MANY: Final = 25
 
 
 def what_is_put_is_read_back(blobs: Blobs) -> None:
-    """The same bytes, whatever they are; none where nothing was put."""
+    """Any bytes are read back unchanged; a missing blob is None."""
     for key, data in {"a/empty": b"", "a/text": b"hello", "a/bytes": bytes(range(256)) * 40}.items():
         assert blobs.get(key) is None and blobs.stat(key) is None and blobs.get_range(key, 0, 4) is None
         assert blobs.put(key, data) is True
@@ -39,7 +39,7 @@ def what_is_put_is_read_back(blobs: Blobs) -> None:
 
 
 def a_name_is_written_once(blobs: Blobs) -> None:
-    """The second one is told so, and changes nothing."""
+    """A second put of the same name returns False and changes nothing."""
     assert blobs.put("pool/segment/0", b"first") is True
     assert blobs.put("pool/segment/0", b"second") is False
     assert blobs.put("pool/segment/0", b"") is False
@@ -47,8 +47,8 @@ def a_name_is_written_once(blobs: Blobs) -> None:
 
 
 def of_two_writers_one_wins(blobs: Blobs) -> None:
-    """However many put one name at once, one of them is told that it did, and its bytes stay."""
-    said: list[bytes] = []
+    """Of many concurrent puts of one name exactly one returns True, and its bytes are stored."""
+    winners: list[bytes] = []
     problems: list[BaseException] = []
     barrier = threading.Barrier(WRITERS)
 
@@ -57,7 +57,7 @@ def of_two_writers_one_wins(blobs: Blobs) -> None:
         try:
             barrier.wait(30)
             if blobs.put("pool/race", data):
-                said.append(data)
+                winners.append(data)
         except BaseException as error:
             problems.append(error)
 
@@ -72,7 +72,7 @@ def of_two_writers_one_wins(blobs: Blobs) -> None:
 
 
 def a_large_one_is_whole(blobs: Blobs) -> None:
-    """More than one request, row or page can hold; and pieces of it from anywhere."""
+    """A blob larger than one request or row is read back, whole and in ranges."""
     data = b"".join(number.to_bytes(4, "big") for number in range(LARGE_BYTES // 4))
     assert blobs.put("a/large", data) is True
     assert blobs.put("a/large", b"other") is False
@@ -82,7 +82,7 @@ def a_large_one_is_whole(blobs: Blobs) -> None:
 
 
 def a_range_ends_where_the_blob_does(blobs: Blobs) -> None:
-    """Shorter, or empty, and no error."""
+    """A range beyond the end of a blob is shorter or empty, and no error."""
     blobs.put("a/short", b"0123456789")
     assert blobs.get_range("a/short", 2, 3) == b"234"
     assert blobs.get_range("a/short", 8, 100) == b"89"
@@ -91,7 +91,7 @@ def a_range_ends_where_the_blob_does(blobs: Blobs) -> None:
 
 
 def a_list_comes_in_pages(blobs: Blobs) -> None:
-    """In the order of the names, each once, those below a prefix and no others."""
+    """Pages of a list have every name below a prefix, once, in order."""
     names = [f"pool/s{number:02}/{part:04x}" for number in range(5) for part in range(5)]
     for name in reversed(names):
         blobs.put(name, b"x" * 3)
@@ -112,7 +112,7 @@ def a_list_comes_in_pages(blobs: Blobs) -> None:
 
 
 def what_is_deleted_is_gone(blobs: Blobs) -> None:
-    """Together with its bytes; what was not there is no error, and a name can be used again."""
+    """A deleted blob is gone; deleting a missing one is no error, and the name can be used again."""
     for name in ("a/1", "a/2", "a/3"):
         blobs.put(name, name.encode())
     blobs.delete(["a/1", "a/3", "a/never"])
@@ -124,8 +124,8 @@ def what_is_deleted_is_gone(blobs: Blobs) -> None:
     assert blobs.get("a/1") == b"again"
 
 
-def ages_are_told(blobs: Blobs) -> None:
-    """By one clock: what was put later is not older."""
+def ages_are_reported(blobs: Blobs) -> None:
+    """Ages come from one clock: a blob that was put later is not older."""
     blobs.put("a/1", b"1")
     blobs.put("a/2", b"2")
     first, second = blobs.stat("a/1"), blobs.stat("a/2")
@@ -135,7 +135,7 @@ def ages_are_told(blobs: Blobs) -> None:
 
 
 def a_name_that_is_none_is_refused(blobs: Blobs) -> None:
-    """Before anything is touched: no name leads out of its place."""
+    """An invalid name is refused before anything is touched; no name escapes the prefix."""
     for key in ("", "/a", "a/", "a//b", "../a", "a/../b", ".a", "a b", "a\n", "a/" * 20 + "a", "ä"):
         for attempt in (lambda key=key: blobs.put(key, b""), lambda key=key: blobs.get(key)):
             try:
@@ -145,8 +145,8 @@ def a_name_that_is_none_is_refused(blobs: Blobs) -> None:
             raise AssertionError(f"the name {key!a} was taken")
 
 
-def it_says_where_it_is(blobs: Blobs) -> None:
-    """In words that may be shown to anybody."""
+def it_names_its_location(blobs: Blobs) -> None:
+    """The location can be shown to anybody: it has no credentials."""
     assert blobs.place and blobs.address
     assert isinstance(blobs.is_own, bool)
 
@@ -159,14 +159,14 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_range_ends_where_the_blob_does,
     a_list_comes_in_pages,
     what_is_deleted_is_gone,
-    ages_are_told,
+    ages_are_reported,
     a_name_that_is_none_is_refused,
-    it_says_where_it_is,
+    it_names_its_location,
 )
 
 
 def run(make_blobs: Callable[[], Blobs]) -> Report:
-    """Run every check; a broken promise ends its check, not the run."""
+    """Run every check; a failure ends its check, not the run."""
     return report_of(CHECKS, lambda check: check(make_blobs()))
 
 
@@ -175,7 +175,7 @@ class BlobKit(ABC):
 
     @abstractmethod
     def make_blobs(self) -> Blobs:
-        """A blob store with nothing in it."""
+        """A new, empty blob store."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)

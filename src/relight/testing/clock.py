@@ -1,7 +1,4 @@
-"""Time and chance that a test decides: a clock that moves when told, and ids that a seed repeats.
-
-`ManualClock` is thread-safe, because stores read it from many threads. `sleep` moves it instead of waiting.
-"""
+"""A clock that tests advance, and ids from a seed."""
 
 from __future__ import annotations
 
@@ -16,7 +13,7 @@ START_US: Final = 1_700_000_000_000_000
 
 
 class ManualClock:
-    """A clock that stands still until it is moved."""
+    """A clock that only moves when it is advanced; `sleep` advances it. Thread-safe: stores read it from many threads."""
 
     def __init__(self, *, now_us: int = START_US, timeline: str = "manual") -> None:
         self._lock = threading.Lock()
@@ -25,31 +22,31 @@ class ManualClock:
         self._timeline = timeline
 
     def now_us(self) -> int:
-        """Wall time, microseconds since 1970."""
+        """Wall time in microseconds since 1970."""
         return self._wall_us
 
     def instant(self) -> Instant:
-        """Now, on the timeline of this clock."""
+        """The present time on this clock's timeline."""
         return Instant(timeline=self._timeline, us=self._since_us)
 
     def sleep(self, seconds: float) -> None:
-        """Move on by that much."""
+        """Advance the clock instead of waiting."""
         self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
-        """Both kinds of time go on."""
+        """Advance wall time and time since boot."""
         with self._lock:
             moved_us = round(seconds * 1e6)
             self._wall_us += moved_us
             self._since_us += moved_us
 
     def set_wall(self, now_us: int) -> None:
-        """Only the wall's clock jumps, as wall clocks do."""
+        """Set wall time only, as an administrator or NTP does."""
         with self._lock:
             self._wall_us = now_us
 
     def reboot(self, timeline: str) -> None:
-        """Another boot: time since boot begins again, on a timeline of its own."""
+        """Simulate a reboot: time since boot restarts, on a new timeline."""
         with self._lock:
             self._timeline, self._since_us = timeline, 0
 
@@ -62,16 +59,13 @@ class SeededEntropy:
         self._lock = threading.Lock()
 
     def session_id(self) -> str:
-        """32 hexadecimal characters."""
         with self._lock:
             return f"{self._random.getrandbits(128):032x}"
 
     def key(self) -> bytes:
-        """8 bytes."""
         with self._lock:
             return self._random.randbytes(8)
 
     def jitter(self) -> float:
-        """In [0, 1)."""
         with self._lock:
             return self._random.random()

@@ -1,14 +1,14 @@
-"""The conformance kit of the port `engine`: what every engine that wakes workers must do, as plain checks.
+"""Conformance kit of the wakeup engine port: checks that every engine has to pass.
 
     class TestMyEngine(EngineKit):
         def make_store(self): ...
         def make_engine(self, store): ...
 
-is all that pytest needs. Each check gets a new, empty store on real clocks, and as many engines on it as it wants: one
-for each worker. Without pytest: `run(make_store, make_engine)` gives a report.
+is all that pytest needs. Each check gets a new, empty store on real clocks, and one engine per simulated worker.
+Without pytest: `run(make_store, make_engine)` returns a report.
 
-An engine only hints, so little is promised: whoever stands in line is offered, soon; who does not is not, or the claim
-would be refused; nothing that a dead worker left keeps a session from being offered again.
+An engine only gives hints; the claim decides. So the contract is small: a queued session is offered soon, others are not
+offered, and nothing that a dead worker left prevents a session from being offered again.
 """
 
 from __future__ import annotations
@@ -31,14 +31,14 @@ from relight.values.status import StatusChange
 from relight.values.step import Claim, Draft
 
 SOON_SECONDS: Final = 15.0
-"""within which a hint must arrive, also where a notification was lost"""
+"""within which a hint must arrive, even if a notification was lost"""
 A: Final = QueueKey("a")
 MakeStore = Callable[[], Store]
 MakeEngine = Callable[[Store], WorkEngine]
 
 
 class EngineTrial:
-    """One check's own world."""
+    """Store, engines and shortcuts for one check."""
 
     def __init__(self, make_store: MakeStore, make_engine: MakeEngine) -> None:
         self.store = make_store()
@@ -47,7 +47,7 @@ class EngineTrial:
         self._clock, self._entropy = SystemClock(), SystemEntropy()
 
     def engine(self) -> WorkEngine:
-        """One more worker's side."""
+        """The engine of one more worker."""
         made = self._make(self.store)
         self._engines.append(made)
         made.prepare()
@@ -58,8 +58,8 @@ class EngineTrial:
             engine.close()
         self.store.close()
 
-    def standing(self, line: QueueKey = A, *, priority: int = 0, in_seconds: float | None = None) -> str:
-        """A new session in line."""
+    def enqueue(self, line: QueueKey = A, *, priority: int = 0, in_seconds: float | None = None) -> str:
+        """A new queued session; its id."""
         now_us = self._clock.now_us()
         place = QueuePosition(queue=line.queue, wants=line.wants, priority=priority, since_us=now_us)
         identity = Identity(id=self._entropy.session_id(), created_us=now_us, place=place)
@@ -68,11 +68,11 @@ class EngineTrial:
         return identity.id
 
     def start(self, session: str) -> None:
-        """It is claimed and at work."""
+        """Claim a session and set it to working."""
         self._write(session, StatusChange(status="working"), release=False)
 
-    def put_back(self, session: str, status: Any = "queued") -> None:
-        """It is given back, whoever had it."""
+    def requeue(self, session: str, status: Any = "queued") -> None:
+        """Release a session with a status, as if its owner were gone."""
         self._write(session, StatusChange(status=status), release=True)
 
     def _write(self, session: str, change: StatusChange, *, release: bool) -> None:
@@ -88,13 +88,13 @@ class EngineTrial:
         assert record is not None and record.head is not None
         return record.head
 
-    def is_at_work(self, session: str) -> bool:
+    def is_working(self, session: str) -> bool:
         return self.head(session).status == "working"
 
     def offered(
         self, engine: WorkEngine, *lines: QueueKey, limit: int = 10, seconds: float = SOON_SECONDS
     ) -> list[Ticket]:
-        """What it offers, once it offers something; nothing where it never does."""
+        """The first tickets that the engine offers; empty after `seconds` without any."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = engine.take(list(lines or (A,)), limit)
@@ -104,7 +104,7 @@ class EngineTrial:
         return []
 
     def never(self, engine: WorkEngine, session: str, *lines: QueueKey, seconds: float = 0.2) -> None:
-        """This session is not offered for a while."""
+        """Require that a session is not offered for `seconds`."""
         end = time.monotonic() + seconds
         while time.monotonic() < end:
             found = [ticket.session for ticket in engine.take(list(lines or (A,)), 10)]
@@ -113,40 +113,40 @@ class EngineTrial:
 
 
 class EngineCheck(Protocol):
-    """One promise; its docstring says it in words."""
+    """One check; its docstring states the requirement."""
 
     __name__: str
 
     def __call__(self, trial: EngineTrial) -> None: ...
 
 
-def who_stands_in_line_is_offered(trial: EngineTrial) -> None:
-    """Sessions put in line before and after the engine was made are offered, by priority and age."""
-    before = trial.standing()
+def queued_sessions_are_offered(trial: EngineTrial) -> None:
+    """Sessions queued before and after the engine was made are offered, by priority and age."""
+    before = trial.enqueue()
     engine = trial.engine()
-    after, first = trial.standing(), trial.standing(priority=9)
+    after, first = trial.enqueue(), trial.enqueue(priority=9)
     found = [ticket.session for ticket in trial.offered(engine)]
-    equal(found, [first, before, after], "all of them, the first first")
+    equal(found, [first, before, after], "all of them, in order")
 
 
-def only_lines_that_were_asked_for_are_offered(trial: EngineTrial) -> None:
-    """A worker is offered what fits it, and nothing else; the line is named."""
+def only_requested_queues_are_offered(trial: EngineTrial) -> None:
+    """A worker is offered only sessions of the requested queues; the ticket names the queue."""
     engine = trial.engine()
     wanted = QueueKey("a", ("eu", "gpu"))
     long = QueueKey("q" * 90, ("x" * 90,))
-    other, fits, far = trial.standing(QueueKey("b")), trial.standing(wanted), trial.standing(long)
+    other, fits, longest = trial.enqueue(QueueKey("b")), trial.enqueue(wanted), trial.enqueue(long)
     found = trial.offered(engine, wanted)
     equal([(one.session, one.line) for one in found], [(fits, wanted)], "the one that fits")
     trial.never(engine, other, wanted)
     found = trial.offered(engine, long)
-    equal([(one.session, one.line) for one in found], [(far, long)], "names of any length")
+    equal([(one.session, one.line) for one in found], [(longest, long)], "names of any length")
 
 
-def a_worker_that_waits_is_woken(trial: EngineTrial) -> None:
-    """`wait` ends when something is put in line, by whoever."""
+def a_waiting_worker_is_woken(trial: EngineTrial) -> None:
+    """`wait` returns when any process queues a session."""
     engine = trial.engine()
     engine.take([A], 1)
-    timer = threading.Timer(0.1, trial.standing)
+    timer = threading.Timer(0.1, trial.enqueue)
     timer.start()
     end = time.monotonic() + SOON_SECONDS
     while not engine.wait(0.05) and time.monotonic() < end:
@@ -155,82 +155,82 @@ def a_worker_that_waits_is_woken(trial: EngineTrial) -> None:
     require(trial.offered(engine), "it is offered")
 
 
-def a_time_to_wake_is_kept(trial: EngineTrial) -> None:
-    """Not before its time, and soon after it."""
+def a_wake_time_is_respected(trial: EngineTrial) -> None:
+    """A session with a wake time is not offered before it, and soon after it."""
     engine = trial.engine()
-    later = trial.standing(in_seconds=0.6)
+    later = trial.enqueue(in_seconds=0.6)
     trial.never(engine, later)
-    equal([one.session for one in trial.offered(engine)], [later], "its time has come")
+    equal([one.session for one in trial.offered(engine)], [later], "offered after its wake time")
 
 
-def a_session_that_is_put_back_is_offered_again(trial: EngineTrial) -> None:
-    """A new hint for every time it is put in line: to the same worker, and to another where the first one died."""
+def a_requeued_session_is_offered_again(trial: EngineTrial) -> None:
+    """A session is offered each time it is queued: to the same worker, or to another if the first one died."""
     engine, other = trial.engine(), trial.engine()
-    session = trial.standing()
+    session = trial.enqueue()
     (ticket,) = trial.offered(engine)
     trial.start(session)
     engine.close_ticket(ticket)
     trial.never(engine, session)
-    trial.put_back(session)
+    trial.requeue(session)
     (again,) = trial.offered(engine)
     equal(again.session, session, "again")
-    trial.start(session)  # and its worker dies with the ticket in its hand
-    trial.put_back(session)
-    equal([one.session for one in trial.offered(other)], [session], "to another")
+    trial.start(session)  # and its worker dies without closing the ticket
+    trial.requeue(session)
+    equal([one.session for one in trial.offered(other)], [session], "to another worker")
 
 
-def a_hint_that_was_lost_is_made_up_for(trial: EngineTrial) -> None:
-    """A ticket whose worker did nothing with it does not keep the session from being offered."""
+def a_lost_hint_is_repeated(trial: EngineTrial) -> None:
+    """A ticket that its worker never used does not prevent the session from being offered again."""
     engine, other = trial.engine(), trial.engine()
-    session = trial.standing()
-    equal([one.session for one in trial.offered(engine)], [session], "to the first, who then sleeps")
-    equal([one.session for one in trial.offered(other)], [session], "to another")
+    session = trial.enqueue()
+    equal([one.session for one in trial.offered(engine)], [session], "to the first worker, which does nothing")
+    equal([one.session for one in trial.offered(other)], [session], "to another worker")
 
 
-def who_left_the_line_is_not_offered(trial: EngineTrial) -> None:
-    """Cancelled, deleted or taken by somebody else: no hint that a claim would be refused for."""
+def sessions_that_left_the_queue_are_not_offered(trial: EngineTrial) -> None:
+    """A session that was cancelled, deleted or claimed by another worker is not offered."""
     engine = trial.engine()
-    gone, cancelled, taken = trial.standing(), trial.standing(), trial.standing()
+    gone, cancelled, taken = trial.enqueue(), trial.enqueue(), trial.enqueue()
     trial.store.delete([gone])
-    trial.put_back(cancelled, "terminated")
+    trial.requeue(cancelled, "terminated")
     trial.start(taken)
     for session in (gone, cancelled, taken):
         trial.never(engine, session)
 
 
-def tickets_are_closed_without_harm(trial: EngineTrial) -> None:
-    """Closing twice, or what somebody else closed, does nothing."""
+def closing_a_ticket_is_idempotent(trial: EngineTrial) -> None:
+    """Closing a ticket twice, or one that is unknown, does nothing."""
     engine = trial.engine()
-    trial.standing()
+    trial.enqueue()
     (ticket,) = trial.offered(engine)
     engine.close_ticket(ticket)
     engine.close_ticket(ticket)
     engine.close_ticket(Ticket(session="never there", line=A, row=999_999_999 if ticket.row is not None else None))
 
 
-def what_is_put_off_comes_back(trial: EngineTrial) -> None:
-    """Where its queue is full a session is offered again, not at once, and not never."""
+def a_postponed_session_is_offered_again(trial: EngineTrial) -> None:
+    """A session postponed because its queue is full is offered again later, not at once."""
     engine = trial.engine()
-    session = trial.standing()
+    session = trial.enqueue()
     (ticket,) = trial.offered(engine)
     engine.postpone(ticket, 0.6)
     trial.never(engine, session)
-    equal([one.session for one in trial.offered(engine)], [session], "it comes back")
+    equal([one.session for one in trial.offered(engine)], [session], "offered again")
 
 
-def a_sweep_leaves_alone_what_is_at_work(trial: EngineTrial) -> None:
-    """Sweeping by many, at any time, costs nobody a hint and no session its place."""
+def a_sweep_ignores_running_sessions(trial: EngineTrial) -> None:
+    """Sweeps by many workers, at any time, lose no hint and no queue position."""
     engine, other = trial.engine(), trial.engine()
-    working, waiting = trial.standing(), trial.standing()
+    working, waiting = trial.enqueue(), trial.enqueue()
     trial.start(working)
     for one in (engine, other, engine):
-        one.sweep(trial.is_at_work)
-    equal([ticket.session for ticket in trial.offered(other)], [waiting], "who stands in line is offered")
-    require(trial.is_at_work(working), "who works goes on")
+        one.sweep(trial.is_working)
+    equal([ticket.session for ticket in trial.offered(other)], [waiting], "the queued session is offered")
+    require(trial.is_working(working), "the running session keeps running")
 
 
-def many_may_prepare_at_once(trial: EngineTrial) -> None:
-    """Any number of workers may start at the same moment."""
+def workers_may_prepare_concurrently(trial: EngineTrial) -> None:
+    """Any number of workers may prepare at the same time."""
     errors: list[BaseException] = []
 
     def prepare() -> None:
@@ -248,32 +248,32 @@ def many_may_prepare_at_once(trial: EngineTrial) -> None:
     for thread in threads:
         thread.join()
     equal(errors, [], "none of them fails")
-    session = trial.standing()
-    equal([one.session for one in trial.offered(trial.engine())], [session], "and it works")
+    session = trial.enqueue()
+    equal([one.session for one in trial.offered(trial.engine())], [session], "and offers work")
 
 
 CHECKS: tuple[EngineCheck, ...] = (
-    who_stands_in_line_is_offered,
-    only_lines_that_were_asked_for_are_offered,
-    a_worker_that_waits_is_woken,
-    a_time_to_wake_is_kept,
-    a_session_that_is_put_back_is_offered_again,
-    a_hint_that_was_lost_is_made_up_for,
-    who_left_the_line_is_not_offered,
-    tickets_are_closed_without_harm,
-    what_is_put_off_comes_back,
-    a_sweep_leaves_alone_what_is_at_work,
-    many_may_prepare_at_once,
+    queued_sessions_are_offered,
+    only_requested_queues_are_offered,
+    a_waiting_worker_is_woken,
+    a_wake_time_is_respected,
+    a_requeued_session_is_offered_again,
+    a_lost_hint_is_repeated,
+    sessions_that_left_the_queue_are_not_offered,
+    closing_a_ticket_is_idempotent,
+    a_postponed_session_is_offered_again,
+    a_sweep_ignores_running_sessions,
+    workers_may_prepare_concurrently,
 )
 
 
 def run(make_store: MakeStore, make_engine: MakeEngine) -> Report:
-    """Every check; a broken promise ends its check, not the run."""
+    """Run every check; a failure ends its check, not the run."""
     return report_of(CHECKS, lambda check: try_one(check, make_store, make_engine))
 
 
 def try_one(check: EngineCheck, make_store: MakeStore, make_engine: MakeEngine) -> None:
-    """One check in a world of its own."""
+    """Run one check on a new store."""
     trial = EngineTrial(make_store, make_engine)
     try:
         check(trial)
@@ -290,7 +290,7 @@ class EngineKit(ABC):
 
     @abstractmethod
     def make_engine(self, store: Store) -> WorkEngine:
-        """One worker's side of the engine on that store."""
+        """The engine of one worker on that store."""
 
     def __init_subclass__(cls, **given: Any) -> None:
         super().__init_subclass__(**given)

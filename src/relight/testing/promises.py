@@ -1,4 +1,4 @@
-"""What the conformance kits share: a check is a promise in words, with a function that finds out whether it is kept."""
+"""Shared by the conformance kits: a check is a function whose docstring states the requirement; reports and tests."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ Check = TypeVar("Check", bound=Callable[..., None])
 
 
 class Outcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one check."""
+    """Result of one check."""
 
     check: str
     promise: str
     problem: str | None
-    """None: the promise is kept"""
+    """None: the check passed"""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All outcomes of a run."""
+    """Results of all checks of a run."""
 
     outcomes: tuple[Outcome, ...]
 
     @property
     def broken(self) -> tuple[Outcome, ...]:
-        """The promises that are not kept."""
+        """The checks that failed."""
         return tuple(outcome for outcome in self.outcomes if outcome.problem is not None)
 
     def __str__(self) -> str:
@@ -36,7 +36,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def report_of(checks: Iterable[Check], attempt: Callable[[Check], None]) -> Report:
-    """Try every check; a broken promise ends its check, not the run."""
+    """Run every check; a failure ends its check, not the run."""
     return Report(outcomes=tuple(_outcome(check, attempt) for check in checks))
 
 
@@ -44,13 +44,13 @@ def _outcome(check: Check, attempt: Callable[[Check], None]) -> Outcome:
     problem = None
     try:
         attempt(check)
-    except Exception as error:  # whatever somebody's own code raises: that is what the report tells
+    except Exception as error:  # the store under test may raise anything: report it and continue
         problem = f"{type(error).__name__}: {error}"
     return Outcome(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
 
 
 def add_tests(kit: type, checks: Iterable[Check], attempt: Callable[[Any, Check], None]) -> None:
-    """One test for every check, for pytest; a test of the same name that is there already stays."""
+    """Add one pytest test per check to a class; a test that the class already has is kept."""
     for check in checks:
         name = f"test_{check.__name__}"
         if not hasattr(kit, name):

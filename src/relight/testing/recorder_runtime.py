@@ -1,12 +1,12 @@
-"""A runtime that runs nothing: it remembers what it was asked, and its processes end as a test says.
+"""A runtime for tests that starts no process: it records every call, and its children end as the test says.
 
     runtime = RecorderRuntime([Exit(signal=9), Exit(code=0)])     # the first start is killed, the second ends well
     ...
     assert [call.verb for call in runtime.calls] == ["check", "destroy", "spawn", ...]
 
-A start without an entry left in the script lives until the test says `runtime.children[-1].finish(Exit(code=0))`, or
-until it gets a signal that would end it. `fail["destroy"] = Refused(...)` makes a verb raise. `on_spawn` is called
-with each new child, so that a test can do what the agent would do.
+A child without an entry in the script runs until `runtime.children[-1].finish(Exit(code=0))`, or until it gets a fatal
+signal. `fail["destroy"] = Refused(...)` makes a method raise. `on_spawn` is called with each new child, so that a test
+can do what the agent would do.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from relight.ports.runtime import SESSION_VARIABLE, Exit, Probe
 from relight.system.processes import LocalProcesses, program_of
 
 _FIRST_PID: Final = 1 << 23
-"""above every pid of a real machine, so that a slip hits nobody"""
+"""above the kernel's maximum pid, so that a mistaken signal can hit no real process"""
 _HARMLESS: Final = frozenset({0, signal.SIGCONT, signal.SIGWINCH, signal.SIGCHLD, signal.SIGURG})
 
 
 class Call(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing the runtime was asked."""
+    """One recorded call of the runtime."""
 
     verb: str
     handle: str = ""
@@ -37,7 +37,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedChild:
-    """A process that is only said to be one."""
+    """A simulated child process."""
 
     holds_terminal = False
 
@@ -51,16 +51,15 @@ class RecordedChild:
         self.closed = False
         self.stderr: list[str] = []
         self.stdout: list[str] = []
-        """what `output` hands out next"""
+        """the lines that `output` returns next"""
         self._exit: Exit | None = None
 
     @property
     def session(self) -> str:
-        """The session it was started for."""
         return self.environment.get(SESSION_VARIABLE, "")
 
     def finish(self, exit: Exit) -> None:
-        """It ends now, for ever."""
+        """End the process; the first end counts."""
         self._exit = self._exit or exit
 
     def poll(self) -> Exit | None:
@@ -83,7 +82,7 @@ class RecordedChild:
 
 
 class RecorderRuntime:
-    """Places in memory, with whatever was asked of them."""
+    """A runtime whose handles and children exist in memory only."""
 
     name = "recorder"
     persistent = True
@@ -92,21 +91,21 @@ class RecorderRuntime:
         self, script: Sequence[Exit | None] = (), *, on_spawn: Callable[[RecordedChild], None] | None = None
     ) -> None:
         self.script = list(script)
-        """how each start ends, in order; None: it lives on"""
+        """how each start ends, in order; None: it keeps running"""
         self.on_spawn = on_spawn
         self.calls: list[Call] = []
         self.children: list[RecordedChild] = []
         self.left_behind: list[RecordedChild] = []
-        """what the test says that dead attempts left running"""
+        """orphans that the test has added"""
         self.probes: dict[str, Probe] = {}
-        """what the test says is seen behind a handle, whatever is there"""
+        """results of `probe` that the test has set, by handle"""
         self.supervisors: dict[int, int] = {}
         self.fail: dict[str, RelightError] = {}
         self._places: dict[str, RecordedChild] = {}
         self._local = LocalProcesses()
 
     def verbs(self) -> list[str]:
-        """What was asked, in order."""
+        """The names of the recorded calls, in order."""
         return [call.verb for call in self.calls]
 
     def environment(self) -> Mapping[str, str]:
@@ -149,7 +148,7 @@ class RecorderRuntime:
             return self.probes[handle]
         child = self._places.get(handle)
         if child is None:
-            return Probe(liveness="absent", text=f"no place {handle!a}")
+            return Probe(liveness="absent", text=f"no handle {handle!a}")
         exit = child.poll()
         text = f"pid {child.pid} lives" if exit is None else f"it has ended ({exit})"
         return Probe(liveness="alive" if exit is None else "dead", pid=child.pid, exit=exit, text=text)
@@ -180,7 +179,7 @@ class RecorderRuntime:
         return child if child is not None and child.poll() is None else None
 
     def leave_behind(self, session: str) -> RecordedChild:
-        """A process of a dead attempt that still runs."""
+        """Add an orphan: a process of a dead attempt that still runs."""
         child = RecordedChild(_FIRST_PID * 2 + len(self.left_behind), "", (), ".", {SESSION_VARIABLE: session})
         self.left_behind.append(child)
         return child

@@ -1,10 +1,10 @@
-"""The conformance report: every promise of the store port, on every store, side by side.
+"""Conformance report: all checks of the store port on several stores, side by side.
 
     python -m relight.testing.report                                        memory and SQLite
     python -m relight.testing.report postgresql://host/db redis://host/0    and these servers
 
-On a PostgreSQL server a database is made for it and dropped again; on a Redis server keys under a prefix of its own.
-The exit code is 1 where a promise is broken, or where two stores do not keep the same ones.
+On a PostgreSQL server a database is created and dropped again; on a Redis server the keys have a prefix of their own.
+The exit code is 1 if a check fails, or if two stores do not pass the same checks.
 """
 
 from __future__ import annotations
@@ -29,35 +29,35 @@ from relight.testing.store_kit import CHECKS, run
 
 Make = Callable[[ManualClock], Store]
 _OURS: Final = "relight_conformance_"
-"""what a database made for a report is called, and then some letters"""
+"""prefix of the databases created for a report"""
 
 
 class Column(msgspec.Struct, frozen=True, kw_only=True):
-    """One store's part of the report."""
+    """The results of one store."""
 
     store: str
     report: Report
     offers: frozenset[str]
 
     def kept(self, room: str) -> tuple[int, int]:
-        """How many promises of a room are kept, and how many there are."""
+        """Passed checks and all checks of one part of the port."""
         outcomes = [one for one in self.report.outcomes if _ROOMS[one.check] == room]
         return sum(one.problem is None for one in outcomes), len(outcomes)
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
-    """The report."""
+    """The report over all stores."""
 
     columns: tuple[Column, ...]
 
     @property
     def broken(self) -> list[tuple[str, Outcome]]:
-        """Store and promise, for all that are not kept."""
+        """(store, result) of every failed check."""
         return [(column.store, outcome) for column in self.columns for outcome in column.report.broken]
 
     @property
     def is_same(self) -> bool:
-        """Were all stores held to the same promises, and kept the same?"""
+        """Whether all stores ran the same checks with the same results."""
         seen = {tuple((one.check, one.problem is None) for one in column.report.outcomes) for column in self.columns}
         return len(seen) == 1
 
@@ -76,7 +76,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def compare(stores: Mapping[str, Make]) -> Comparison:
-    """Hold each of them to every promise."""
+    """Run every check on each store."""
     return Comparison(columns=tuple(_column(name, make) for name, make in stores.items()))
 
 
@@ -92,7 +92,7 @@ def _cell(kept: int, promises: int) -> str:
 
 
 _ROOMS: Final = {check.__name__: check.__module__.rpartition(".")[2] for check in CHECKS}
-"""by check: the part of the port it is about"""
+"""check -> part of the port"""
 
 
 # -- stores to compare -----------------------------------------------------------------------------------------
@@ -100,7 +100,7 @@ _ROOMS: Final = {check.__name__: check.__module__.rpartition(".")[2] for check i
 
 @contextmanager
 def stores(addresses: Sequence[str]) -> Iterator[dict[str, Make]]:
-    """Memory, SQLite in a directory that goes again, and one for each address; each `make` gives an empty one."""
+    """Factories of empty stores: memory, SQLite in a temporary directory, and one per server address."""
     from relight.stores.memory import MemoryStore
 
     with ExitStack() as stack:
@@ -121,7 +121,7 @@ def _sqlite(directory: Path, numbers: Iterator[int], clock: ManualClock) -> Stor
 
 @contextmanager
 def postgres_stores(address: str) -> Iterator[Make]:
-    """In a database of their own, one after the other."""
+    """A factory of PostgreSQL stores, one at a time, in a temporary database."""
     import psycopg
     from psycopg.conninfo import make_conninfo
 
@@ -148,7 +148,7 @@ def postgres_stores(address: str) -> Iterator[Make]:
 
 @contextmanager
 def redis_stores(address: str) -> Iterator[Make]:
-    """Each under a prefix of its own; their keys go in the end."""
+    """A factory of Redis stores, each under its own prefix; their keys are deleted at the end."""
     import redis
 
     from relight.stores.redis.store import RedisStore
@@ -169,7 +169,7 @@ def redis_stores(address: str) -> Iterator[Make]:
 
 
 def main(addresses: Sequence[str]) -> int:
-    """Print the report."""
+    """Print the report; the exit code."""
     with stores(addresses) as made:
         comparison = compare(made)
     print(comparison)

@@ -1,4 +1,4 @@
-"""The conformance kit of the runtime port: what any runtime must do, as plain checks.
+"""Conformance kit of the runtime port: checks that every runtime has to pass.
 
     class Mine(RuntimeChecks):
         has_places = True
@@ -8,9 +8,9 @@
         for check in Mine(tmp_path).checks():
             check()
 
-The checks start a small program of the kit's own, which tells what it was given and then does what it is told. A
-runtime that runs nothing says for itself what its children were given and lets them end: `seen`, `tell`. Checks work
-below the directory they were given, need no network, and raise AssertionError where a promise is broken.
+The checks start a small program of the kit, which reports its arguments, environment and directory and then follows
+orders. A runtime that starts no processes overrides `seen` and `tell`. Checks work below the given directory, need no
+network, and raise AssertionError if the contract is violated.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from relight.ports.runtime import SESSION_VARIABLE, Child, Exit, Runtime
 
 WAIT_SECONDS: Final = 20.0
 INHERITED: Final = "KIT_INHERITED"
-"""a variable of ours that a check sets"""
+"""an environment variable that a check sets in this process"""
 HOSTILE_WORDS: Final = (
     "; touch marker #",
     "$(touch marker)",
@@ -50,7 +50,7 @@ HOSTILE_WORDS: Final = (
     "ünïcödé ✓",
     "x" * 60_000,
 )
-"""what a shell or a terminal would read as something else than a word"""
+"""arguments that a shell or a terminal multiplexer would interpret"""
 
 _PROGRAM: Final = """
 import json, os, signal, subprocess, sys, time
@@ -83,7 +83,7 @@ while True:
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """What a program was given."""
+    """Arguments, environment and directory that the program reported."""
 
     words: list[str]
     environment: dict[str, str]
@@ -91,7 +91,7 @@ class Seen(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
-    """A program of the kit that runs."""
+    """A running program of the kit."""
 
     child: Child
     session: str
@@ -99,14 +99,14 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeChecks(ABC):
-    """Subclass, say how to make one, run `checks()`."""
+    """Subclass it with `make`, then run `checks()`."""
 
     has_places: bool = False
-    """does a handle outlast its process?"""
+    """whether a handle outlasts its process"""
     captures: bool = True
-    """does `capture` give the lines of its output, and `log` the file?"""
+    """whether `capture` returns output lines and `log` writes the file"""
     orphans_survive: bool = True
-    """can a process outlive the agent that started it at all?"""
+    """whether a process can outlive the agent that started it"""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -117,17 +117,16 @@ class RuntimeChecks(ABC):
 
     @abstractmethod
     def make(self) -> Runtime:
-        """A runtime; one is made for all checks."""
+        """A runtime; one is used for all checks."""
 
     @property
     def runtime(self) -> Runtime:
-        """The one that is checked."""
         if self._runtime is None:
             self._runtime = self.make()
         return self._runtime
 
     def checks(self) -> Iterator[Callable[[], None]]:
-        """Every check, as a function of nothing."""
+        """All checks, as functions without arguments."""
         for name in sorted(dir(self)):
             if name.startswith("check_"):
                 yield self._cleaning(getattr(self, name))
@@ -149,10 +148,10 @@ class RuntimeChecks(ABC):
         self.runtime.destroy(started.child.handle)
         self.runtime.end(self.runtime.orphans(started.session), seconds=2)
 
-    # -- for a runtime that runs nothing -----------------------------------------------------------------------
+    # -- for a runtime that starts no processes ----------------------------------------------------------------
 
     def seen(self, started: Started) -> Seen:
-        """What the program was given."""
+        """What the program reported at its start."""
         until(
             lambda: started.report.exists() or started.child.poll() is not None, "the program tells what it was given"
         )
@@ -160,7 +159,7 @@ class RuntimeChecks(ABC):
         return msgspec.json.decode(started.report.read_bytes(), type=Seen)
 
     def tell(self, started: Started, order: str) -> None:
-        """`exit N`, `die N`, `say TEXT`, `helper near` or `helper apart`; done when this returns."""
+        """Send an order and wait until it is done: `exit N`, `die N`, `say TEXT`, `helper near`, `helper apart`."""
         self.seen(started)
         done = Path(f"{started.report}.done")
         done.unlink(missing_ok=True)
@@ -181,7 +180,7 @@ class RuntimeChecks(ABC):
         log: Path | None = None,
         capture: bool = False,
     ) -> Started:
-        """The kit's program, running."""
+        """Start the program of the kit."""
         session = session or secrets.token_hex(16)
         report = self.workspace / f"report-{secrets.token_hex(8)}"
         child = self.runtime.spawn(
@@ -197,14 +196,14 @@ class RuntimeChecks(ABC):
         return started
 
     def ended(self, started: Started) -> Exit:
-        """How it ends, waited for."""
+        """Wait for its end, and return how it ended."""
         until(lambda: started.child.poll() is not None, "its end is told")
         exit = started.child.poll()
         assert exit is not None
         started.child.close()
         return exit
 
-    # -- the promises ------------------------------------------------------------------------------------------
+    # -- checks ------------------------------------------------------------------------------------------------
 
     def check_words_arrive_exactly(self) -> None:
         started = self.start(*HOSTILE_WORDS)
@@ -366,7 +365,7 @@ class RuntimeChecks(ABC):
 
 
 def until(condition: Callable[[], bool], what: str) -> None:
-    """Wait for it; AssertionError where it does not come true in time."""
+    """Wait for a condition; AssertionError if it is not true in time."""
     deadline = time.monotonic() + WAIT_SECONDS
     while not condition():
         assert time.monotonic() < deadline, f"not within {WAIT_SECONDS:.0f} s: {what}"
@@ -374,7 +373,7 @@ def until(condition: Callable[[], bool], what: str) -> None:
 
 
 def refused(kind: type[Exception], act: Callable[[], object]) -> None:
-    """AssertionError where it does not raise this."""
+    """Require that a call raises this exception."""
     try:
         act()
     except kind:

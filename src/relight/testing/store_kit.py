@@ -1,4 +1,4 @@
-"""The conformance kit of the store port: every promise of `relight.ports.store`, as plain checks.
+"""Conformance kit of the store port: checks for the whole contract of `relight.ports.store`.
 
     class TestMyStore(StoreKit):
         def make_store(self, clock):
@@ -9,9 +9,8 @@ is all that pytest needs. Without pytest:
     report = run(lambda clock: MyStore(..., clock))
     print(report)
 
-Each check gets a new, empty store on a clock that stands still until it is moved. A store that keeps bytes somewhere
-says where with `bytes_at_rest`, so that deletion can be proved; one whose rows can be damaged from outside offers
-`break_head`, so that repair can be.
+Each check gets a new, empty store on a manual clock. A durable store overrides `bytes_at_rest`, so that complete
+deletion can be checked; one whose rows can be damaged from outside overrides `break_head`, so that repair can be.
 """
 
 from __future__ import annotations
@@ -30,8 +29,8 @@ from relight.testing.store_checks import (
     journal,
     labels,
     leases,
-    lines,
     listing,
+    queues,
     sessions,
     snapshots,
     threads,
@@ -40,18 +39,18 @@ from relight.testing.store_checks.trial import Check, Hooks, Trial
 
 CHECKS: tuple[Check, ...] = tuple(
     check
-    for room in (sessions, listing, journal, leases, lines, labels, snapshots, deletion, adoption, declared, threads)
+    for room in (sessions, listing, journal, leases, queues, labels, snapshots, deletion, adoption, declared, threads)
     for check in room.CHECKS
 )
 
 
 def run(make_store: Callable[[ManualClock], Store], hooks: Hooks | None = None) -> Report:
-    """Run every check; a broken promise ends its check, not the run."""
+    """Run every check; a failure ends its check, not the run."""
     return report_of(CHECKS, lambda check: try_one(check, make_store, hooks or Hooks()))
 
 
 def try_one(check: Check, make_store: Callable[[ManualClock], Store], hooks: Hooks) -> None:
-    """One check on a new store, which is closed afterwards."""
+    """Run one check on a new store, which is closed afterwards."""
     clock = ManualClock()
     store = make_store(clock)
     try:
@@ -68,11 +67,11 @@ class StoreKit(ABC):
         """A new, empty store."""
 
     def bytes_at_rest(self, store: Store) -> bytes | None:
-        """Everything the store keeps on disk, logs included; None where it keeps nothing."""
+        """Everything the store has on disk, logs included; None if it has no files."""
         return None
 
     def break_head(self, store: Store, session: str) -> bool:
-        """Make the head of a session unreadable, behind the store's back. False where that cannot be done."""
+        """Damage the stored head of a session from outside; False if that is not possible."""
         return False
 
     def _try(self, check: Check) -> None:

@@ -1,4 +1,4 @@
-"""The conformance kit of the workspace port: what any kind of workspace must do, as plain checks.
+"""Conformance kit of the workspace port: checks that every workspace has to pass.
 
     class Mine(WorkspaceChecks):
         def open(self, path): return MyWorkspace(path, ...)
@@ -7,8 +7,8 @@
         for check in Mine(tmp_path).checks():
             check()
 
-`open` opens a workspace on a directory that exists, each time as a new process would. Checks use files of their own
-below the directory they were given, need no network and no clock, and raise AssertionError where a promise is broken.
+`open` opens a workspace on an existing directory, each time as a new process would. Checks use their own files below
+the given directory, need no network and no clock, and raise AssertionError if the contract is violated.
 """
 
 from __future__ import annotations
@@ -101,13 +101,13 @@ class WorkspaceChecks(ABC):
         """A workspace on this directory."""
 
     def checks(self) -> Iterator[Callable[[], None]]:
-        """Every check, as a function of nothing."""
+        """All checks, as functions without arguments."""
         for name in sorted(dir(self)):
             if name.startswith("check_"):
                 yield getattr(self, name)
 
     def _tree(self) -> Path:
-        """A fresh workspace with a little of everything."""
+        """A new directory with one of each kind of entry."""
         self._count += 1
         root = self._directory / f"tree-{self._count}"
         (root / "src" / "deep").mkdir(parents=True)

@@ -1,1 +1,1 @@
-"""The checks behind `relight.testing.store_kit`, by the part of the port they are about."""
+"""The checks of `relight.testing.store_kit`, by part of the port."""

@@ -1,4 +1,4 @@
-"""Adoption: sessions that were journaled elsewhere are taken in as they are, all of it or nothing."""
+"""Import: sessions of another store are inserted unchanged, whole or not at all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ELSEWHERE: Final = "e1sewhere00000000000000000000000"
 
 
 def _foreign(trial: Trial, name: str | None = None) -> tuple[Record, list[Step]]:
-    """A session of another store: one of ours under another id."""
+    """A session as another store would export it."""
     session = trial.working(3)
     record = trial.store.find(session)
     assert record is not None
@@ -28,8 +28,8 @@ def _foreign(trial: Trial, name: str | None = None) -> tuple[Record, list[Step]]
     return Record(identity=identity, head=head), steps
 
 
-def taken_in_as_it_is(trial: Trial) -> None:
-    """Identity, head, steps, labels and digests are what was given; the next step goes on behind them."""
+def imported_as_it_is(trial: Trial) -> None:
+    """Identity, head, steps, labels and digests are what was given; the next step continues them."""
     record, steps = _foreign(trial, "moved")
     trial.store.import_sessions([record], [(step, ()) for step in steps], [(_ELSEWHERE, 1, "a"), (_ELSEWHERE, 2, "a")])
     equal(trial.store.find(_ELSEWHERE), record, "the session")
@@ -39,8 +39,8 @@ def taken_in_as_it_is(trial: Trial) -> None:
     equal([damage.what for damage in trial.store.check()], [], "the store finds no damage")
 
 
-def taken_in_whole_or_not_at_all(trial: Trial) -> None:
-    """An error in the middle of the steps, or a snapshot whose segment has no row, undoes everything."""
+def imported_whole_or_not_at_all(trial: Trial) -> None:
+    """An error in the middle of the steps, or a snapshot of an unknown segment, leaves nothing."""
     record, steps = _foreign(trial)
 
     def breaking() -> Iterator[tuple[Step, tuple[Snapshot, ...]]]:
@@ -66,7 +66,7 @@ def taken_in_whole_or_not_at_all(trial: Trial) -> None:
 
 
 def nothing_is_written_over(trial: Trial) -> None:
-    """An id that exists, or a name that is taken, is a conflict, and what is there stays."""
+    """An id or name that exists already is a conflict, and the existing session is unchanged."""
     record, steps = _foreign(trial, "moved")
     trial.store.import_sessions([record], [(step, ()) for step in steps], [])
     other = msgspec.structs.replace(record.identity, id="an0ther0000000000000000000000000")
@@ -82,4 +82,4 @@ def nothing_is_written_over(trial: Trial) -> None:
     equal(trial.store.find(other.id), None, "the other one is not there")
 
 
-CHECKS: Final[tuple[Check, ...]] = (taken_in_as_it_is, taken_in_whole_or_not_at_all, nothing_is_written_over)
+CHECKS: Final[tuple[Check, ...]] = (imported_as_it_is, imported_whole_or_not_at_all, nothing_is_written_over)

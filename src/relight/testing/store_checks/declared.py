@@ -1,4 +1,4 @@
-"""What a store says of itself: its durability, its address, and what it offers beyond the port."""
+"""What a store declares: durability, address, and the optional parts of the port."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from relight.values.durability import LEVELS
 
 
 def offered(store: Store) -> frozenset[str]:
-    """What it has of what a store may offer."""
+    """The optional attributes that a store has."""
     return frozenset(name for name in OPTIONAL if hasattr(store, name))
 
 
 def durability_is_one_of_the_known(trial: Trial) -> None:
-    """And where it is not the best, a store that says why also says what would help."""
+    """The durability is a known one; a store that gives a reason for less than the best also gives a cure."""
     store = trial.store
     require(store.durability in LEVELS, f"{store.durability} is one of {', '.join(LEVELS)}")
     if "durability_reason" in offered(store):
@@ -38,7 +38,7 @@ def an_address_opens_it_again_and_shows_no_password(trial: Trial) -> None:
 
 
 def what_is_offered_is_what_it_is_called(trial: Trial) -> None:
-    """A version is a number from 1, and a store that can be written says so."""
+    """The optional attributes have the declared types; a schema version is at least 1."""
     store = trial.store
     version = getattr(store, "schema_version", 1)
     require(isinstance(version, int) and version >= 1, "the version of the schema is a number from 1")

@@ -1,4 +1,4 @@
-"""Deletion: complete, careful of forks, and without a byte left behind."""
+"""Deletion: complete, refused while forks depend on it, and without bytes left on disk."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _CANARY: Final = "canary-7f3a9c"
 
 
 def a_deleted_session_is_gone(trial: Trial) -> None:
-    """No way to find it is left, writing to it is NotFound, whoever removes it too is told, others are as they were."""
+    """No query finds it, writing to it is NotFound, a second deletion reports it missing, others are unchanged."""
     kept = trial.working(3, name="kept", labels={"team": "a"}, key="k")
     before = trial.record(kept), trial.steps(kept)
     session = trial.working(3, name="going", labels={"team": "a"}, key="k")
@@ -34,7 +34,7 @@ def a_deleted_session_is_gone(trial: Trial) -> None:
 
 
 def deleting_nothing_is_no_error(trial: Trial) -> None:
-    """Sessions that are not there, or no sessions at all."""
+    """Deleting missing sessions, or an empty list, is no error."""
     session = trial.working(1)
     trial.store.delete([])
     trial.store.delete(["nobody", "\ud800"])
@@ -43,7 +43,7 @@ def deleting_nothing_is_no_error(trial: Trial) -> None:
 
 
 def a_session_with_forks_stays(trial: Trial) -> None:
-    """Deleting it is a conflict that deletes nothing, unless all its forks go with it."""
+    """Deleting a session with forks is a conflict that deletes nothing, unless all its forks are deleted too."""
     parent = trial.working(2)
     fork = trial.fork(parent)
     grandchild = trial.fork(fork)
@@ -58,7 +58,7 @@ def a_session_with_forks_stays(trial: Trial) -> None:
 
 
 def a_name_is_free_after_deletion(trial: Trial) -> None:
-    """Names and ids may be given again, and nothing of the former session shows."""
+    """Names can be used again, and nothing of the former session is visible."""
     session = trial.working(3, name="again")
     trial.store.label(session, 2, "best", 0)
     trial.store.delete([session])
@@ -70,7 +70,7 @@ def a_name_is_free_after_deletion(trial: Trial) -> None:
 
 
 def no_byte_of_a_deleted_session_is_left(trial: Trial) -> None:
-    """A canary in every field of it is nowhere at rest, logs included, and another session's is where it was."""
+    """No byte of a deleted session is left on disk, logs included; another session's bytes are."""
     kept = trial.working(2, task="stays-5d21")
     sessions = [
         trial.working(30, name=f"{_CANARY}-{number}", task=_CANARY * 9, key=_CANARY, labels={_CANARY: _CANARY})

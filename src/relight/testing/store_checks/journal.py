@@ -1,4 +1,4 @@
-"""The journal: numbering, the chain, ranges, status changes, and outcomes that were unknown."""
+"""The journal: numbering, digest chain, ranges, status changes, unknown outcomes of a commit."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from relight.values.usage import Usage
 
 
 def steps_are_numbered_without_gap(trial: Trial) -> None:
-    """From 1 on, one more with every commit, refused ones not counted."""
+    """Steps are numbered from 1 without gap; refused commits use no number."""
     session = trial.working(5)
     refused(lambda: trial.change(session, "archived"), Conflict)
     trial.append(session)
@@ -27,7 +27,7 @@ def steps_are_numbered_without_gap(trial: Trial) -> None:
 
 
 def a_step_comes_back_as_it_was_committed(trial: Trial) -> None:
-    """What commit answers is what steps and find give, every field of it."""
+    """Every field that commit returns is what steps and find return."""
     session = trial.begin()
     intent = Intent(id="call-1", name="send", effect="once", asked_seq=2)
     committed = [
@@ -47,7 +47,7 @@ def a_step_comes_back_as_it_was_committed(trial: Trial) -> None:
 
 
 def a_fork_goes_on_with_its_parents_numbers(trial: Trial) -> None:
-    """Its first step is its parent's seq plus one and chains to its parent's digest; it has no other steps."""
+    """A fork's first step follows its parent's seq and chains to its digest; it has no other steps."""
     parent = trial.working(4)
     before = trial.head(parent)
     fork = trial.fork(parent)
@@ -61,7 +61,7 @@ def a_fork_goes_on_with_its_parents_numbers(trial: Trial) -> None:
 
 
 def ranges_of_steps_are_exact(trial: Trial) -> None:
-    """after < seq <= upto, for steps and checkpoints alike, at every edge."""
+    """Ranges are after < seq <= upto, for steps and checkpoints, at every boundary."""
     session = trial.working(8)
     trial.working(3)
     last = trial.head(session).seq
@@ -75,7 +75,7 @@ def ranges_of_steps_are_exact(trial: Trial) -> None:
 
 
 def checkpoints_are_the_steps_without_bodies(trial: Trial) -> None:
-    """Every column a list shows is the step's own."""
+    """Checkpoint rows have the values of their steps."""
     session = trial.working(6)
     trial.append(session, label="here", turns_added=2, messages_added=3)
     rows = trial.store.checkpoints(session)
@@ -86,7 +86,7 @@ def checkpoints_are_the_steps_without_bodies(trial: Trial) -> None:
 
 
 def a_reader_may_stop_anywhere(trial: Trial) -> None:
-    """Steps are read one by one; stopping early, or writing meanwhile, hurts neither side."""
+    """An iteration over steps may stop early, or continue while others write."""
     session = trial.working(300)
     reader = trial.store.steps(session)
     equal([next(reader).seq for _ in range(3)], [1, 2, 3], "the first three")
@@ -100,7 +100,7 @@ def a_reader_may_stop_anywhere(trial: Trial) -> None:
 
 
 def time_never_goes_back_in_a_journal(trial: Trial) -> None:
-    """A wall clock that jumps back does not take the journal along."""
+    """Times of steps never decrease, even if the wall clock jumps back."""
     session = trial.working(1)
     trial.clock.set_wall(1_000)
     trial.append(session)
@@ -109,7 +109,7 @@ def time_never_goes_back_in_a_journal(trial: Trial) -> None:
 
 
 def every_change_of_status_follows_the_table(trial: Trial) -> None:
-    """Each of all pairs: allowed ones happen, the others are conflicts that leave nothing."""
+    """Of all pairs of statuses the allowed changes succeed, and the others are conflicts that change nothing."""
     for before in STATUSES:
         for after in STATUSES:
             session = trial.begin(status=before)
@@ -122,7 +122,7 @@ def every_change_of_status_follows_the_table(trial: Trial) -> None:
 
 
 def an_unknown_outcome_is_found_by_its_key(trial: Trial) -> None:
-    """find_commit gives the step with the writer's own key after a seq, or None; keys of others do not count."""
+    """find_commit returns the step with the writer's key after a seq, else None."""
     session = trial.working(2)
     other = trial.working(2)
     mine = trial.append(session)
@@ -139,7 +139,7 @@ def an_unknown_outcome_is_found_by_its_key(trial: Trial) -> None:
 
 
 def committing_changes_the_token(trial: Trial) -> None:
-    """`changed` differs after a commit and stays the same while nothing is written."""
+    """The token of `changed` differs after a commit, and only then."""
     session = trial.working(1)
     token = trial.store.changed()
     equal(trial.store.changed(), token, "nothing written, the same token")
@@ -148,7 +148,7 @@ def committing_changes_the_token(trial: Trial) -> None:
 
 
 def reading_changes_nothing(trial: Trial) -> None:
-    """After every way to read, the store says that nothing changed, and takes no more room."""
+    """No way of reading changes the token or the size of the store."""
     session = trial.working(3, name="read-me")
     before = trial.store.changed(), trial.record(session), trial.steps(session)
     size = trial.store.size_bytes()
@@ -165,7 +165,7 @@ def reading_changes_nothing(trial: Trial) -> None:
 
 
 def a_whole_head_is_not_replaced(trial: Trial) -> None:
-    """rebuild_head is for heads that cannot be read, and makes such a session whole again."""
+    """rebuild_head refuses a readable head, and repairs a damaged one."""
     session = trial.working(3)
     head = trial.head(session)
     other = msgspec.structs.replace(head, said="something else")
@@ -181,7 +181,7 @@ def a_whole_head_is_not_replaced(trial: Trial) -> None:
 
 
 def closing_is_idempotent(trial: Trial) -> None:
-    """A store may be closed twice."""
+    """Closing a store twice is no error."""
     trial.working(1)
     trial.store.close()
     trial.store.close()

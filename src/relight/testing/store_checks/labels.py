@@ -1,4 +1,4 @@
-"""Labels of checkpoints: given with a step or later, taken away, and the newest wins."""
+"""Labels of checkpoints: set with a step or later, removed, moved."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ def _shown(trial: Trial, session: str) -> dict[int, str]:
 
 
 def a_label_leads_to_its_checkpoint(trial: Trial) -> None:
-    """Given with the step or afterwards; of this session only."""
+    """A label that was set with a step or later finds its checkpoint, in its own session only."""
     session, other = trial.working(2), trial.working(2)
     committed = trial.append(session, label="green")
     trial.store.label(session, 2, "before", 0)
@@ -25,7 +25,7 @@ def a_label_leads_to_its_checkpoint(trial: Trial) -> None:
 
 
 def the_newest_giving_wins(trial: Trial) -> None:
-    """Of a label, the checkpoint it was last given to; of a checkpoint, the label it was last given."""
+    """The newest use of a label wins, and the newest label of a checkpoint."""
     session = trial.working(5)
     for seq, label in ((4, "best"), (2, "best"), (2, "also"), (5, "best"), (3, "best")):
         trial.store.label(session, seq, label, 0)
@@ -36,7 +36,7 @@ def the_newest_giving_wins(trial: Trial) -> None:
 
 
 def a_label_can_be_taken_away(trial: Trial) -> None:
-    """All labels of a checkpoint go, the others and the step itself stay."""
+    """Removing the labels of a checkpoint leaves other labels and the step itself."""
     session = trial.working(3)
     committed = trial.append(session, label="a")
     seq = committed.step.seq
@@ -51,7 +51,7 @@ def a_label_can_be_taken_away(trial: Trial) -> None:
 
 
 def any_label_is_text(trial: Trial) -> None:
-    """Whatever a label holds, it comes back and finds its checkpoint."""
+    """Any text can be a label, is read back unchanged, and finds its checkpoint."""
     session = trial.working(1)
     for seq, label in enumerate(("ümläut", "a b", "%", "\ud800", "\ufdd0", "'\"", "\x00", ""), 1):
         trial.store.label(session, seq, label, 0)

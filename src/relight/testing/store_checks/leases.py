@@ -1,4 +1,4 @@
-"""Leases: one live owner, epochs that only rise, and refusals that leave nothing behind."""
+"""Leases: one live owner, epochs that only increase, refusals that change nothing."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from relight.testing.store_checks.trial import LEASE_SECONDS, Check, Trial, equa
 
 
 def a_claim_raises_the_epoch(trial: Trial) -> None:
-    """Every claim is one epoch higher, and the lease is the claimer's until its deadline."""
+    """Every claim raises the epoch by one, and the lease is the claimer's until its deadline."""
     session = trial.begin()
     for number, owner in enumerate(("a", "b", "c"), 1):
         head = trial.claim(session, owner, gone=True).head
@@ -21,7 +21,7 @@ def a_claim_raises_the_epoch(trial: Trial) -> None:
 
 
 def a_live_lease_refuses_other_claims(trial: Trial) -> None:
-    """Until its deadline, not a moment longer."""
+    """A claim of a leased session is refused until the lease's deadline."""
     session = trial.working()
     trial.clock.advance(LEASE_SECONDS - 0.001)
     trial.unchanged(session, lambda: trial.claim(session, "second"), LeaseHeld)
@@ -30,14 +30,14 @@ def a_live_lease_refuses_other_claims(trial: Trial) -> None:
 
 
 def a_dead_owners_session_is_claimable_at_once(trial: Trial) -> None:
-    """Evidence of death counts for the epoch it was gathered under, and for no later one."""
+    """Evidence that the owner is dead allows a claim at once, under the epoch it was gathered for only."""
     session = trial.working()
     equal(trial.claim(session, "second", gone=True).head.epoch, 2, "claimed")
     trial.unchanged(session, lambda: trial.claim(session, "third", gone=True, epoch=1), Conflict)
 
 
-def an_owner_that_wrote_after_the_look_is_not_taken_over(trial: Trial) -> None:
-    """Evidence counts for what was known when it was gathered: whoever wrote since is alive."""
+def an_owner_that_wrote_after_the_evidence_is_not_taken_over(trial: Trial) -> None:
+    """Evidence is void if the owner has written after it was gathered."""
     session = trial.working(1)
     seen = trial.head(session).seq
     trial.append(session, release=True)
@@ -46,14 +46,14 @@ def an_owner_that_wrote_after_the_look_is_not_taken_over(trial: Trial) -> None:
 
 
 def another_boot_ends_every_lease(trial: Trial) -> None:
-    """Nothing that ran before a boot runs after it."""
+    """A reboot of the owner's machine ends its leases."""
     session = trial.working()
     trial.clock.reboot("after the reboot")
     equal(trial.claim(session, "second").head.epoch, 2, "claimed")
 
 
 def a_passed_epoch_is_refused(trial: Trial) -> None:
-    """A writer that was taken over can neither write, renew nor release, whatever it calls itself."""
+    """A writer under an old epoch can neither write, renew nor release."""
     session = trial.working(1)
     trial.claim(session, "second", gone=True)
     trial.unchanged(session, lambda: trial.append(session, "first", epoch=1), LeaseLost)
@@ -65,8 +65,8 @@ def a_passed_epoch_is_refused(trial: Trial) -> None:
     equal(trial.append(session, "second", epoch=2).head.epoch, 2, "the owner writes")
 
 
-def an_expired_lease_nobody_claimed_goes_on(trial: Trial) -> None:
-    """Only a raised epoch refuses a write: a closed laptop lid costs nothing, and the next commit renews."""
+def an_unclaimed_expired_lease_still_writes(trial: Trial) -> None:
+    """An expired lease that nobody claimed still allows writes, and the next commit renews it."""
     session = trial.working()
     trial.clock.advance(10 * LEASE_SECONDS)
     trial.append(session)
@@ -74,7 +74,7 @@ def an_expired_lease_nobody_claimed_goes_on(trial: Trial) -> None:
 
 
 def a_commit_and_a_heartbeat_renew(trial: Trial) -> None:
-    """Each moves the deadline; a heartbeat is no step."""
+    """A commit and a heartbeat both extend the lease; a heartbeat adds no step."""
     session = trial.working()
     seq = trial.head(session).seq
     for renew in (lambda: trial.append(session), lambda: trial.store.renew(session, owner="first", epoch=1)):
@@ -88,7 +88,7 @@ def a_commit_and_a_heartbeat_renew(trial: Trial) -> None:
 
 
 def a_release_frees_the_session(trial: Trial) -> None:
-    """Alone or with a step; the epoch stays, and the former owner is refused."""
+    """A release, alone or with a step, frees the session; the epoch stays, and the former owner is refused."""
     for release in ("alone", "with a step"):
         session = trial.working(1)
         seq = trial.head(session).seq
@@ -107,10 +107,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_claim_raises_the_epoch,
     a_live_lease_refuses_other_claims,
     a_dead_owners_session_is_claimable_at_once,
-    an_owner_that_wrote_after_the_look_is_not_taken_over,
+    an_owner_that_wrote_after_the_evidence_is_not_taken_over,
     another_boot_ends_every_lease,
     a_passed_epoch_is_refused,
-    an_expired_lease_nobody_claimed_goes_on,
+    an_unclaimed_expired_lease_still_writes,
     a_commit_and_a_heartbeat_renew,
     a_release_frees_the_session,
 )

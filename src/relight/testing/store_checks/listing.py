@@ -1,4 +1,4 @@
-"""Pages of sessions: their order, their filters, and that nothing is seen twice or missed."""
+"""Lists of sessions: order, filters, pages without gap or repetition."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MANY: Final = 23
 
 
 def sessions_are_listed_newest_first(trial: Trial) -> None:
-    """By the time they began; those of the same time by id."""
+    """Sessions are listed by creation time, newest first; ties by id."""
     sessions = [trial.begin() for _ in range(5)]
     twins = [trial.begin(id=name, created_us=7) for name in ("b", "c", "a")]
     expected = [*reversed(sessions), "c", "b", "a"]
@@ -24,7 +24,7 @@ def sessions_are_listed_newest_first(trial: Trial) -> None:
 
 
 def pages_join_without_gap_or_repetition(trial: Trial) -> None:
-    """Following the cursor visits every session once, also while others begin and end."""
+    """Following the cursor visits every session once, also while others are created and deleted."""
     sessions = [trial.begin(created_us=1_000 + number // 4) for number in range(_MANY)]
     expected = ids(trial.store.list_sessions(Query(limit=_MANY)))
     equal(sorted(expected), sorted(sessions), "all of them")
@@ -40,7 +40,7 @@ def pages_join_without_gap_or_repetition(trial: Trial) -> None:
 
 
 def every_filter_filters(trial: Trial) -> None:
-    """Each alone, all together, and values that fit nothing."""
+    """Every filter works alone, combined with all others, and with values that match nothing."""
     wanted = trial.begin(
         agent="codex",
         provider="openai",
@@ -91,7 +91,7 @@ def every_filter_filters(trial: Trial) -> None:
 
 
 def several_statuses_keep_the_order(trial: Trial) -> None:
-    """Sessions of different statuses come in one order, page by page."""
+    """A filter by several statuses keeps one order over all pages."""
     words: tuple[Status, ...] = ("queued", "failed", "working", "completed")
     sessions = [trial.begin(status=words[number % 4]) for number in range(_MANY)]
     asked = frozenset[Status]({"failed", "working", "queued"})
@@ -103,7 +103,7 @@ def several_statuses_keep_the_order(trial: Trial) -> None:
 
 
 def labels_page_too(trial: Trial) -> None:
-    """A label filter with a cursor, where some sessions began at the same time."""
+    """A label filter works with a cursor, also where creation times are equal."""
     sessions = [
         trial.begin(id=f"s{number:02}", created_us=100 + number // 3, labels={"team": "ab"[number % 2]})
         for number in range(_MANY)
@@ -118,7 +118,7 @@ def labels_page_too(trial: Trial) -> None:
 
 
 def a_search_is_for_text_not_for_patterns(trial: Trial) -> None:
-    """Somewhere in name, key, task, id or labels, whatever the case; signs of patterns mean themselves."""
+    """A search is for a literal substring of name, key, task, id or labels; case is ignored."""
     percent = trial.begin(task="raise coverage to 100% (a_b)", name="cover")
     trial.begin(task="raise coverage to 100 percent (axb)", labels={"owner": "Ana"})
     for text, expected in (("100%", 1), ("a_b", 1), ("A_B", 1), ("coverage", 2), ("COVER", 2), ("owner=ana", 1)):

@@ -1,4 +1,4 @@
-"""Sessions begin, change, are found; and what was given is what comes back."""
+"""Creating, updating and finding sessions; values are read back unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ODD_TEXTS: Final = (
 
 
 def a_session_comes_back_as_it_was_given(trial: Trial) -> None:
-    """Every field of identity and head survives, whatever text it holds."""
+    """Every field of identity and head is read back unchanged, with any text."""
     for number, text in enumerate(_ODD_TEXTS):
         identity = Identity(
             id=trial.entropy.session_id(),
@@ -50,7 +50,7 @@ def a_session_comes_back_as_it_was_given(trial: Trial) -> None:
 
 
 def an_unknown_session_is_not_found(trial: Trial) -> None:
-    """Looking for what is not there gives None, nothing, or NotFound: never an error of another kind."""
+    """A missing session is None, an empty list or NotFound, never another error."""
     trial.begin(name="present")
     for odd in ("0" * 32, "", "nothing", *_ODD_TEXTS[2:]):
         equal(trial.store.find(odd), None, f"find {odd!a}")
@@ -77,7 +77,7 @@ def _acts_on(trial: Trial, session: str) -> list[Callable[[], object]]:
 
 
 def an_id_is_given_once(trial: Trial) -> None:
-    """A second session with the same id is a conflict, and the first one stays as it was."""
+    """A second session with the same id is a conflict, and the first one is unchanged."""
     session = trial.working(2)
     trial.unchanged(
         session,
@@ -87,7 +87,7 @@ def an_id_is_given_once(trial: Trial) -> None:
 
 
 def a_name_is_held_by_one_session(trial: Trial) -> None:
-    """A name that is taken is a conflict, for a new session and for a change; given up, it is free."""
+    """A name in use is a conflict, for a new session and for an update; a released name is free."""
     first = trial.begin(name="nightly")
     other = trial.begin(name="other")
     refused(lambda: trial.begin(name="nightly"), Conflict)
@@ -102,7 +102,7 @@ def a_name_is_held_by_one_session(trial: Trial) -> None:
 
 
 def a_name_is_exact(trial: Trial) -> None:
-    """Neither case nor a part of it nor a pattern finds a name."""
+    """A name is found only by its exact text: no part, other case or pattern."""
     trial.begin(name="Build.7")
     for near in ("build.7", "Build", "Build.77", "Build_7", "B%", "Build.7 ", ""):
         equal(trial.store.find_named(near), None, f"{near!a} is another name")
@@ -110,7 +110,7 @@ def a_name_is_exact(trial: Trial) -> None:
 
 
 def a_change_replaces_what_a_session_is(trial: Trial) -> None:
-    """After an update every way to find the session uses the new values, and its journal is untouched."""
+    """After an update every query uses the new values, and the journal is unchanged."""
     session = trial.working(3, name="before", key="k1", labels={"team": "a", "kept": "x"}, agent="one")
     steps, head = trial.steps(session), trial.head(session)
     changed = msgspec.structs.replace(
@@ -123,7 +123,7 @@ def a_change_replaces_what_a_session_is(trial: Trial) -> None:
 
 
 def a_prefix_finds_ids_that_begin_with_it(trial: Trial) -> None:
-    """In the order of the ids, no more than asked for, and never by a pattern."""
+    """A prefix finds ids that begin with it, in order, up to the limit, never as a pattern."""
     for tail in ("a1", "a2", "a3", "b1"):
         trial.begin(id=f"cafe{tail}")
     trial.begin(id="cafd")
@@ -135,7 +135,7 @@ def a_prefix_finds_ids_that_begin_with_it(trial: Trial) -> None:
 
 
 def what_was_given_cannot_be_changed_afterwards(trial: Trial) -> None:
-    """The store keeps values: changing a mapping that was handed in or out changes nothing stored."""
+    """Modifying a mapping that was passed in or returned changes nothing in the store."""
     labels, metadata = {"team": "a"}, {"list": [1]}
     session = trial.begin(labels=labels, metadata=metadata)
     labels["team"] = "b"
@@ -147,7 +147,7 @@ def what_was_given_cannot_be_changed_afterwards(trial: Trial) -> None:
 
 
 def sessions_are_counted_by_status(trial: Trial) -> None:
-    """Counts follow creation, every change of status and deletion."""
+    """The counts by status follow creation, status changes and deletion."""
     equal(trial.store.count_sessions(), {}, "an empty store counts nothing")
     created = {status: [trial.begin(status=status) for _ in range(2)] for status in STATUSES}
     equal(trial.store.count_sessions(), dict.fromkeys(STATUSES, 2), "two of each")

@@ -1,4 +1,4 @@
-"""Snapshots: what a step names is known, and what was swept cannot be named any more."""
+"""Snapshots: which snapshots steps reference, and that a removed segment cannot be referenced any more."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def _snapshot(name: str, *segments: str, root: str = "", pool: str = "pool") -> 
 
 
 def segments_have_rows_until_they_are_removed(trial: Trial) -> None:
-    """Each pool has its own; adding and removing twice is no error."""
+    """Segment rows are per pool; adding and removing are idempotent."""
     for pool, segment in (("a", "one"), ("a", "two"), ("b", "one"), ("a", "one")):
         trial.store.add_segment(pool, segment)
     equal(trial.store.list_segments("a"), frozenset({"one", "two"}), "two in this pool")
@@ -30,7 +30,7 @@ def segments_have_rows_until_they_are_removed(trial: Trial) -> None:
 
 
 def a_step_names_its_snapshots(trial: Trial) -> None:
-    """Its checkpoint shows them by root, its pool must keep them, other checkpoints have none."""
+    """A step's snapshots are in its checkpoint by root and live in their pool; other checkpoints have none."""
     for segment in ("one", "two"):
         trial.store.add_segment("pool", segment)
     session = trial.working(1)
@@ -46,7 +46,7 @@ def a_step_names_its_snapshots(trial: Trial) -> None:
 
 
 def what_was_swept_cannot_be_named(trial: Trial) -> None:
-    """A step whose snapshot relies on a removed segment is refused and leaves nothing."""
+    """A step whose snapshot needs a removed segment is refused and changes nothing."""
     trial.store.add_segment("pool", "one")
     session = trial.working(1)
     taken = _snapshot("aa", "one", "two", root="code")
@@ -59,7 +59,7 @@ def what_was_swept_cannot_be_named(trial: Trial) -> None:
 
 
 def snapshots_go_with_their_checkpoint(trial: Trial) -> None:
-    """Dropped from one checkpoint, or deleted with the session; the steps stay."""
+    """Snapshots can be dropped from a checkpoint, whose step stays, and are deleted with their session."""
     trial.store.add_segment("pool", "one")
     session, other = trial.working(1), trial.working(1)
     seq = trial.append(session, snapshots=(_snapshot("aa", "one"), _snapshot("bb", "one", root="data"))).step.seq
@@ -76,8 +76,8 @@ def snapshots_go_with_their_checkpoint(trial: Trial) -> None:
     equal(trial.store.list_snapshots("pool"), frozenset(), "named by nobody")
 
 
-def snapshots_go_only_while_nobody_else_needs_them(trial: Trial) -> None:
-    """By root; refused, and nothing is gone, where a step or a fork came since whoever asks has looked."""
+def snapshots_are_removed_only_while_unused(trial: Trial) -> None:
+    """Dropping snapshots by root is refused, without effect, if a step or fork was added since the caller read."""
     trial.store.add_segment("pool", "one")
     session = trial.working(1)
     both = (_snapshot("aa", "one", root="code"), _snapshot("bb", "one", root="data"))
@@ -100,5 +100,5 @@ CHECKS: Final[tuple[Check, ...]] = (
     a_step_names_its_snapshots,
     what_was_swept_cannot_be_named,
     snapshots_go_with_their_checkpoint,
-    snapshots_go_only_while_nobody_else_needs_them,
+    snapshots_are_removed_only_while_unused,
 )

@@ -1,4 +1,4 @@
-"""Many threads at once: no gap, no duplicate, one winner, and readers that see only what was committed."""
+"""Concurrency: no gap, no duplicate, one winner, and readers that see only committed steps."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _STEPS: Final = 20
 _BOUND_SECONDS: Final = 60.0
 
 
-def _together(act: Callable[[int], None]) -> list[Exception]:
-    """Run it in many threads that start at the same moment; what they raised."""
+def _in_threads(act: Callable[[int], None]) -> list[Exception]:
+    """Run a function in many threads that start at the same moment; the exceptions they raised."""
     raised: list[Exception] = []
     start = threading.Barrier(_THREADS)
 
@@ -38,7 +38,7 @@ def _together(act: Callable[[int], None]) -> list[Exception]:
 
 
 def many_threads_on_one_session(trial: Trial) -> None:
-    """Each commit has its own seq: no gap, no duplicate, one chain; each thread's own steps are in its order."""
+    """Concurrent commits to one session have distinct seqs without gap, one chain, and each thread's order."""
     session = trial.working()
     first = trial.head(session).seq
     told: list[list[int]] = [[] for _ in range(_THREADS)]
@@ -47,7 +47,7 @@ def many_threads_on_one_session(trial: Trial) -> None:
         for _ in range(_STEPS):
             told[number].append(trial.append(session, text=f"thread {number}").step.seq)
 
-    equal(_together(act), [], "no error")
+    equal(_in_threads(act), [], "no error")
     everything = sorted(seq for own in told for seq in own)
     equal(everything, list(range(first + 1, first + 1 + _THREADS * _STEPS)), "every seq once")
     require(all(own == sorted(own) for own in told), "each thread's steps in its order")
@@ -56,7 +56,7 @@ def many_threads_on_one_session(trial: Trial) -> None:
 
 
 def many_threads_on_many_sessions(trial: Trial) -> None:
-    """Each session has its own steps, whoever committed beside it, refused ones left out."""
+    """Concurrent commits to many sessions, some refused, leave each session with exactly its own steps."""
     sessions = [trial.working() for _ in range(_THREADS)]
     taken = trial.working()
 
@@ -69,14 +69,14 @@ def many_threads_on_many_sessions(trial: Trial) -> None:
                 continue
             raise AssertionError("a stranger wrote")
 
-    equal(_together(act), [], "no error")
+    equal(_in_threads(act), [], "no error")
     for session in sessions:
         equal(trial.seqs(session), list(range(1, _STEPS + 3)), "its own steps, without gap")
     equal(trial.seqs(taken), [1, 2], "nothing of the refused ones")
 
 
 def one_claim_wins(trial: Trial) -> None:
-    """Of many claims at the same moment exactly one succeeds."""
+    """Of many concurrent claims exactly one succeeds."""
     session = trial.begin()
     won: list[int] = []
 
@@ -87,14 +87,14 @@ def one_claim_wins(trial: Trial) -> None:
             return
         won.append(number)
 
-    equal(_together(act), [], "no other error")
+    equal(_in_threads(act), [], "no other error")
     equal(len(won), 1, "one winner")
     lease = trial.head(session).lease
     require(lease is not None and lease.owner.id == f"owner-{won[0]}", "the winner has the lease")
 
 
 def one_name_is_given_once(trial: Trial) -> None:
-    """Of many sessions that begin under one name at the same moment exactly one does."""
+    """Of many sessions created concurrently with one name exactly one succeeds."""
     begun: list[str] = []
 
     def act(number: int) -> None:
@@ -103,12 +103,12 @@ def one_name_is_given_once(trial: Trial) -> None:
         except Conflict:
             return
 
-    equal(_together(act), [], "no other error")
+    equal(_in_threads(act), [], "no other error")
     equal(len(begun), 1, "one has it")
 
 
 def readers_see_whole_commits(trial: Trial) -> None:
-    """While others write, a head never names a step that cannot be read, and steps never have a gap."""
+    """While others write, a reader never sees a head without its step, nor a gap."""
     session = trial.working()
 
     def act(number: int) -> None:
@@ -121,7 +121,7 @@ def readers_see_whole_commits(trial: Trial) -> None:
             require(seqs == list(range(1, len(seqs) + 1)), "no gap")
             require(len(seqs) >= head.seq, "the head's step is there")
 
-    equal(_together(act), [], "no error")
+    equal(_in_threads(act), [], "no error")
 
 
 CHECKS: Final[tuple[Check, ...]] = (

@@ -1,6 +1,6 @@
-"""What a check works with: a new store, a clock to move, and short ways to say what a session does.
+"""Environment of a check: a new store, a manual clock, shortcuts for writing and reading, expectations.
 
-Expectations raise `AssertionError` with the promise in words, because the kit also runs where no test framework does.
+Expectations raise `AssertionError` with the requirement as text, because the kit also runs without a test framework.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ LEASE_SECONDS: Final = 30.0
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
-    """What a store may offer beyond its port, so that more can be proved about it."""
+    """What a store may offer beyond its port, so that more can be checked."""
 
     bytes_at_rest: Callable[[Store], bytes | None] = lambda store: None
     break_head: Callable[[Store, str], bool] = lambda store, session: False
 
 
 class Check(Protocol):
-    """One promise; its docstring says it in words."""
+    """One check; its docstring states the requirement."""
 
     __name__: str
 
@@ -37,7 +37,7 @@ class Check(Protocol):
 
 
 class Trial:
-    """One check's own world."""
+    """Store, clock and shortcuts for one check."""
 
     def __init__(self, store: Store, clock: ManualClock, hooks: Hooks) -> None:
         self.store = store
@@ -45,10 +45,10 @@ class Trial:
         self.hooks = hooks
         self.entropy = SeededEntropy(7)
 
-    # -- doing ----------------------------------------------------------------------------------------------------
+    # -- writing --------------------------------------------------------------------------------------------------
 
     def begin(self, *, status: Status = "queued", **fields: Any) -> str:
-        """A new session; its id. The clock moves on, so that every session has its own time."""
+        """Create a session; its id. Advances the clock, so that every session has its own time."""
         self.clock.advance(1.0)
         given: dict[str, Any] = {"id": self.entropy.session_id(), "created_us": self.clock.now_us(), **fields}
         identity = Identity(**given)
@@ -56,7 +56,7 @@ class Trial:
         return identity.id
 
     def fork(self, parent: str, **fields: Any) -> str:
-        """A session that goes on from where another one stands."""
+        """Create a fork of a session's newest step; its id."""
         head = self.head(parent)
         session = self.entropy.session_id()
         self.clock.advance(1.0)
@@ -75,7 +75,7 @@ class Trial:
         epoch: int | None = None,
         seq: int | None = None,
     ) -> Committed:
-        """Take the lease, with a step."""
+        """Commit a step that claims the lease."""
         expected = self.head(session).epoch if epoch is None else epoch
         claim = Claim(
             owner=Owner(id=owner),
@@ -87,22 +87,22 @@ class Trial:
         return self.store.commit(session, self.draft(kind="attempt", claim=claim))
 
     def append(self, session: str, owner: str = "first", *, epoch: int = 1, **fields: Any) -> Committed:
-        """One step under a lease."""
+        """Commit one step under a lease."""
         return self.store.commit(session, self.draft(owner=owner, epoch=epoch, **fields))
 
     def draft(self, *, kind: StepKind = "message", text: str = "hello", **fields: Any) -> Draft:
-        """A step with one message. It names the snapshots it is given, as every writer's does."""
+        """A draft with one message, whose body names the given snapshots, as every writer's does."""
         taken = {one.root: one.id for one in fields.get("snapshots", ())}
         body = encode_changes(Changes(messages=[{"role": "user", "content": text}], snapshot=taken or None))
         given: dict[str, Any] = {"kind": kind, "body": body, "key": self.entropy.key(), **fields}
         return Draft(**given)
 
     def change(self, session: str, status: Status, **fields: Any) -> Committed:
-        """One step that changes the status."""
+        """Commit a step that changes the status."""
         return self.append(session, status=StatusChange(status=status), **fields)
 
     def working(self, steps: int = 0, **fields: Any) -> str:
-        """A session that is owned by `first` under epoch 1, at work, with so many messages."""
+        """Create a working session owned by `first` under epoch 1, with `steps` messages; its id."""
         session = self.begin(**fields)
         self.claim(session)
         self.change(session, "working")
@@ -110,51 +110,50 @@ class Trial:
             self.append(session, text=f"message {number}", messages_added=1)
         return session
 
-    # -- looking --------------------------------------------------------------------------------------------------
+    # -- reading --------------------------------------------------------------------------------------------------
 
     def record(self, session: str) -> Record:
-        """The session, which must be there."""
+        """The record of a session, which must exist."""
         record = self.store.find(session)
-        require(record is not None, f"{session} is there")
+        require(record is not None, f"{session} exists")
         assert record is not None
         return record
 
     def head(self, session: str) -> Head:
-        """Its head, which must be readable."""
+        """The head of a session, which must be readable."""
         head = self.record(session).head
         require(head is not None, f"{session} has a head")
         assert head is not None
         return head
 
     def steps(self, session: str, *, after: int = 0, upto: int | None = None) -> list[Step]:
-        """Its own steps."""
+        """The steps of a session, without its ancestors'."""
         return list(self.store.steps(session, after=after, upto=upto))
 
     def seqs(self, session: str) -> list[int]:
-        """Their numbers."""
         return [step.seq for step in self.steps(session)]
 
     def unchanged(self, session: str, act: Callable[[], object], error: type[Exception]) -> None:
-        """`act` is refused with `error`, and the session is as it was."""
+        """Require that `act` raises `error` and leaves the session unchanged."""
         before = self.record(session), self.steps(session)
         refused(act, error)
         equal((self.record(session), self.steps(session)), before, f"a {error.__name__} leaves nothing behind")
 
 
 def require(condition: object, promise: str) -> None:
-    """The promise holds."""
+    """Require a condition."""
     if not condition:
         raise AssertionError(f"not so: {promise}")
 
 
 def equal(got: object, wanted: object, promise: str) -> None:
-    """The promise holds: what was got is what was wanted."""
+    """Require that two values are equal."""
     if got != wanted:
         raise AssertionError(f"not so: {promise}\n      got    {_shown(got)}\n      wanted {_shown(wanted)}")
 
 
 def refused(act: Callable[[], object], *errors: type[Exception]) -> Exception:
-    """`act` raises one of these errors."""
+    """Require that `act` raises one of these errors; returns it."""
     try:
         result = act()
     except errors as error:
