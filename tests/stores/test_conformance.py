@@ -61,5 +61,5 @@ class Forgetful(MemoryStore):
 
 def test_the_kit_names_a_broken_promise() -> None:
     report = run(Forgetful)
-    assert {outcome.check for outcome in report.broken} >= {"a_label_can_be_taken_away"}
-    assert "a_label_can_be_taken_away: All labels of a checkpoint go" in str(report)
+    assert {outcome.check for outcome in report.broken} >= {"a_label_can_be_removed"}
+    assert "a_label_can_be_removed: Removing the labels of a checkpoint" in str(report)

@@ -135,8 +135,8 @@ class AgentChecks(ABC):
             self.adapter.sessions(place)
             self.adapter.everywhere(place, most=50)
 
-    # A crash can truncate a transcript anywhere. Around each line end every offset is tried, elsewhere a sample: that is
-    # where an adapter decides whether the last line is whole.
+    # A crash can truncate a transcript anywhere. Every offset around the end of a line is tried, elsewhere a sample:
+    # there an adapter decides whether the last line is whole.
     def check_a_cut_keeps_the_longest_valid_prefix(self) -> None:
         _, path = self._written(self.conversation())
         if path is None:

@@ -67,8 +67,8 @@ def of_two_writers_one_wins(blobs: Blobs) -> None:
     for thread in threads:
         thread.join(60)
     assert not problems, problems[0]
-    assert len(said) == 1, f"{len(said)} of {WRITERS} were told that the name is theirs"
-    assert blobs.get("pool/race") == said[0]
+    assert len(winners) == 1, f"{len(winners)} of {WRITERS} concurrent puts returned True"
+    assert blobs.get("pool/race") == winners[0]
 
 
 def a_large_one_is_whole(blobs: Blobs) -> None:

@@ -13,7 +13,7 @@ START_US: Final = 1_700_000_000_000_000
 
 
 class ManualClock:
-    """A clock that only moves when it is advanced; `sleep` advances it. Thread-safe: stores read it from many threads."""
+    """A clock that only moves when it is advanced; `sleep` advances it. Thread-safe."""
 
     def __init__(self, *, now_us: int = START_US, timeline: str = "manual") -> None:
         self._lock = threading.Lock()

@@ -7,8 +7,8 @@
 is all that pytest needs. Each check gets a new, empty store on real clocks, and one engine per simulated worker.
 Without pytest: `run(make_store, make_engine)` returns a report.
 
-An engine only gives hints; the claim decides. So the contract is small: a queued session is offered soon, others are not
-offered, and nothing that a dead worker left prevents a session from being offered again.
+An engine only gives hints; the claim decides. So the contract is small: a queued session is offered soon, others are
+not offered, and nothing that a dead worker left prevents a session from being offered again.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ def the_newest_giving_wins(trial: Trial) -> None:
     equal(_shown(trial, session), {2: "also", 3: "best", 4: "best", 5: "best"}, "each with its newest")
 
 
-def a_label_can_be_taken_away(trial: Trial) -> None:
+def a_label_can_be_removed(trial: Trial) -> None:
     """Removing the labels of a checkpoint leaves other labels and the step itself."""
     session = trial.working(3)
     committed = trial.append(session, label="a")
@@ -64,6 +64,6 @@ def any_label_is_text(trial: Trial) -> None:
 CHECKS: Final[tuple[Check, ...]] = (
     a_label_leads_to_its_checkpoint,
     the_newest_giving_wins,
-    a_label_can_be_taken_away,
+    a_label_can_be_removed,
     any_label_is_text,
 )
