@@ -45,10 +45,10 @@ class Forgetful(MemoryStore):
 def test_a_store_that_differs_is_named() -> None:
     report = compare({"memory": MemoryStore, "forgetful": Forgetful})
     assert not report.is_same
-    assert ("forgetful", "a_label_can_be_taken_away") in {(store, one.check) for store, one in report.broken}
+    assert ("forgetful", "a_label_can_be_removed") in {(store, one.check) for store, one in report.broken}
     assert {store for store, _ in report.broken} == {"forgetful"}
     assert "✗" in str(report)
-    assert "forgetful: a_label_can_be_taken_away" in str(report)
+    assert "forgetful: a_label_can_be_removed" in str(report)
 
 
 def test_nobody_asks_a_store_for_what_is_not_declared() -> None:
