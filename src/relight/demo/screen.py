@@ -36,7 +36,7 @@ class Screen:
         self.paced = style.terminal and not fast and not silent
 
     def opening(self, *lines: Line) -> None:
-        """Print the first lines."""
+        """Print the first lines and the hint about keys."""
         if self._style.plain:
             self.put(f"plain mode (from {self._style.plain})")
         for line in lines:

@@ -22,7 +22,7 @@ Call = tuple[str, dict[str, Any]]
 
 
 def reply(messages: Sequence[Message]) -> Message:
-    """The model's next message."""
+    """The next message of the scripted model."""
     text, calls = _next(messages)
     turn = turns(messages) + 1
     content: list[dict[str, Any]] = [{"type": "text", "text": text}]

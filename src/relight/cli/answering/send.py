@@ -21,7 +21,7 @@ from relight.values.info import SessionInfo
 @json_flag
 @pass_context
 def send(cli: CliContext, ref: str, text: str, as_json: bool) -> int:
-    """Give TEXT to session REF: the answer it waits for, its next prompt, or typed to a live agent."""
+    """Send TEXT to a session. It is the answer it waits for, its next prompt, or typed to a live agent."""
     with cli.opened() as rl:
         before = rl.get(ref)
         made = rl.send(ref, text)

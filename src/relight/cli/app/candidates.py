@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from relight.cli.app.context import CliContext
 from relight.cli.render.console import rendered
-from relight.cli.render.status_word import status_word
-from relight.cli.render.style import Part
+from relight.cli.render.style import Part, status_word
 from relight.cli.render.table import Column, table
 from relight.errors import Ambiguous, NotFound, RelightError
 from relight.text.format import age, display_path, seconds_between, short_id, working_directory

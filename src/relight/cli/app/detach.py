@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from relight.cli.app.context import CliContext
-from relight.cli.render.started import print_waiting_start
+from relight.cli.render.outcome import print_waiting_start
 from relight.cli.render.style import Span
 from relight.history.documents import outcome_document
 from relight.processes.background import start_in_background

@@ -127,7 +127,7 @@ def _unknown(word: str, ctx: click.Context) -> click.UsageError:
 @click.version_option(package_name="relight", message="relight %(version)s")
 @click.pass_context
 def relight(context: click.Context) -> int:
-    """Crash-proof AI agents."""
+    """Print what needs a person, if no verb is given."""
     if context.invoked_subcommand is not None:
         return 0
     from relight.cli.app.home import home

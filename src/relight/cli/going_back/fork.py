@@ -39,7 +39,7 @@ def fork(
     dry_run: bool,
     as_json: bool,
 ) -> int:
-    """Create a session that begins at CHECKPOINT (a session stands for its head).
+    """Create a session that begins at CHECKPOINT. A session stands for its head.
 
     It never runs a call that the model made before: such a call gets the result it has by now, or a note that it
     belongs to the original session.

@@ -54,7 +54,7 @@ def restore(
     exact: bool,
     as_json: bool,
 ) -> int:
-    """Restore the files of CHECKPOINT (a session stands for its head). No file is lost that no snapshot holds."""
+    """Restore the files of CHECKPOINT. A session stands for its head. No file is lost that no snapshot holds."""
     console = cli.console
     with cli.opened() as rl:
         info = rl.get(checkpoint)

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @json_flag
 @pass_context
 def undo(cli: CliContext, ref: str, listed: bool, redo: bool, choice: Choice | None, as_json: bool) -> int:
-    """Undo the last rewind or restore of session REF; repeat it for the one before."""
+    """Undo the last rewind or restore. Repeat it for the one before."""
     console = cli.console
     if listed:
         if redo or choice:

@@ -37,7 +37,7 @@ _COLUMNS: Final = [Column(""), Column("", least=12), Column("", least=10), Colum
 @json_flag
 @pass_context
 def diff(cli: CliContext, a: str, b: str | None, stat: bool, as_json: bool) -> int:
-    """Show how files changed from checkpoint A to B, or to the disk now.
+    """Compare the files of two checkpoints. Without B, compare A with the disk.
 
     A session stands for its head; a checkpoint before the first capture for the first capture.
     """
@@ -100,7 +100,7 @@ def _text_lines(one: FileDiff, style: Style) -> list[Line]:
 
 
 def summary(found: list[FileDiff]) -> str:
-    """Totals in one line."""
+    """Totals of a diff in one line."""
     changed = [one for one in found if one.what != "left out"]
     left = len(found) - len(changed)
     if not found:

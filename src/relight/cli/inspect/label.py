@@ -19,7 +19,7 @@ from relight.cli.render.style import Span
 @json_flag
 @pass_context
 def label(cli: CliContext, checkpoint: str, name: str, as_json: bool) -> int:
-    """Name CHECKPOINT. A name that is used again moves to the new checkpoint."""
+    """Name a checkpoint. A name that is used again moves to the new checkpoint."""
     with cli.opened() as rl:
         made = rl.label(checkpoint, name)
     seq = made.rpartition("@")[2]

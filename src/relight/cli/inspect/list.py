@@ -17,8 +17,7 @@ from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
 from relight.cli.render.cells import cells, cut
 from relight.cli.render.console import Console, printable
-from relight.cli.render.status_word import status_word
-from relight.cli.render.style import Line, Part, Role, Span, Style
+from relight.cli.render.style import Line, Part, Role, Span, Style, status_word
 from relight.cli.render.table import Column, table
 from relight.errors import UsageError
 from relight.history.documents import session_document
@@ -139,7 +138,7 @@ def _filters(
 
 
 def label_pairs(labels: Iterable[str]) -> dict[str, str]:
-    """Parse `K=V` arguments."""
+    """Parse `K=V` arguments; UsageError for any other form."""
     pairs = {}
     for one in labels:
         key, separator, value = one.partition("=")

@@ -16,10 +16,9 @@ from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.cells import block, cells, cut
 from relight.cli.render.console import printable
 from relight.cli.render.file_facts import changed_fact, left_out_lines
-from relight.cli.render.status_word import status_word
 from relight.cli.render.steps import Narrator, Row
 from relight.cli.render.steps import lines_of as step_lines
-from relight.cli.render.style import Line, Span, Style
+from relight.cli.render.style import Line, Span, Style, status_word
 from relight.cli.render.table import Fact, facts
 from relight.history.documents import call_document, session_document
 from relight.journal.effects.approvals import as_asked
@@ -81,7 +80,7 @@ class SessionView(NamedTuple):
 @json_flag
 @pass_context
 def show(cli: CliContext, ref: str, verbose: bool, short: bool, watch: bool, as_json: bool) -> int:
-    """Show a session, or with REF@SEQ what returning to that checkpoint means."""
+    """Show a session or a checkpoint. REF@SEQ also says what returning to that checkpoint means."""
     console = cli.console
     with cli.opened() as rl:
         if "@" in ref:

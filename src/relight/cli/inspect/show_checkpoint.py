@@ -11,12 +11,11 @@ from relight.cli.inspect.show import can_resume_fact
 from relight.cli.render.cells import cut
 from relight.cli.render.console import printable
 from relight.cli.render.file_facts import checkpoint_facts, left_out_fact
-from relight.cli.render.lasting_effects import not_undone
+from relight.cli.render.plan import calls_in_doubt, not_undone
 from relight.cli.render.style import Line, Span
 from relight.cli.render.table import Fact, facts
 from relight.history.documents import call_document, checkpoint_document, plan_document
 from relight.text.format import count, duration, moment, seconds_between
-from relight.values.info import ResumePlan
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -45,7 +44,7 @@ def show_checkpoint(cli: CliContext, rl: Relight, ref: str, *, as_json: bool) ->
         Fact("conversation", count(plan.message_count, "message")),
         *checkpoint_facts(plan.files),
         left_out_fact(held),
-        Fact("calls", _calls(plan)),
+        Fact("calls", calls_in_doubt(plan)),
         not_undone(since),
         can_resume_fact(plan),
     ]
@@ -54,10 +53,3 @@ def show_checkpoint(cli: CliContext, rl: Relight, ref: str, *, as_json: bool) ->
     cli.console.write(header + facts([one for one in entries if one.text], style))
     cli.console.next(("fork here", f"relight fork {ref}"), ("go back here", f"relight rewind {ref}"))
     return 0
-
-
-def _calls(plan: ResumePlan) -> str:
-    if not plan.in_doubt:
-        return "none in doubt"
-    names = ", ".join(f"{call.name} ({call.effect})" for call in plan.in_doubt)
-    return f"{len(plan.in_doubt)} in doubt: {names}"

@@ -24,7 +24,7 @@ from relight.cli.render.outcome import print_checkpoint
 @json_flag
 @pass_context
 def clear(cli: CliContext, ref: str, why: str | None, forget_native: bool, yes: bool, as_json: bool) -> int:
-    """Revoke the lease. If the owner is alive, its next write is refused and it stops."""
+    """Revoke the lease of a session. If the owner is alive, its next write is refused and it stops."""
     with cli.opened() as rl:
         info = rl.get(ref)
         if info.status in ("working", "spawning"):

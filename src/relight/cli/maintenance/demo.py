@@ -39,7 +39,7 @@ INTERRUPTED: Final = 130
 @json_flag
 @pass_context
 def demo(cli: CliContext, *, fast: bool, storm: bool, seed: int | None, keep: bool, web: bool, as_json: bool) -> int:
-    """Play the demo: sixty seconds, no key, no network, nothing left behind.
+    """Play the demo: an agent is killed and continues. Sixty seconds, no key, no network, nothing left behind.
 
     Every number is counted in that run, outside the agent; the exit code is 1 if a claim does not hold.
     """

@@ -47,7 +47,7 @@ def export(
     attach: tuple[str, ...],
     redact: bool,
 ) -> int:
-    """Write a session to FILE, a bundle for `relight import`; with --json to an empty DIRECTORY."""
+    """Write a session to a file. FILE is a bundle for `relight import`; with --json it is an empty DIRECTORY."""
     if as_json:
         if sign_key is not None or attach:
             raise UsageError("--sign-key and --attach are for bundles", hints=["leave out --json"])

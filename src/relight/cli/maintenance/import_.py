@@ -27,7 +27,7 @@ from relight.text.format import count
 def import_bundle(
     cli: CliContext, file: Path, name: str | None, workspace: str | None, key: Path | None, as_json: bool
 ) -> int:
-    """Import the session of FILE. Everything is checked first; nothing is overwritten."""
+    """Import a session from a bundle. Everything is checked first; nothing is overwritten."""
     # The key is read first: a missing key file must not leave a new, empty store behind.
     secret = read_key(key) if key is not None else None
     with cli.opened(create=True) as rl:

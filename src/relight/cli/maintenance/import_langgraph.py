@@ -23,7 +23,7 @@ _REFUSED = 4
 @json_flag
 @pass_context
 def import_langgraph(cli: CliContext, url: str, threads: tuple[str, ...], dry_run: bool, as_json: bool) -> int:
-    """Copy the threads of SqliteSaver (a path) or PostgresSaver (a URL) into relight.
+    """Copy threads of LangGraph's own savers. URL is a path for SqliteSaver, an address for PostgresSaver.
 
     The stored bytes are read as data: no stored type is constructed, no module imported. A thread is copied as a
     whole or not at all; one that exists here is skipped, so an interrupted import can be run again.

@@ -40,7 +40,7 @@ def rm(
     yes: bool,
     as_json: bool,
 ) -> int:
-    """Remove sessions permanently."""
+    """Remove sessions permanently, with their captured files."""
     if (ref is None) == (not labels):
         raise UsageError("name one session, or use --label KEY=VALUE")
     with cli.opened() as rl:

@@ -69,7 +69,7 @@ def serve(
     log: Literal["text", "json"],
     link: bool,
 ) -> int:
-    """Serve the pages and the HTTP API of the store until stopped.
+    """Serve the dashboard and the HTTP API until stopped.
 
     Without TLS it listens on this machine only. Its token is in a private file beside the store.
     """

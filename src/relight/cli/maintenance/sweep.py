@@ -41,7 +41,7 @@ from relight.text.format import policy_text
 def sweep(
     cli: CliContext, dry_run: bool, days: float | None, retention: str | None, due: bool, by: str, as_json: bool
 ) -> int:
-    """Remove sessions that finished longer ago than the retention time, or set that time."""
+    """Remove finished sessions whose retention is over. With --set, set the retention time."""
     from relight.operations.remove import Removed
     from relight.values.policy import Retention
 

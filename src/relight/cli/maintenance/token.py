@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 def token(
     cli: CliContext, action: Literal["add", "list", "revoke"], name: str | None, scope: Scope, as_json: bool
 ) -> int:
-    """Add, list and revoke API tokens of the server of this store."""
+    """Add, list and revoke API tokens of the server."""
     if (action == "list") != (name is None):
         raise UsageError("add and revoke need a name", hints=["relight token add NAME --scope operate"])
     tokens = tokens_in(directory_of(cli, create=True))

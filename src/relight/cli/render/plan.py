@@ -1,4 +1,4 @@
-"""The resume plan as printed by `can-resume`, `resume --dry-run` and `resume`."""
+"""The resume plan as printed by `can-resume`, `resume --dry-run` and `resume`; calls and effects of a checkpoint."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from relight.text.format import (
     started_with,
 )
 from relight.text.safe import one_line
-from relight.values.call import PlannedCall
+from relight.values.call import Call, PlannedCall
 from relight.values.info import ResumePlan
 from relight.values.status import headline
 
@@ -32,7 +32,7 @@ def lines_of(plan: ResumePlan, *, now: datetime, style: Style) -> list[Line]:
     entries = [
         Fact("conversation", conversation(plan)),
         Fact("files", files_put(plan)) if files_put(plan) else plan_fact(plan.files),
-        Fact("calls", _calls(plan)),
+        Fact("calls", calls_in_doubt(plan)),
         *call_facts(plan.calls),
         Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),
         Fact("first reply", first_reply(plan, now)),
@@ -59,7 +59,8 @@ def _title(plan: ResumePlan, now: datetime) -> Line:
     return [Span(f"{name} @{seq}", "bold"), f"  {plan.status} {moment(plan.stopped_at, now)}, {ago} ago{why}"]
 
 
-def _calls(plan: ResumePlan) -> str:
+def calls_in_doubt(plan: ResumePlan) -> str:
+    """The calls in doubt with their effects, in one line."""
     if not plan.in_doubt:
         return "none in doubt"
     return f"{len(plan.in_doubt)} in doubt: " + ", ".join(f"{one.name} ({one.effect})" for one in plan.in_doubt)
@@ -68,3 +69,10 @@ def _calls(plan: ResumePlan) -> str:
 def call_facts(calls: Sequence[PlannedCall], title: str = "") -> list[Fact]:
     """Open calls that are not simply run, one line each."""
     return [Fact(title if number == 0 else "", line, "warn") for number, line in enumerate(planned_calls(calls))]
+
+
+def not_undone(effects: list[Call] | None) -> Fact:
+    """Effects declared `once` that ran after a checkpoint, which a rewind does not undo; the text is empty if none."""
+    if effects is None:
+        return Fact("not undone", "unknown: a newer step is damaged", "warn")
+    return Fact("not undone", ", ".join(f"{call.name} (once) at @{call.intent_seq}" for call in effects), "warn")

@@ -47,7 +47,7 @@ _OWN_ROWS: Final = frozenset({"rewound", "operation", "operation_end", "files_no
 
 
 class Row(NamedTuple):
-    """One line of history."""
+    """One line of a session's history."""
 
     seq: int
     at: datetime

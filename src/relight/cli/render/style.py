@@ -10,6 +10,9 @@ import os
 from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TextIO
 
+from relight.text.format import GLYPHS
+from relight.values.status import Status
+
 Role = Literal["", "ok", "bad", "warn", "waiting", "ref", "dim", "bold"]
 When = Literal["auto", "always", "never"]
 
@@ -41,7 +44,7 @@ ASCII: Final = str.maketrans(
 
 
 class Span(NamedTuple):
-    """Text with a role."""
+    """A piece of text with its colour role."""
 
     text: str
     role: Role = ""
@@ -110,3 +113,10 @@ def _color(color: When, terminal: bool, environment: Mapping[str, str]) -> bool:
     if environment.get("CLICOLOR_FORCE", "0") not in ("", "0"):
         return True
     return terminal and environment.get("TERM") != "dumb"
+
+
+def status_word(status: Status, *, mark: str = "", unicode: bool = True) -> Span:
+    """Glyph and word of a status; `mark` is appended, such as `!` for quiet."""
+    glyph, role = GLYPHS[status]
+    glyph = "." if glyph == "…" and not unicode else glyph  # one cell, where an ellipsis would become ".."
+    return Span(f"{glyph} {status}{' ' + mark if mark else ''}", role)

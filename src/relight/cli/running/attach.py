@@ -14,7 +14,7 @@ from relight.errors import UsageError
 @json_flag
 @pass_context
 def attach(cli: CliContext, ref: str, as_json: bool) -> int:
-    """Join the terminal in which session REF runs (runtime tmux). Detaching leaves the agent running."""
+    """Join the terminal of a session (runtime tmux). Detaching leaves the agent running."""
     with cli.opened() as rl:
         command = rl.attach(ref)
     if as_json:

@@ -18,9 +18,9 @@ from relight.cli.app.foreground import run_in_foreground
 from relight.cli.app.limit_options import for_one, limit_options
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.milestones import Level, Milestones
+from relight.cli.render.outcome import print_restored_files, print_waiting_start
 from relight.cli.render.plan import lines_of
 from relight.cli.render.queued import moment_of, print_queued
-from relight.cli.render.started import print_restored_files, print_waiting_start
 from relight.cli.render.style import Span
 from relight.errors import NotResumable, UsageError
 from relight.files.repositories import BACK

@@ -14,8 +14,8 @@ from relight.cli.render.style import Span
 @json_flag
 @pass_context
 def stop(cli: CliContext, ref: str, as_json: bool) -> int:
-    """Stop a running session: SIGTERM to its supervisor, else to its process. If a worker or another machine runs it,
-    its supervisor is asked to stop; a queued session leaves its queue."""
+    """Stop a running session. SIGTERM goes to its supervisor, else to its process. If a worker or another machine runs
+    it, its supervisor is asked to stop; a queued session leaves its queue."""
     with cli.opened() as rl:
         stopped = rl.stop(ref)
         info = rl.get(stopped.session)

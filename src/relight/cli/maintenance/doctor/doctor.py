@@ -43,7 +43,7 @@ _AHEAD_SECONDS: Final = 60
 @json_flag
 @pass_context
 def doctor(cli: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
-    """Check the store, its durability and size, captured files, retention, watching, the clock and the system."""
+    """Check the store, the settings and this machine. Durability, size, captured files, retention, clock, workers."""
     console = cli.console
     if systemd:
         with cli.opened() as rl:
