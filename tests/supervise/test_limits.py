@@ -171,7 +171,7 @@ def test_a_declared_library_program_that_never_opens_its_session_is_told_as_unco
 
 @pytest.mark.parametrize(
     ("usage", "why"),
-    [("None", "a reply came without its usage"), ('{"input_tokens": 5}', "nobody said which model replies")],
+    [("None", "a reply came without its usage"), ('{"input_tokens": 5}', "the model is not known")],
     ids=["no usage", "no model"],
 )
 def test_a_reply_that_cannot_be_counted_halts_a_session_with_a_budget(shell: Shell, usage: str, why: str) -> None:

@@ -93,7 +93,7 @@ def _moved(context: Context, found: Found, rows: Sequence[CheckpointRow] | None 
     if not identity.workspace or "imported" in identity.metadata or found.head is None:
         return {}
     if found.seq is not None and found.seq != found.head.head:
-        return {}  # it goes on as a fork, with files of its own
+        return {}  # it continues as a fork, with its own files
     chain, seq = chain_of(context.store, identity), position_of(found)
     rows = rows_of(context, found) if rows is None else rows
     by_seq = {row.seq: row for row in rows}

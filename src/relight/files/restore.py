@@ -113,7 +113,7 @@ def restore(
 def _offering(context: Context, found: Found, rows: Sequence[CheckpointRow], error: Corrupt) -> Corrupt:
     """Damage of captured files, with the checkpoint and the newest earlier one whose files are whole."""
     name, seq = found.identity.name or found.identity.id, position_of(found)
-    told = Corrupt(error.what, session=name, seq=seq)
+    named = Corrupt(error.what, session=name, seq=seq)
     damaged = snapshots_at(rows, seq)
     captured = [row.seq for row in reversed(rows) if row.seq < seq and row.snapshots]
     for before in captured[:_OFFER_TRIES]:
@@ -123,9 +123,10 @@ def _offering(context: Context, found: Found, rows: Sequence[CheckpointRow], err
             for root, snapshot in held.items()
             if root in found.identity.pools
         ):
-            told.hints = (f"the newest before it that is whole: relight restore {name}@{before}", *told.hints)
+            named.hints = (f"the newest whole one before it: relight restore {name}@{before}", *named.hints)
             break
-    return told
+
+    return named
 
 
 def rewind(

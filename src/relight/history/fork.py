@@ -44,8 +44,8 @@ def fork(
             check_captured(pending)
             made.fill(Found(identity=pending.identity, head=pending.head, seq=None), pending.files)
         if prompt is not None:  # fork and prompt are one commit
-            told = with_pending(context, pending)
-            branching.add_prompt(told, Found(identity=pending.identity, head=pending.head, seq=None), prompt)
+            with_fork = with_pending(context, pending)
+            branching.add_prompt(with_fork, Found(identity=pending.identity, head=pending.head, seq=None), prompt)
         else:
             release_archived(context, name)
             context.store.create(pending.identity, pending.head)

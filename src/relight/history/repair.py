@@ -64,7 +64,7 @@ def _rebuilt(context: Context, identity: Identity) -> Head:
         size_bytes=sum(len(step.body) for step in steps),
         updated_us=last.at_us,
         # Any epoch that no writer can hold will do: every claim was a step, so their number is an upper bound. A former
-        # owner is refused because nobody owns the rebuilt head.
+        # owner is refused because the rebuilt head has no owner.
         epoch=last.attempt + len(steps),
         place=identity.place,
     )

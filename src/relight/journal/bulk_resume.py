@@ -46,6 +46,7 @@ def should_resume(info: SessionInfo) -> bool:
 
 def stopped_by_a_person(info: SessionInfo) -> bool:
     """By Ctrl-C, `relight stop`, or leaving the block. A reboot sends SIGTERM, and what it ended does resume."""
+    # By the stored reason: no field says who ended an attempt, and stores written by 0.1.0 have the same texts.
     return (info.reason or "").startswith(("stopped by", "stopped (SIGINT)", "left", "interrupted", "adopted"))
 
 

@@ -83,7 +83,7 @@ def worked_seconds(head: Head, *, now_us: int) -> float:
 
 
 def known_us(head: Head, *, now_us: int, now: Instant) -> int:
-    """How long it has worked as far as a next attempt knows: one that died, up to its last sign of life."""
+    """Working time as the next attempt will know it: for one that died, up to its last sign of life."""
     return head.worked_us + (_seen_of_the_dead(head, at_us=now_us, now=now) if head.status in LIVE else 0)
 
 
@@ -119,7 +119,7 @@ def reached(policy: RunPolicy, head: Head, *, now_us: int) -> Reached | None:
 
 
 def reached_before(policy: RunPolicy, head: Head, *, now_us: int, now: Instant) -> Reached | None:
-    """Any limit that is used up where nobody works on it now: what passed since it died was no work."""
+    """Any limit that is used up while no process works on it: the time since it died is no working time."""
     over = _over(policy.seconds, known_us(head, now_us=now_us, now=now) / 1e6) if policy.seconds is not None else None
     return spent(policy, head) or over
 

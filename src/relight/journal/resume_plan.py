@@ -67,7 +67,7 @@ def as_it_lives(plan: ResumePlan) -> ResumePlan:
 
 
 def waived(plan: ResumePlan, codes: Collection[str]) -> ResumePlan:
-    """With these reasons known and no obstacle: whoever asked for the start has said so."""
+    """The plan with these reasons reported but not blocking: the caller has accepted them."""
     reasons = [
         msgspec.structs.replace(one, blocks=False, cure=None) if one.code in codes else one for one in plan.reasons
     ]
@@ -75,7 +75,7 @@ def waived(plan: ResumePlan, codes: Collection[str]) -> ResumePlan:
 
 
 def codes_waived(wanted: Wanted) -> set[str]:
-    """What no longer stands against a start that is asked for like this."""
+    """Codes of reasons that do not block a start with these options."""
     codes = {"workspace_missing", MOVED} if wanted.restore else set()
     return codes | ({"secrets_missing"} if wanted.without_secrets else set())
 
@@ -98,14 +98,14 @@ def _against(info: SessionInfo) -> list[Reason]:
             Reason(code="archived", text="not restorable (status=archived)", cure=f"relight fork {name}@{info.head}")
         ]
     if info.status in LIVE:
-        owner = info.evidence[0] if info.evidence else "somebody"
+        owner = info.evidence[0] if info.evidence else "another process"
         return [Reason(code="lease_held", text=f"it is running: {owner}", cure=f"relight tail {name} -f")]
     reasons = []
     if info.command is None:
         text = "relight does not know how to start it: run your program again"
         reasons.append(Reason(code="no_command", text=text, blocks=False))
     if info.status == "completed":
-        text = "it is completed; it goes on with a new prompt"
+        text = "it is completed; it continues with a new prompt"
         reasons.append(Reason(code="completed", text=text, cure=f"relight resume {name} PROMPT", blocks=False))
     if info.status == "waiting" and info.question:
         cure = cure_of(info.question, info.asking, name)

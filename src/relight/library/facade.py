@@ -448,7 +448,7 @@ class Relight(Queueing):
             )
             made = first_start.plan(context, ref, wanted)
         identity = resolve(made.context.store, made.session).identity
-        if context.agent(identity).capabilities.transcript:  # then the agent is told the prompt, and writes it down
+        if context.agent(identity).capabilities.transcript:  # the agent gets the prompt and records it itself
             return supervise_agent.AgentSupervision(
                 context, made.session, prompt=prompt, retries=retries, now=now, limits=limits, first_start=made
             )

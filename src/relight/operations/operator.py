@@ -180,7 +180,7 @@ def archive(context: Context, found: Found) -> Checkpoint:
 def clear(
     context: Context, found: Found, *, why: str | None = None, who: str | None = None, forget_native: bool = False
 ) -> Checkpoint:
-    """Revoke the lease, whoever holds it. If its owner is alive, its next write is refused and it stops.
+    """Revoke the lease of any owner. If the owner is alive, its next write is refused and it stops.
 
     `forget_native` also drops the native session, so that the next resume starts from a brief of the journal.
     """

@@ -69,13 +69,13 @@ def kept_longer_than(context: Context, days: float, *, most: int = MAX_SCANNED) 
     """How many finished sessions a policy of so many days would remove, with the size of their journals. Counts the
     newest `most`; `sweep --dry-run` is exact, and includes files."""
     before_us = context.clock.now_us() - round(days * DAY * 1e6)
-    looked = sessions = size = 0
+    scanned = sessions = size = 0
     for record in islice(every_session(context.store, Query(statuses=Retention().statuses)), most):
-        looked += 1
+        scanned += 1
         head = record.head
         if head is not None and head.ended_us is not None and head.ended_us <= before_us:
             sessions, size = sessions + 1, size + head.size_bytes
-    return Kept(days=days, sessions=sessions, size_bytes=size, more=looked == most)
+    return Kept(days=days, sessions=sessions, size_bytes=size, more=scanned == most)
 
 
 def last_sweep_us(context: Context) -> int | None:

@@ -66,7 +66,7 @@ def note_reply(s: Session, messages: Sequence[Any], usage: Usage | None) -> None
 
 def no_price(model: str | None) -> str:
     """Why cost cannot be counted, and the alternatives."""
-    which = f"no price is known for the model {model}" if model else "nobody said which model replies"
+    which = f"no price is known for the model {model}" if model else "the model is not known"
     return f"{which}; give it one in RELIGHT_PRICES, or limit tokens instead (budget_tokens)"
 
 

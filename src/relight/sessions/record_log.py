@@ -66,7 +66,7 @@ class NewEntries(msgspec.Struct, frozen=True, kw_only=True):
     """What `read_new` found."""
 
     entries: Sequence[Entry]
-    anew: bool
+    replaces: bool
     """these replace all entries read before"""
     partial: bool = False
     """the first entry is a `start` record: earlier entries exist and were not read"""
@@ -123,7 +123,7 @@ class RecordLog:
         if not self._recorder.owns:
             self._recorder.head = head
         if head.seq == self._seen and head.digest == self._digest:
-            return NewEntries(entries=(), anew=False)
+            return NewEntries(entries=(), replaces=False)
         if self._seen:
             news = self._read(head, self._seen)
             if news is not None:
@@ -149,7 +149,7 @@ class RecordLog:
     def _read_whole(self, head: Head) -> NewEntries:
         news = self._read(head, 0)
         assert news is not None
-        return NewEntries(entries=news.entries, anew=True)
+        return NewEntries(entries=news.entries, replaces=True)
 
     def _read_end(self, head: Head) -> NewEntries | None:
         """The entries from the newest `start` record on; None if none is near, or if anything does not fit."""
@@ -172,7 +172,7 @@ class RecordLog:
             return None  # reading everything reports what is wrong, and where
         self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
         on_path = set(path)
-        return NewEntries(entries=[entry for entry in found if entry.seq in on_path], anew=True, partial=True)
+        return NewEntries(entries=[entry for entry in found if entry.seq in on_path], replaces=True, partial=True)
 
     def _end(self, upto: int, start: Callable[[bytes], bool]) -> tuple[list[Step], list[Entry]]:
         """The last steps and their entries, from the newest `start` record on; empty if it is not near."""
@@ -241,7 +241,7 @@ class RecordLog:
             raise self._corrupt(broken[last.seq], last.seq)
         entries = self._decoded([by_seq[seq] for seq in path])
         self._seen, self._digest, self._path_head = head.seq, head.digest, head.head
-        return NewEntries(entries=entries, anew=False)
+        return NewEntries(entries=entries, replaces=False)
 
     def _steps(self, after: int, upto: int) -> list[Step]:
         chain = chain_of(self._context.store, self.identity)
@@ -359,7 +359,7 @@ def open_log(context: Context, record: Record) -> RecordLog:
 
 
 def remove(context: Context, identities: Sequence[Identity]) -> None:
-    """Remove sessions with all their bytes, whoever owns them: the next write of an owner is refused."""
+    """Remove sessions with all their bytes, even if they are owned: the owner's next write is refused."""
     ids = [identity.id for identity in identities]
     for identity in identities:
         forks = [one.identity for one in every_session(context.store, Query(parent=identity.id))]

@@ -74,7 +74,7 @@ class RecordedStore:
         steps: Iterable[tuple[Step, Sequence[Snapshot]]],
         labels: Iterable[tuple[str, int, str]],
     ) -> None:
-        """Take whole sessions in. Their steps are sealed and stay as they are: whoever made them has redacted them."""
+        """Import whole sessions. Their steps are sealed and stay as they are: they were redacted when written."""
         cleaned = [msgspec.structs.replace(one, identity=self._clean(one.identity)) for one in records]
         self._store.import_sessions(cleaned, steps, labels)
 

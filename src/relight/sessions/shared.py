@@ -78,7 +78,7 @@ class Write(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Decide = Callable[[Fold], Write | None]
-"""None: there is nothing to write. Asked again where somebody else wrote meanwhile, so it must not act itself."""
+"""None: nothing to write. Called again if another process wrote meanwhile, so it must have no side effects."""
 
 
 class PendingWrite:
@@ -176,7 +176,7 @@ class SharedSession:
     def drop(
         self, *, with_forks: bool = False, only_if: Callable[[Fold], bool] | None = None, remembered: bool = False
     ) -> bool:
-        """Remove the session with all its bytes, whoever works on it; False if there was none, or if `only_if` rejects
+        """Remove the session with all its bytes, even if it is owned; False if there was none, or if `only_if` rejects
         its newest state.
 
         A late write of this program does not recreate it; with `remembered`, neither does one of another process that

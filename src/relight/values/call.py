@@ -18,6 +18,8 @@ Effect = Literal["pure", "idempotent", "probe", "once"]
 EFFECTS: Final[tuple[Effect, ...]] = get_args(Effect)
 OutcomeStatus = Literal["ok", "error", "unknown", "void"]
 
+# These texts are part of stored conversations and are recognised again when those are read (formats/content.py), so
+# they must not be reworded.
 OUTCOME_UNKNOWN: Final = "outcome unknown: it may or may not have taken effect; verify before you retry"
 NOT_RUN: Final = "not run: the conversation went on before this call was started"
 NOT_RUN_HERE: Final = "not run here: it belongs to "

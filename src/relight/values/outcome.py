@@ -16,7 +16,7 @@ Done = Literal["told_unknown", "told_interrupted", "still_runs", "left_to_the_pr
 _TEXTS: dict[Done, str] = {
     "told_unknown": "the model is told that its outcome is unknown",
     "told_interrupted": "the model is told that it was interrupted and can be asked for again",
-    "still_runs": "the agent lives and goes on with it",
+    "still_runs": "the agent lives and continues with it",
     "left_to_the_program": "the program is told that its outcome is unknown when it comes to it; it is not run again",
 }
 

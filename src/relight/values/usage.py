@@ -182,7 +182,7 @@ def _checked(usage: Usage) -> Usage:
         if type(getattr(usage, field)) is not int:
             raise UsageError(f"the tokens of a Usage are whole numbers, not {field}={getattr(usage, field)!a}")
     if usage.cost is not None and (type(usage.cost) not in (int, float) or not math.isfinite(usage.cost)):
-        raise UsageError(f"the cost of a Usage is a number, or None where nobody said; not {usage.cost!a}")
+        raise UsageError(f"the cost of a Usage is a number, or None if unknown; not {usage.cost!a}")
     return usage
 
 

@@ -99,7 +99,7 @@ class Thread:
 
     def _absorb(self, ledger: RecordLog, news: ledgers.NewEntries) -> None:
         entries = news.entries
-        if news.anew:
+        if news.replaces:
             self.index, self.live = Index(self._reader(ledger)), {}
             if news.partial:
                 if self.index.open(entries[0], ledger.read_one):

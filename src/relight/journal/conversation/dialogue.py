@@ -62,7 +62,7 @@ class Dialogue:
         """A user message ends what was asked before it; a reply may come with its stop reason."""
         if any(map(format.is_assistant, changes.messages)):
             self.stop = (step.seq, changes.stop) if changes.stop is not None else None
-        if self.answers:  # 0.1.0 recorded no use: what it filed for `wait` holds until the conversation goes on
+        if self.answers:  # 0.1.0 did not record use: its answers to `wait` count until the next message
             self.answers = {asked: one for asked, one in self.answers.items() if _is_decision(asked)}
         words = [one for one in changes.messages if one.get("role") == "user" and not format.answers(one)]
         if not words:
@@ -84,7 +84,7 @@ class Dialogue:
             self.prompt_from, self.prompt_given = step.attempt + (0 if is_now else 1), 0
         if self.answers.get(NEXT_PROMPT) is None:
             return
-        if changes.attempt is not None:  # a fork counts its attempts anew
+        if changes.attempt is not None:  # a fork starts counting attempts at 1
             self.prompt_from = min(self.prompt_from, step.attempt)
         if runs:
             self.prompt_given = step.attempt

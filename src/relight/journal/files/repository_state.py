@@ -11,7 +11,7 @@ from typing import Final
 from relight.values.snapshot import GitHead
 
 MOVED: Final = "repository_moved"
-"""the code of the reason that stands against a start"""
+"""code of the reason against a start"""
 NOTE: Final = "repository_accepted"
 """key in a step's note: root name to the repository head that a person accepted"""
 _BRANCHES: Final = "refs/heads/"

@@ -33,7 +33,7 @@ _T = TypeVar("_T")
 def put_together(elements: list[_T], *, keep: int, then: Sequence[Sequence[int]], add: list[_T], size: int) -> list[_T]:
     """The list that results from its predecessor, which is consumed. ValueError if they do not fit."""
     if len(elements) < keep:
-        raise ValueError("what it goes on from is shorter")
+        raise ValueError("its predecessor is shorter")
     used = 0
     if then:
         before, elements = elements, elements[:keep]
@@ -47,7 +47,7 @@ def put_together(elements: list[_T], *, keep: int, then: Sequence[Sequence[int]]
         del elements[keep:]
     elements += add[used:]
     if len(elements) != size:
-        raise ValueError("what it goes on from is another list")
+        raise ValueError("its predecessor is another list")
     return elements
 
 

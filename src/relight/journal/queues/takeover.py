@@ -29,7 +29,7 @@ def loss_reason(head: Head, *, owner_gone: bool | None, now: Instant) -> str | N
         return None
     lease = head.lease
     if lease is None:
-        return "nobody owned it any more"
+        return "it had no owner"
     if owner_gone:
         return f"its process died ({lease.owner.label})"
     if lease.expired(now):

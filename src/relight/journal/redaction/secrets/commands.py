@@ -1,9 +1,8 @@
-"""Passwords in the arguments of commands, where no telling name stands before them: `mysql -pX`, `curl -u a:X`,
-`docker login -p X`, `wandb login X`, `echo X | docker login --password-stdin`.
+"""Passwords in the arguments of commands, without a telling name before them: `mysql -pX`, `curl -u a:X`, `docker login
+-p X`, `wandb login X`, `echo X | docker login --password-stdin`.
 
-A command's line is cut out first (continued lines belong to it, what is quoted does not end it), as it stands in a
-shell, in a list of arguments or inside JSON. Then the options of that command are looked for in it. Each step has a
-bound, so that no text makes it slow.
+A command is cut out first (continued lines belong to it, quotes do not end it), as it appears in a shell, in a list of
+arguments or inside JSON. Then its options are searched. Each step has a bound, so that no text makes it slow.
 """
 
 # ruff: noqa: E501 - a table of patterns
@@ -20,7 +19,7 @@ from relight.journal.redaction.secrets.spans import OPENING, Span
 from relight.journal.redaction.secrets.typed import is_placeholder
 
 _LINE_CHARS: Final = 800
-"""a command line is searched so far"""
+"""length up to which a command line is searched"""
 _BEFORE: Final = r"(?:^|(?<=[\s\"',\[(]))"
 _VALUE: Final = r"(?:(?P<open>\\{0,3}[\"'])(?P<quoted>[^\n]{1,256}?)(?P=open)|(?P<bare>[^\s\"'`|;<>,)\]]{1,256}))"
 _QUOTES: Final = r"\\{0,3}[\"']?"
@@ -34,7 +33,7 @@ _NO_VALUE: Final = re.compile(
 _EXPANSION: Final = re.compile(r"\$\{|\$\(|\{\{|\{[A-Za-z_.]{0,40}\}|%\(|%s")
 _MIN_CHARS: Final = 4
 _SIGNS: Final = (" -", '"-', "'-", "\t-", "login", "configure")
-"""one of them stands in every line that is looked for"""
+"""every matching line contains one of them"""
 
 
 class Command(msgspec.Struct, frozen=True, kw_only=True):
@@ -44,7 +43,7 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     options: tuple[str, ...]
     """patterns, of which the group `quoted` or `bare` is the secret"""
     verb: str = ""
-    """a word that must stand in the line, for commands that do other things as well"""
+    """a word that the line must contain, for commands with other uses too"""
 
 
 COMMANDS: Final = (
@@ -52,7 +51,7 @@ COMMANDS: Final = (
         names=("mysql", "mysqldump", "mysqladmin", "mysqlimport", "mysqlshow", "mysqlsh", "mysqlcheck", "mariadb",
                "mariadb-dump", "mariadb-admin"),
         options=(rf"-p(?!ort\b|rotocol\b|refix\b|rint\b){_VALUE}", _LONG,
-                 # with a space it is the database, unless nobody would call one so
+                 # with a space it is the database, unless it is no plausible name of one
                  rf"-p[ \t]+(?=\S{{0,64}}\d)(?=\S{{0,64}}[A-Z!@#%^&*+])(?=\S{{0,64}}[A-Za-z]){_VALUE}"),
     ),
     Command(names=("curl",), options=(
@@ -90,7 +89,7 @@ _CLIENT: Final = re.compile(r"\bwandb\.login\([^()\n]{0,80}?key\s{0,2}=\s{0,2}[\
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:
-    """The passwords that commands of this text are given."""
+    """The passwords given to commands in this text."""
     for command in COMMANDS if any(sign in lower for sign in _SIGNS) else ():
         if command.verb and command.verb not in lower:
             continue
@@ -130,7 +129,7 @@ def _is_secret(value: str) -> bool:
 
 
 def _line_end(text: str, start: int) -> int:
-    """Where the command that begins here ends: at the end of its line, or where another begins."""
+    """The end of the command that begins here: the end of its line, or the beginning of another."""
     quote, at = "", start
     end = min(len(text), start + _LINE_CHARS)
     while at < end:

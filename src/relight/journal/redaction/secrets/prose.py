@@ -1,7 +1,7 @@
-"""Passwords that somebody wrote down for people: `the password is …`, `Password for ada: …`, `**Password:** …`.
+"""Passwords written down for people: `the password is …`, `Password for ada: …`, `**Password:** …`.
 
-In a sentence nearly every word behind `password` is an ordinary one, so the value has to look like a password: letters
-together with digits or signs, and no name of an encoding, an algorithm or a file.
+In a sentence nearly every word behind `password` is an ordinary one, so the value must look like a password: letters
+together with digits or signs, and not the name of an encoding, an algorithm or a file.
 """
 
 # ruff: noqa: E501 - a table of patterns
@@ -43,11 +43,11 @@ _NAME: Final = re.compile(r"[\w.]+[(\[]|[\w.]*\w\.\w[\w.]*$|-{1,2}\w|\$|%|\{|\[|
 _PHRASE: Final = re.compile(r"[a-z]{4,12}(?:-[a-z]{4,12}){2,7}$")
 _SIGNS: Final = frozenset("!#%^&*+?~@$")
 _LINES: Final = 160
-"""characters before and after a setting in which its neighbours stand"""
+"""characters before and after a setting that are searched for its neighbours"""
 
 
 def spans(text: str, lower: str) -> Iterator[Span]:
-    """What people called a password in words, and what stands under that name beside a user or a host."""
+    """Passwords in prose, and settings named so beside a user or a host."""
     if not any(need in lower for need in _NEEDS):
         return
     for found in _SAID.finditer(text):
@@ -68,14 +68,14 @@ def _is_shown(value: str) -> bool:
 
 
 def _is_beside(text: str, found: re.Match[str]) -> bool:
-    """Whether a line next to it names a user or a host: the settings of an account, no program."""
+    """Whether a neighbouring line names a user or a host: then it is an account's setting, not code."""
     around = text[max(0, found.start() - _LINES) : found.start()], text[found.end() : found.end() + _LINES]
     return any(_BESIDE.search(one) for one in around)
 
 
 def looks_chosen(value: str, *, told: bool) -> bool:
-    """Whether somebody chose, or a program drew, this word as a password: no word of a sentence or of a program.
-    `told`: something says that it is the password, beyond standing behind that word."""
+    """Whether a word was chosen or generated as a password, and is not a word of a sentence or of code. `told`: the
+    text says explicitly that it is the password."""
     if len(value) < 6 or len(set(value)) < 4 or _NAME.match(value):
         return False
     if value.isalpha() and told:

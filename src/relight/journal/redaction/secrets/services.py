@@ -72,7 +72,7 @@ SERVICES: Final[tuple[tuple[str, str, str], ...]] = (
 """tokens that start where no letter or digit precedes them"""
 
 PLACED: Final[tuple[tuple[str, str, str], ...]] = (
-    # group 1 is the secret; what stands before it says so
+    # group 1 is the secret, recognised by what precedes it
     (
         "slack-webhook",
         "hooks.slack.com/",

@@ -1,7 +1,7 @@
-"""Secrets in the files and statements of tools, where no name stands before them: `.netrc`, `.pgpass`, SQL, the data of
-a Kubernetes secret, the state of Terraform. Those in command lines are in commands.py.
+"""Secrets in files and statements of tools, without a name before them: `.netrc`, `.pgpass`, SQL, data of a Kubernetes
+secret, Terraform state. Those in command lines are in commands.py.
 
-Each rule names a text that must stand there, and group 1 is the secret.
+Each rule names a text that must occur; group 1 is the secret.
 """
 
 # ruff: noqa: E501 - a table of patterns

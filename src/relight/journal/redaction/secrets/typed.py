@@ -24,7 +24,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     needs: tuple[str, ...]
-    """one of these stands in every text that holds such a secret; lower case where `any_case`"""
+    """every text with such a secret contains one of these; lower case if `any_case`"""
     source: str
     any_case: bool = False
     """also: what it finds need not be one long word"""
