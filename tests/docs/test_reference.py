@@ -13,8 +13,19 @@ from tests.house.files import modules
 
 READERS = {"os.environ.get", "environ.get", "environment.get", "os.getenv", "getenv"}
 ENVIRONMENTS = {"os.environ", "environ", "environment"}
-OUTSIDE = {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "COMP_WORDS", "COMP_CWORD"}
-"""the system's own, which we read as everybody does"""
+OUTSIDE = {
+    "PATH",
+    "PYTHONPATH",
+    "LANG",
+    "LC_ALL",
+    "LC_CTYPE",
+    "USER",
+    "SHELL",
+    "COMP_WORDS",
+    "COMP_CWORD",
+    "ANTHROPIC_MODEL",
+}
+"""read, but not settings of relight: the system's own, and Claude Code's"""
 
 
 def test_the_reference_is_fresh() -> None:

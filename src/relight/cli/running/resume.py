@@ -116,16 +116,10 @@ def resume(
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
     here = {"--restore": restore, "--from-last-good": from_last_good, "--without-secrets": without_secrets}
     here |= {"--now": now, "--retries": retries is not None, "--workspace": workspace is not None}
-    here |= {
-        "--accept-repository": accept,
-        "--in-place": in_place,
-        "--name": name is not None,
-        "--json": as_json and not dry_run,
-    }
+    here |= {"--accept-repository": accept, "--in-place": in_place, "--name": name is not None}
+    here |= {"--json": as_json and not dry_run, "--detach": detach, "--plan": plan_hash is not None}
     queue_flags = {"--priority": bool(priority), "--not-before": not_before is not None}
-    _check_options(
-        {**here, "--detach": detach, "--plan": plan_hash is not None}, queue_flags, queue=queue, all_=everything
-    )
+    _check_options(here, queue_flags, queue=queue, all_=everything)
     for_one(limits, everything=everything)
     with cli.opened() as opened:
         if ref is None:
