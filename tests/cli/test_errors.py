@@ -51,7 +51,7 @@ EXAMPLES: dict[str, RelightError] = {
     "WorkspaceUnusable": errors.WorkspaceUnusable("main", "/src/shop", "missing", hints=["--restore"]),
     "SnapshotIncomplete": errors.SnapshotIncomplete("/src/shop", [(b"a\x1b[2J", "permission denied")] * 30),
     "RestoreConflict": errors.RestoreConflict("/src/shop", [(b"notes.md", "changed after @214")]),
-    "BundleRefused": errors.BundleRefused("/tmp/fix-login.relight", "a piece of it fails its checksum"),
+    "BundleRefused": errors.BundleRefused("/tmp/fix-login.relight", "a frame of it fails its checksum"),
     "OverQuota": errors.OverQuota("/src/p.db.blobs/w1", what="takes", would_bytes=2 * 10**11, bound_bytes=10**11),
     "RestoreUnfinished": errors.RestoreUnfinished("/src/shop", restore="r7", target="@206"),
     "StoreError": errors.StoreError("the store failed", hints=["relight doctor"]),

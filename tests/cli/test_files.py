@@ -508,7 +508,7 @@ def test_a_checkpoint_names_what_it_does_not_hold(shell: Shell, work: Path) -> N
     ("path", "exit_code", "says"),
     [
         ("no/such/file", 3, "no captured file matches 'no/such/file'"),
-        (".env", 3, "it was left out then: secret"),
+        (".env", 3, "it was left out of the snapshot: secret"),
         ("../secrets", 2, "'../secrets' is outside the workspace"),
         ("lib/../../secrets", 2, "is outside the workspace"),
         ("/etc/passwd", 2, "'/etc/passwd' is outside the workspace"),

@@ -113,7 +113,7 @@ def _begun(manifest: object) -> CheckedBundle:
     _bound(len(manifest.roots), MAX_ROOTS, "roots")
     _bound(len(manifest.attachments), MAX_ATTACHMENTS, "attachments")
     if not manifest.parts or manifest.redacted < 0:
-        raise BundleInvalid("no session in it")
+        raise BundleInvalid("it contains no session")
     try:
         for names in (manifest.roots, manifest.attachments):
             if len({check_name(name) for name in names}) != len(names):
@@ -133,7 +133,7 @@ def _parts(manifest: Manifest) -> list[Part]:
         if (parent.session if parent else None) != (older.identity.id if older else None):
             raise BundleInvalid("ancestors that do not link up")
         if parent is not None and older is not None and not 1 <= parent.seq <= older.head.seq:
-            raise BundleInvalid("a fork of a step that is not there")
+            raise BundleInvalid("a fork of a missing step")
         if identity.name is not None:
             check_name(identity.name)
         check_moments(identity.snapshot)
@@ -154,7 +154,7 @@ def _parts(manifest: Manifest) -> list[Part]:
 
 def _label(parts: list[Part], row: LabelRow) -> tuple[str, int, str]:
     if not 0 <= row.part < len(parts) or not parts[row.part].after < row.seq <= parts[row.part].head.seq:
-        raise BundleInvalid("a label of a step that is not there")
+        raise BundleInvalid("a label of a missing step")
     try:
         return parts[row.part].identity.id, row.seq, check_label(row.label)
     except InvalidName as error:
@@ -179,7 +179,7 @@ def _note_snapshots(found: CheckedBundle, row: StepRow, step: Step) -> None:
 
 def _bound(number: int, most: int, what: str) -> None:
     if number > most:
-        raise BundleInvalid(f"more {what} than there can be")
+        raise BundleInvalid(f"too many {what}")
 
 
 class _Chain:
@@ -198,7 +198,7 @@ class _Chain:
             self._end_part()
         part = self._parts[self._at]
         if row.part != self._at or row.seq != self._seq + 1 or row.seq > part.head.seq:
-            raise BundleInvalid(f"step {row.seq} is not where it should be")
+            raise BundleInvalid(f"step {row.seq} is out of order")
         counts = (row.attempt, row.message_count, row.turns)
         if not 0 <= row.at_us < LATEST_US or not all(0 <= one < MAX_STEPS for one in counts):
             raise BundleInvalid(f"step {row.seq} is out of bounds")
@@ -237,5 +237,5 @@ class _Chain:
             number -= 1
         found = self._edges.get((number, seq))
         if found is None:
-            raise BundleInvalid("a fork of a step that is not there")
+            raise BundleInvalid("a fork of a missing step")
         return found

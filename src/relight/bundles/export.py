@@ -114,9 +114,9 @@ def _check(found: Found, key: bytes | None, attachments: Mapping[str, Path]) -> 
         raise UsageError("a bundle holds a whole session, not one up to a checkpoint", hints=hints)
     if key is not None and len(key) < KEY_MIN_BYTES:
         hints = ["make one: head -c 32 /dev/urandom > bundle.key"]
-        raise UsageError(f"a key of {len(key)} bytes; the least is {KEY_MIN_BYTES}", hints=hints)
+        raise UsageError(f"a key of {len(key)} bytes; the minimum is {KEY_MIN_BYTES}", hints=hints)
     if len(attachments) > MAX_ATTACHMENTS:
-        raise UsageError(f"{len(attachments)} attachments; the most is {MAX_ATTACHMENTS}")
+        raise UsageError(f"{len(attachments)} attachments; the maximum is {MAX_ATTACHMENTS}")
     for place in attachments.values():
         if not place.is_file():
             raise NotFound(str(place), what="file")

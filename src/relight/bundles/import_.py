@@ -60,7 +60,7 @@ def import_from(
 ) -> Imported:
     """Import the session of a bundle. With a key, only one that is signed with it."""
     if key is not None and len(key) < KEY_MIN_BYTES:
-        raise UsageError(f"a key of {len(key)} bytes; the least is {KEY_MIN_BYTES}")
+        raise UsageError(f"a key of {len(key)} bytes; the minimum is {KEY_MIN_BYTES}")
     if name is not None:
         check_name(name)
     with _opened(path) as file:

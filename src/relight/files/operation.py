@@ -120,7 +120,9 @@ class FileOperation:
         places = self._found.identity.workspace.values()
         why = [one.reason for plan in self.plans.values() for one in plan.left_out if one.path == path]
         if why:
-            raise NotFound(os.fsdecode(path), what="captured file", evidence=[f"it was left out then: {why[0]}"])
+            raise NotFound(
+                os.fsdecode(path), what="captured file", evidence=[f"it was left out of the snapshot: {why[0]}"]
+            )
         touched = {
             one.path
             for plan in self.plans.values()

@@ -53,14 +53,14 @@ def check_missing(context: Context, found: Found, missing: list[str], *, restore
     lost = [root for root in missing if root not in held]
     if lost:
         why = f"workspace missing: {identity.workspace[lost[0]]}; no snapshot holds its files"
-        raise NotResumable(name, why, hints=["make it again"])
+        raise NotResumable(name, why, hints=["create it again"])
     if not restore and not is_unstarted_fork(context, found):
-        hints = [f"put its files back, as they were captured: relight resume {name} --restore"]
+        hints = [f"restore its files: relight resume {name} --restore"]
         raise NotResumable(name, f"workspace missing: {identity.workspace[missing[0]]}", hints=hints)
     for root in missing:
         path = identity.workspace[root]
         if os.path.lexists(path) and not os.path.isdir(path):
-            raise WorkspaceUnusable(root, path, "something that is no directory stands in its place")
+            raise WorkspaceUnusable(root, path, "a file that is not a directory is in its place")
 
 
 def lacking_roots(context: Context, found: Found) -> list[str]:
@@ -111,8 +111,8 @@ def refuse_shared(context: Context, identity: Identity) -> None:
         for path in other.workspace.values():
             if any(_overlap(path, mine) for mine in identity.workspace.values()):
                 name = other.name or other.id[:8]
-                hints = [f"stop it first: relight stop {name}", "or leave it its directory: go on in another one"]
-                raise NotResumable(name, f"it runs in {path}, whose files would be put back", hints=hints)
+                hints = [f"stop it first: relight stop {name}", "or use another directory"]
+                raise NotResumable(name, f"it runs in {path}, whose files would be restored", hints=hints)
 
 
 def _overlap(one: str, other: str) -> bool:

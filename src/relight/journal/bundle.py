@@ -243,7 +243,7 @@ class Writer:
 
     def _frame(self, kind: bytes, data: bytes, *, packed: bool = False) -> None:
         if len(data) > _MAX[kind]:
-            raise BundleInvalid(f"{len(data):,} bytes in one piece; the most is {_MAX[kind]:,}")
+            raise BundleInvalid(f"{len(data):,} bytes in one piece; the maximum is {_MAX[kind]:,}")
         stored = compress(data) if packed else data
         self._write(_HEAD.pack(kind, len(stored), len(data) if packed else 0, sha256(stored).digest()))
         self._write(stored)
@@ -281,33 +281,33 @@ def frames(file: BinaryIO, size: int) -> Iterator[Frame]:
     while left:
         head = file.read(_HEAD.size)
         if len(head) != _HEAD.size:
-            raise BundleInvalid("it ends in the middle")
+            raise BundleInvalid("it is truncated")
         kind, length, raw, digest = _HEAD.unpack(head)
         left -= _HEAD.size
         if kind not in _MAX or max(length, raw) > _MAX[kind] or length > left or (kind == MANIFEST) != first:
-            raise BundleInvalid("it ends in the middle, or a piece of it is of an impossible size or in a wrong place")
+            raise BundleInvalid("it is truncated, or a frame has an invalid size or position")
         if ended and kind != SIGNATURE:
-            raise BundleInvalid("something follows its end")
+            raise BundleInvalid("data follows its end")
         stored = file.read(length)
         left -= length
         if len(stored) != length or sha256(stored).digest() != digest:
-            raise BundleInvalid("a piece of it fails its checksum")
+            raise BundleInvalid("a frame of it fails its checksum")
         first = False
         if raw and kind != OBJECT:
-            raise BundleInvalid("compressed, where nothing is")
+            raise BundleInvalid("unexpected compressed frame")
         if kind == END:
             ended = True
             yield _checked_end(stored, counts, whole.digest())
             continue
         if kind == SIGNATURE and (not ended or left):
-            raise BundleInvalid("a signature in a wrong place")
+            raise BundleInvalid("a signature in the wrong position")
         whole.update(head)
         whole.update(stored)
         if kind in counts:
             counts[kind] += 1
         yield _read(kind, stored, raw)
     if not ended:
-        raise BundleInvalid("it ends in the middle")
+        raise BundleInvalid("it is truncated")
 
 
 def _read(kind: bytes, stored: bytes, raw: int) -> Frame:
@@ -326,11 +326,11 @@ def _decoded(decoder: msgspec.msgpack.Decoder[_T], stored: bytes) -> _T:
     try:
         return decoder.decode(stored)
     except (msgspec.MsgspecError, ValueError, RecursionError) as error:
-        raise BundleInvalid(f"a piece of it cannot be read: {error}") from None
+        raise BundleInvalid(f"a frame of it cannot be decoded: {error}") from None
 
 
 def _checked_end(stored: bytes, counts: dict[bytes, int], digest: bytes) -> End:
     end = _decoded(_end, stored)
     if (end.steps, end.labels, end.objects, end.pieces) != tuple(counts.values()) or end.sha256 != digest:
-        raise BundleInvalid("it fails its checksum as a whole")
+        raise BundleInvalid("the whole file fails its checksum")
     return end

@@ -62,7 +62,7 @@ def encode_changes(changes: Changes) -> bytes:
     data = encoded(changes)
     size = len(data)
     if size > LIMITS.step_bytes:
-        raise InvalidMessage(f"a step of {size:,} bytes; the most is {LIMITS.step_bytes:,}")
+        raise InvalidMessage(f"a step of {size:,} bytes; the maximum is {LIMITS.step_bytes:,}")
     if size >= _WORTH_BYTES:
         packed = compress(data)
         if size <= _max_output_bytes(packed):
@@ -156,7 +156,7 @@ def isolated(value: _T, *, cap: int = LIMITS.message_bytes) -> _T:
     check_json(value)
     data = encoded(value)
     if len(data) > cap:
-        raise InvalidMessage(f"{len(data):,} bytes encoded; the most is {cap:,}")
+        raise InvalidMessage(f"{len(data):,} bytes encoded; the maximum is {cap:,}")
     copy: _T = _decode(data, _any_decoder)
     return copy
 

@@ -46,7 +46,7 @@ def run_tool(session: Session, call: Call, box: Mapping[str, Tool]) -> Program[C
     note_tools(session, box)
     slot = recorder.fold.slot(call.asked_seq, call.id)
     if slot is None:
-        raise UsageError(f"no call {call.id!a} is asked for in this conversation")
+        raise UsageError(f"no call {call.id!a} was requested in this conversation")
     if not slot.is_open:
         return session._as_call(slot)
     tool = box.get(slot.site.name)

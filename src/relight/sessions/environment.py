@@ -26,7 +26,7 @@ def checked_env(context: Context, given: Mapping[str, str | None] | None) -> dic
     """Variables to store with a session; None as a value means the value set here. UsageError for an invalid name, for
     a variable that is not set, or for a value that looks like a secret."""
     if given is not None and not isinstance(given, Mapping):
-        raise UsageError(f"env is a mapping, not {type(given).__name__}")
+        raise UsageError(f"env must be a mapping, not {type(given).__name__}")
     found: dict[str, str] = {}
     for name, value in (given or {}).items():
         _check_name(name)

@@ -29,7 +29,7 @@ def a_message(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         return value
     hints = ["pass the provider's own dict: message.model_dump(mode='json', exclude_unset=True)"]
-    raise UsageError(f"a message is a dict, not {type(value).__name__}", hints=hints)
+    raise UsageError(f"a message must be a dict, not {type(value).__name__}", hints=hints)
 
 
 def spent_of(usage: Usage | Mapping[str, Any] | None) -> Usage | None:

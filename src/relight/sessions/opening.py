@@ -93,7 +93,7 @@ def checked_fields(
     fields: dict[str, Any] = {what: check_text(text, what) for what, text in texts.items() if text is not None}
     for what, given in (("labels", labels), ("metadata", metadata)):
         if given is not None and not isinstance(given, Mapping):
-            raise UsageError(f"{what} is a mapping, not {type(given).__name__}")
+            raise UsageError(f"{what} must be a mapping, not {type(given).__name__}")
     if labels:
         fields["labels"] = {check_text(key, "labels"): check_text(labels[key], f"labels.{key}") for key in labels}
     if metadata:
@@ -118,13 +118,13 @@ def lease_seconds_of(environment: Mapping[str, str]) -> float:
     try:
         return checked_seconds(float(asked)) if asked else LEASE_SECONDS
     except ValueError:
-        raise UsageError(f"RELIGHT_LEASE_SECONDS is a number of seconds, not {asked!a}") from None
+        raise UsageError(f"RELIGHT_LEASE_SECONDS must be a number of seconds, not {asked!a}") from None
 
 
 def checked_seconds(lease_seconds: float) -> float:
     """`lease_seconds` if it is a positive number below the bound."""
     if type(lease_seconds) not in (int, float) or not 0 < lease_seconds < _MAX_LEASE_SECONDS:
-        raise UsageError(f"lease_seconds is a number over 0, not {lease_seconds!a}")
+        raise UsageError(f"lease_seconds must be a number above 0, not {lease_seconds!a}")
     return float(lease_seconds)
 
 

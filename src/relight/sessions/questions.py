@@ -73,7 +73,7 @@ def _check(question: str, key: str | None, choices: Sequence[str] | None, timeou
         for choice in choices:
             check_text(choice, "a choice")
     if timeout is not None and (type(timeout) not in (int, float) or not 0 < timeout < _MAX_TIMEOUT_SECONDS):
-        raise UsageError(f"timeout is a number of seconds over 0, not {timeout!a}")
+        raise UsageError(f"timeout must be a number of seconds above 0, not {timeout!a}")
     if default is not ... and timeout is None:
         raise UsageError("a default is used when the timeout is over: give both", hints=["s.wait(..., timeout=3600)"])
 

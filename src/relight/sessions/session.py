@@ -431,7 +431,7 @@ class Session:
     def _refuse_running(self, place: EffectKey) -> None:
         if place in self._running:
             hints = ["its outcome is recorded when it has ended; wait for it"]
-            raise UsageError(f"{place[1]!a} is being run by this process at the moment", hints=hints)
+            raise UsageError(f"{place[1]!a} is still running in this process", hints=hints)
 
     def _record(
         self,

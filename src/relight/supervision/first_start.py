@@ -260,7 +260,7 @@ def check_places(context: Context, pending: Pending) -> None:
         if not os.path.lexists(path) or context.workspaces().is_unfinished(path, begun):
             continue
         if not os.path.isdir(path):
-            raise WorkspaceUnusable(root, path, "something that is no directory stands in its place")
+            raise WorkspaceUnusable(root, path, "a file that is not a directory is in its place")
         if os.listdir(path):
             raise Conflict(f"{path}: not empty; choose a new directory")
 

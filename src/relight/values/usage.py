@@ -152,7 +152,7 @@ def _counts_in(given: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 def _count(name: str, value: Any) -> None:
     if value is not None and _as_count(value) is None:
-        raise UsageError(f"usage: {name} is a whole number of tokens, not {value!a}")
+        raise UsageError(f"usage: {name} must be a whole number of tokens, not {value!a}")
 
 
 def _as_count(value: Any) -> int | None:

@@ -81,7 +81,7 @@ def _recent(queue: Queue, slots: Slots, now: Instant) -> tuple[Instant, ...]:
 def checked_concurrency(value: int | None) -> int | None:
     """How many at once; None and 0 mean unlimited."""
     if value is not None and (type(value) is not int or not 0 <= value <= MAX_CONCURRENCY):
-        raise UsageError(f"concurrency is a number up to {MAX_CONCURRENCY}, not {value!a}")
+        raise UsageError(f"concurrency must be a number up to {MAX_CONCURRENCY}, not {value!a}")
     return value or None
 
 
