@@ -13,19 +13,8 @@ from tests.house.files import modules
 
 READERS = {"os.environ.get", "environ.get", "environment.get", "os.getenv", "getenv"}
 ENVIRONMENTS = {"os.environ", "environ", "environment"}
-OUTSIDE = {
-    "PATH",
-    "PYTHONPATH",
-    "LANG",
-    "LC_ALL",
-    "LC_CTYPE",
-    "USER",
-    "SHELL",
-    "COMP_WORDS",
-    "COMP_CWORD",
-    "ANTHROPIC_MODEL",
-}
-"""read, but not settings of relight: the system's own, and Claude Code's"""
+OUTSIDE = {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "COMP_WORDS", "COMP_CWORD"}
+"""variables of the system, which are not settings of relight"""
 
 
 def test_the_reference_is_fresh() -> None:
