@@ -60,3 +60,10 @@ def test_every_page_in_reading_order_has_a_feature_in_the_table() -> None:
     for word in ("coding agents", "langgraph", "files", "bundles", "damage", "stores", "object storage", "dashboard",
                  "http api", "queues"):  # fmt: skip
         assert word in features
+
+
+def test_the_list_of_packages_is_that_of_the_source() -> None:
+    text = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^  (\w+)/ ", text.partition("## The packages")[2].partition("\n## ")[0], re.MULTILINE)
+    packages = sorted(path.parent.name for path in SOURCE.glob("*/__init__.py"))
+    assert sorted(listed) == packages
