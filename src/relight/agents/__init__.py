@@ -1,1 +1,1 @@
-"""Coding agents, one room each. They know the port, never one another; what they share lies in `native`."""
+"""Adapters of coding agents, one package each. They implement ports/agent.py and share only `native`."""

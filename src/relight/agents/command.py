@@ -1,4 +1,4 @@
-"""Any other program: its command is started as it is, and what it remembers is its own business."""
+"""Adapter for any other program: its command is started unchanged, and it has no transcript."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from relight.values.call import Effect
 
 
 class Command:
-    """A program that is no agent we know."""
+    """A program that is not a known coding agent."""
 
     name = "command"
     provider: str | None = None
@@ -122,7 +122,7 @@ def _has_none() -> NoReturn:
 
 
 class _Nothing:
-    """The transcript of a program that keeps none."""
+    """Follower of a program without a transcript."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

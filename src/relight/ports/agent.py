@@ -1,14 +1,14 @@
-"""An agent adapter: the translator for one kind of coding agent. What every adapter promises.
+"""Agent adapter: reads, writes and launches the native sessions of one kind of coding agent. Guarantees:
 
-1. The journal of such a session holds the agent's own transcript lines, verbatim. From them the adapter can write the
-   native session again, whole, under another id, in another directory, in a blank home: so resume, fork, rewind and
-   moving are one operation, and the original file is used wherever it still says what the journal says.
-2. Reading is total: a torn tail, a strange line, a file that is gone is answered, never raised on. What could not be
-   read is told in `Transcript.torn`, byte for byte.
-3. Nothing is written outside of the agent's own home, whatever an id or a path says; nothing the user wrote there is
-   changed. A line is appended or a new file is made, never a line rewritten.
-4. A prompt is an argument of the process that is started.
-5. A launch is a value. The adapter starts nothing: the runtime does.
+1. The journal of such a session contains the agent's own transcript lines, verbatim. From them the adapter can write a
+   whole native session under another id, in another directory, in an empty home: so resume, fork, rewind and moving
+   are one operation. The original file is used as long as it agrees with the journal.
+2. Reading never raises: not for a torn tail, an unknown line or a missing file. An unreadable tail is returned in
+   `Transcript.torn`, byte for byte.
+3. Nothing is written outside of the agent's own home, whatever an id or a path says, and no existing line is changed:
+   lines are appended, or a new file is created.
+4. A prompt is passed as an argument of the started process.
+5. A launch is a value. Adapters start nothing; the runtime does.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ Line = dict[str, Any]
 """one line of a native transcript, as the agent wrote it"""
 
 Rung = Literal["native", "bootstrap", "fresh"]
-"""how an attempt began: the agent's own resume, a brief from our journal, or from nothing"""
+"""how an attempt starts: by the agent's own resume, with a brief written from our journal, or fresh"""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What an adapter can do; shown to the user."""
+    """What an adapter supports."""
 
     transcript: bool = False
     """its conversation can be read"""
@@ -38,56 +38,56 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     chosen_id: bool = False
     """a session can be started under an id of our choice"""
     hooks: bool = False
-    """it tells us before and after each tool"""
+    """it reports each tool call before and after it runs"""
     approvals: bool = False
     """a tool call can be made to wait for a person"""
     gate: bool = False
-    """it asks us before each model call, where there is a limit, and waits for the answer"""
+    """if there is a limit, it asks before each model call and waits for the reply"""
     interactive: bool = False
     """it has a screen of its own that text can be typed into"""
 
 
 class Surroundings(msgspec.Struct, frozen=True, kw_only=True):
-    """Where the agent lives: what decides which native files are its own."""
+    """The directory and environment of an agent's process, which determine where its native files are."""
 
     directory: str
-    """where it runs"""
+    """its working directory"""
     environment: Mapping[str, str]
-    """as its process will have it; HOME and the like say where its state lies"""
+    """its environment; HOME and the like say where its state is stored"""
 
 
 class Hooks(msgspec.Struct, frozen=True, kw_only=True):
-    """How an agent can tell us what it does."""
+    """The hook configuration of one launch."""
 
     command: tuple[str, ...]
-    """to be run with one JSON object on its stdin; its stdout is the answer"""
+    """run with one JSON event on its stdin; its stdout is the reply"""
     file: Path
     """where a settings file for this session may be written; ours, not the user's"""
     approve: tuple[str, ...] = ()
     """patterns of tool calls that wait for a person"""
     deny: str = ""
-    """the answer that denies a tool call, in the agent's own form: the command's one argument before a tool. Set where
-    calls wait for a person; a call about which the command could not ask anybody must not run"""
+    """the reply that denies a tool call, in the agent's own form, if calls need approval: the command's argument before
+    a tool call, given if the call cannot be recorded and so cannot be approved"""
     gate: bool = False
-    """there is a limit of money or tokens: ask before whatever leads to a model call"""
+    """there is a budget or token limit: ask before each event that leads to a model call"""
 
 
 class Ask(msgspec.Struct, frozen=True, kw_only=True):
-    """What an attempt wants of the agent."""
+    """What an attempt is to do, given to `AgentAdapter.launch`."""
 
     command: tuple[str, ...]
     """as the user gave it to `relight run`, or as adopted"""
     surroundings: Surroundings
     rung: Rung
     native_id: str | None = None
-    """native: the session to go on with; fresh: the id to begin under, where it can be chosen"""
+    """native: the session to resume; fresh: the id to start under, if it can be chosen"""
     prompt: str | None = None
-    """native: what to say next (None: the adapter's own words for going on); bootstrap: the brief;
-    fresh: None for the prompt that stands in the command"""
+    """native: the next prompt (None: the adapter's own text for continuing); bootstrap: the brief;
+    fresh: None for the prompt in the command"""
     unfinished: bool = False
-    """native: a turn was cut off, so an agent on a screen is told to go on too; else it waits there for its user"""
+    """native: a turn was interrupted, so an agent with a screen is told to continue; else it waits for its user"""
     deferred: bool = False
-    """native: a tool call waits for a decision that was made; nothing is said, the agent asks its hook again"""
+    """native: a waiting tool call was decided; no prompt is sent, the agent asks its hook again"""
     hooks: Hooks | None = None
 
 
@@ -96,13 +96,13 @@ class Launch(msgspec.Struct, frozen=True, kw_only=True):
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = {}
-    """added to the surroundings'"""
+    """added to the surroundings' environment"""
     files: Mapping[Path, bytes] = {}
-    """to be written first, readable by the user alone; they are ours"""
+    """our own files, to be written first, readable by the user only"""
     prompt_sent: bool = False
-    """does the initial prompt go with it?"""
+    """whether the initial prompt is part of the command"""
     headless: bool = True
-    """it prints lines and needs no terminal; else it draws a screen"""
+    """it prints lines and needs no terminal; otherwise it draws a screen"""
 
 
 class NativeCall(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,31 +114,30 @@ class NativeCall(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NativeResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What the model is told about a call that the transcript leaves open."""
+    """A result to write for a call that has none in the transcript."""
 
     text: str
     failed: bool = True
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """One line that belongs to the conversation as the model sees it."""
+    """One transcript line that is part of the conversation as the model sees it."""
 
     key: str
-    """what stays the same however often and by whomever the line is written, redacted or not: the ids of its calls or
-    of its results, else the line's own id"""
+    """identity of the line across copies, redacted or not: the ids of its calls or results, else its own id"""
     line: Line
     usage: Usage | None = None
-    """tokens that this line is the first to tell of"""
+    """tokens that this line reports first"""
     model: str | None = None
-    """whose tokens these are"""
+    """the model that used them"""
     kept_long: int = 0
-    """how many of the tokens written to the provider's cache are kept there for an hour"""
+    """how many of the tokens written to the provider's cache stay there for an hour"""
     ends_turn: bool = False
-    """the agent has nothing more to do until it is asked again"""
+    """the turn is over: the agent waits for the next prompt"""
 
 
 class Begun(msgspec.Struct, frozen=True, kw_only=True):
-    """A native session, wherever it was begun."""
+    """A native session and the directory it was begun in."""
 
     native_id: str
     directory: str
@@ -146,38 +145,38 @@ class Begun(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Transcript(msgspec.Struct, frozen=True, kw_only=True):
-    """A native session as it stands on disk: the active branch, from the last compaction on, in the order of the
-    conversation. Bookkeeping lines that the agent can do without are left out."""
+    """A native session as read from disk: the active branch since the last compaction, in conversation order, without
+    bookkeeping lines that the agent does not need."""
 
     native_id: str
     path: Path
     entries: tuple[Entry, ...]
     offset: int
-    """bytes read; all whole lines"""
+    """the end of the last whole line, in bytes"""
     torn: bytes = b""
-    """what follows them: an unfinished or unreadable tail"""
+    """an unfinished or unreadable tail after it"""
     model: str | None = None
     version: str | None = None
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """What a hook of the agent told."""
+    """A parsed hook event."""
 
     kind: Literal["model_begins", "tool_begins", "tool_ended", "turn_ended", "session_began", "session_ended", "other"]
     native_id: str | None = None
     transcript: Path | None = None
-    """where it says its transcript is; None unless that is in the agent's own home"""
+    """the transcript's path as reported; None unless it is in the agent's own home"""
     call: str = ""
     tool: str = ""
     arguments: Any = None
     result: Any = None
     failed: bool = False
     sidechain: bool = False
-    """told by a sub-agent: its calls do not stand in the transcript"""
+    """reported by a sub-agent, whose calls are not in the transcript"""
 
 
 class OwnCost(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent's own figure: what so many tokens cost, those of helpers and side requests included."""
+    """The cost that an agent reports itself, for so many tokens, including helpers and side requests."""
 
     cost: float
     tokens: int
@@ -187,42 +186,42 @@ Decision = Literal["allow", "deny", "wait"]
 
 
 class Follower(Protocol):
-    """A transcript that grows."""
+    """Incremental reader of a growing transcript."""
 
     def read(self) -> Transcript:
-        """As it stands now. What was read before is not read again, unless the file was replaced or cut."""
+        """The present transcript. Lines read before are not read again, unless the file was replaced or truncated."""
         ...
 
 
 class Spending(Protocol):
-    """Tokens that are used beside a transcript."""
+    """Incremental reader of usage that is not in the transcript itself."""
 
     def read(self) -> list[Entry]:
-        """Those that were told since the last call; of each entry the usage and the model count."""
+        """New entries since the last call; only their usage and model are meaningful."""
         ...
 
 
 class AgentAdapter(Protocol):
-    """One kind of agent."""
+    """Adapter for one kind of agent."""
 
     @property
     def name(self) -> str:
-        """As the session records it, and the classifier of failures knows it: `claude`, `codex`, `command`."""
+        """The name recorded with a session and used by the failure classifier: `claude`, `codex`, `command`."""
         ...
 
     @property
     def provider(self) -> str | None:
-        """Whose models it calls, where that goes without saying."""
+        """The provider whose models it calls, if there is only one."""
         ...
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """What this adapter supports."""
         ...
 
     @property
     def install_hint(self) -> str:
-        """How a person gets it."""
+        """The command that installs the agent."""
         ...
 
     @property
@@ -231,39 +230,39 @@ class AgentAdapter(Protocol):
         ...
 
     def configured_secrets(self, surroundings: Surroundings) -> tuple[str, ...]:
-        """Further names, which the agent's own configuration gives."""
+        """Further such names, from the agent's own configuration."""
         ...
 
     def recognises(self, command: Sequence[str]) -> bool:
-        """Is this command this agent?"""
+        """Whether this command starts this agent."""
         ...
 
     def task_of(self, command: Sequence[str]) -> str | None:
-        """The prompt that stands in the command."""
+        """The prompt in the command, if any."""
         ...
 
     def native_id_of(self, command: Sequence[str]) -> str | None:
-        """The native session the command itself names (`--resume ID`, `--session-id ID`)."""
+        """The native session that the command itself names (`--resume ID`, `--session-id ID`)."""
         ...
 
     def model_of(self, command: Sequence[str], surroundings: Surroundings) -> str | None:
-        """The model it would begin with, by its full name; None where only the agent knows."""
+        """The full name of the model it would start with; None if only the agent knows."""
         ...
 
     def own_cost(self, line: Line) -> OwnCost | None:
-        """What a line that the agent printed says its work has cost; None where it says nothing."""
+        """The cost that a line of the agent's output reports; None if it reports none."""
         ...
 
     def helpers(self, path: Path) -> Spending | None:
-        """What the sub-agents of this transcript use from now on; None where nobody can tell."""
+        """A reader of the usage of this transcript's sub-agents from now on; None if that is not recorded."""
         ...
 
     def new_id(self) -> str | None:
-        """An id for a native session that `write` will make, or a start may choose; None where it has no transcript."""
+        """A new native id, for `write` or for a start that may choose one; None if it has no transcript."""
         ...
 
     def launch(self, ask: Ask) -> Launch:
-        """The process that does what is asked. UsageError where the command cannot be understood."""
+        """The process to start. UsageError if the command cannot be parsed."""
         ...
 
     def effect_of(self, tool: str, arguments: Any) -> Effect:
@@ -271,17 +270,17 @@ class AgentAdapter(Protocol):
         ...
 
     def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-        """What one call of our hook command means; None where it is none of this agent's."""
+        """Parse a hook event; None if it is not from this agent."""
         ...
 
     def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
-        """How the agent is told of a decision about a tool that is about to begin; None where it cannot be told."""
+        """The hook's reply for a decision about a tool call; None if the agent accepts none."""
         ...
 
     # -- the native session -----------------------------------------------------------------------------------
 
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
-        """The transcript of this id; None where there is none in the agent's home."""
+        """The path of this native session's transcript; None if it is not in the agent's home."""
         ...
 
     def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
@@ -293,23 +292,23 @@ class AgentAdapter(Protocol):
         ...
 
     def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
-        """Native sessions of this home, whichever directory they were begun in, newest first; not more are read."""
+        """The newest native sessions of this home, at most `most`, of all directories, newest first."""
         ...
 
     def id_in_output(self, line: Line) -> str | None:
-        """The native id, where a line that the agent printed tells it."""
+        """The native id that a line of the agent's output reports; None if it reports none."""
         ...
 
     def read(self, path: Path) -> Transcript:
-        """The native session behind a transcript, its lineage followed."""
+        """Read the native session of a transcript, including the part it shares with its parents."""
         ...
 
     def follow(self, path: Path) -> Follower:
-        """The same, to be read again and again while it grows."""
+        """An incremental reader of this transcript."""
         ...
 
     def key(self, line: Line) -> str:
-        """As `Entry.key`, of a line that the journal holds."""
+        """`Entry.key` of a line from the journal."""
         ...
 
     def pending(self, lines: Sequence[Line]) -> list[NativeCall]:
@@ -317,28 +316,28 @@ class AgentAdapter(Protocol):
         ...
 
     def prompted(self, text: str, *, at_us: int) -> Line:
-        """A line in which the user says this, to begin a session with: the disk had none when its agent died."""
+        """A user line with this prompt, to begin a session that had no line on disk when its agent died."""
         ...
 
     def asked(self, call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
-        """A line in which the model asks for this call, to follow `lines`: a hook knew of it before the disk did."""
+        """A model line with this call, to follow `lines`, for a call that only a hook has reported."""
         ...
 
     def answered(self, results: Mapping[str, NativeResult], lines: Sequence[Line], *, at_us: int) -> list[Line]:
-        """Lines that answer these pending calls of `lines`, to follow them; the model reads the texts verbatim."""
+        """Lines with the results of these pending calls, to follow `lines`; the model reads the texts verbatim."""
         ...
 
     def write(self, lines: Iterable[Line], native_id: str, surroundings: Surroundings) -> Path:
-        """Make the native session of this id from these lines, whole or not at all, durable. The id must be new."""
+        """Write a new native session with this id, atomically and durably. The id must not exist."""
         ...
 
     def keep(self, path: Path, copy: Path, clean: Callable[[str], str]) -> None:
-        """Copy a transcript aside, every line passed through `clean`, durable, for the user alone; nothing where that
-        copy is there."""
+        """Copy a transcript durably, each line redacted by `clean`, readable by the user only; nothing if the copy
+        exists."""
         ...
 
     def append(self, path: Path, lines: Sequence[Line], *, offset: int) -> None:
-        """Add lines to a transcript whose whole lines end at `offset`; a torn tail is cut off (it was kept aside)."""
+        """Append lines after the last whole line, which ends at `offset`; a torn tail is cut off."""
         ...
 
 
@@ -347,17 +346,17 @@ class Agents(Protocol):
 
     @property
     def names(self) -> frozenset[str]:
-        """Of coding agents, without asking for their adapters."""
+        """Names of the coding agents, without importing their adapters."""
         ...
 
     def named(self, name: str) -> AgentAdapter:
-        """The adapter of this name; the one for any command where there is none."""
+        """The adapter of this name; if there is none, the one for plain commands."""
         ...
 
     def of(self, command: Sequence[str]) -> AgentAdapter:
-        """The adapter that recognises a command; the one for any command where none does."""
+        """The adapter that recognises a command; if none does, the one for plain commands."""
         ...
 
     def known(self) -> tuple[AgentAdapter, ...]:
-        """Those of coding agents."""
+        """The adapters of all coding agents."""
         ...

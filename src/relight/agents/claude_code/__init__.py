@@ -1,4 +1,4 @@
-"""Claude Code: a tree of JSON lines a session, hooks, and ids of our choice."""
+"""Claude Code: one transcript per session, a tree of JSON lines; hooks; session ids of our choice."""
 
 from relight.agents.claude_code.adapter import ClaudeCode
 

@@ -1,4 +1,4 @@
-"""The adapter of Claude Code: the port, put together from reading, writing, places and launching."""
+"""The adapter of Claude Code: implements ports/agent.py with the other modules of this package."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _IDEMPOTENT: Final = names("Write Edit MultiEdit NotebookEdit TaskUpdate KillShe
 """done twice it leaves what once leaves: a file is written whole, an edit no longer finds what it replaced"""
 
 _RECENT: Final = 500
-"""lines among which the model that spoke last is looked for"""
+"""last lines that are searched for the model's name"""
 
 
 class ClaudeCode:
-    """Claude Code."""
+    """Adapter of Claude Code, `claude`."""
 
     name = "claude"
     provider = "anthropic"

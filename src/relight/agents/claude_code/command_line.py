@@ -100,7 +100,7 @@ _COMMANDS: Final = argv.names(
 
 
 class Understood(msgspec.Struct, frozen=True, kw_only=True):
-    """A command of the user's."""
+    """A parsed command line of Claude Code."""
 
     start: tuple[str, ...]
     """what starts the program"""
@@ -120,7 +120,7 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def understand(command: Sequence[str]) -> Understood | None:
-    """None where the command is no session of Claude Code."""
+    """Parse a command; None if it does not run a session of Claude Code."""
     found = split(command, PROGRAM)
     if found is None:
         return None
@@ -135,7 +135,7 @@ def understand(command: Sequence[str]) -> Understood | None:
 
 
 def named_id(command: Sequence[str]) -> str | None:
-    """The session that the command itself names."""
+    """The native session id that the command itself names."""
     found = understand(command)
     if found is None:
         return None
@@ -145,7 +145,7 @@ def named_id(command: Sequence[str]) -> str | None:
 
 
 def launch(ask: Ask) -> Launch:
-    """The process that does what is asked."""
+    """The process to start for a request; see `AgentAdapter.launch`."""
     found = understand(ask.command)
     if found is None:
         raise UsageError(f"this is no session of Claude Code: {shlex.join(ask.command)}")
@@ -180,7 +180,7 @@ def _started(start: tuple[str, ...], surroundings: Surroundings) -> tuple[str, .
 
 
 def _settings(given: str | None, hooks: Hooks, surroundings: Surroundings) -> dict[str, Any]:
-    """The user's settings with our hooks behind their own."""
+    """The user's settings with our hooks appended to theirs."""
     settings = _read_settings(given, surroundings) if given else {}
     merged = {name: list(groups) for name, groups in settings.get("hooks", {}).items()}
     for event in (*EVENTS, *(GATES if hooks.gate else ())):
@@ -192,8 +192,9 @@ def _settings(given: str | None, hooks: Hooks, surroundings: Surroundings) -> di
 
 
 def _guarded(hooks: Hooks) -> str:
-    """The hook before a tool, where calls wait for a person: no call runs about which it gave no answer. It is run by a
-    shell, and 2 is the one code that keeps the call from running; one that cannot even start would end with another."""
+    """The PreToolUse hook if calls need approval: no call runs without its reply."""
+    # Run by a shell that exits with 2 on any failure, the only code that blocks the call. A hook that cannot even be
+    # started would exit with another code, and the call would run.
     unasked = shlex.quote("relight's hook could not run, so nobody could be asked to approve this call; it was not run")
     return f"{shlex.join((*hooks.command, hooks.deny))} || {{ echo {unasked} >&2; exit 2; }}"
 

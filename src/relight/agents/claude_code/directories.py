@@ -1,4 +1,4 @@
-"""Where Claude Code keeps its sessions: one directory a project, named by the project's real path."""
+"""Paths of Claude Code's sessions: one directory per project, named after the project's real path."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _DIGITS: Final = "0123456789abcdefghijklmnopqrstuvwxyz"
 _GLANCE_BYTES: Final = 64 * 1024
 _SPOKEN: Final = ("user", "assistant", "system")
 _OPENING_BYTES: Final = 256 * 1024
-"""how far into a transcript its beginning is looked for"""
+"""of a transcript that are searched for its first message"""
 
 
 def projects(surroundings: Surroundings) -> Path:
@@ -27,7 +27,7 @@ def projects(surroundings: Surroundings) -> Path:
 
 
 def project_key(directory: str) -> str:
-    """The name of a project's directory: everything but letters and digits is a dash, in units of UTF-16."""
+    """The name of a project's directory: each UTF-16 unit that is not a letter or digit becomes a dash."""
     path = os.path.realpath(directory)
     units = path.encode("utf-16-be", "surrogatepass")
     wide = "".join(chr(int.from_bytes(units[place : place + 2], "big")) for place in range(0, len(units), 2))
@@ -36,14 +36,14 @@ def project_key(directory: str) -> str:
 
 
 def transcript(native_id: str, surroundings: Surroundings) -> Path:
-    """Where the session of this id is or would be. UsageError for an id that is none."""
+    """The path of a session's transcript, existing or not. UsageError for an invalid id."""
     home = projects(surroundings)
     directory = place_in(home / project_key(surroundings.directory), home)
     return directory / f"{checked_id(native_id)}.jsonl"
 
 
 def locate(native_id: str, surroundings: Surroundings) -> Path | None:
-    """The transcript if there is one that `--resume` would find."""
+    """The transcript's path, if `--resume` would find it; else None."""
     if not is_id(native_id):
         return None
     home = projects(surroundings)
@@ -51,7 +51,7 @@ def locate(native_id: str, surroundings: Surroundings) -> Path | None:
 
 
 def begun(surroundings: Surroundings) -> list[tuple[int, str]]:
-    """When the sessions of this directory were begun, newest first. Those with no word in them are none."""
+    """The sessions of this directory by the time they were begun, newest first, without empty ones."""
     home = projects(surroundings)
     directory = home / project_key(surroundings.directory)
     try:
@@ -68,8 +68,8 @@ def begun(surroundings: Surroundings) -> list[tuple[int, str]]:
 
 
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
-    """The sessions of all projects, those touched last first. A project's name does not lead back to its path, so the
-    path is read from the session itself."""
+    """The sessions of all projects, most recently modified first. Their directories are read from the transcripts,
+    because a project directory's name is ambiguous."""
     home = projects(surroundings)
     found: list[Begun] = []
     for at_us, path in recent(home, depth=1):
@@ -81,7 +81,7 @@ def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
 
 
 def _directory(path: Path) -> str:
-    """Where it was begun; empty where nothing was said in it."""
+    """The directory it was begun in; empty if it has no message."""
     try:
         with path.open("rb") as file:
             lines = jsonl.parse(file.read(_GLANCE_BYTES)).lines
@@ -93,7 +93,7 @@ def _directory(path: Path) -> str:
 
 
 def _began(path: Path) -> int | None:
-    """The time of the first thing said."""
+    """The time of the first message."""
     try:
         with path.open("rb") as file:
             opening = file.read(_OPENING_BYTES)
@@ -106,7 +106,7 @@ def _began(path: Path) -> int | None:
 
 
 def _hash(text: str) -> str:
-    """A number of 32 bits in base 36, as JavaScript programs make one of a string."""
+    """A 32-bit string hash in base 36, computed as Claude Code's JavaScript does."""
     number = 0
     for unit in text:
         number = (number * 31 + ord(unit)) & 0xFFFFFFFF

@@ -16,7 +16,7 @@ from relight.values.usage import Usage
 
 
 class Growing:
-    """The entries of the lines seen so far."""
+    """The conversation entries of a growing transcript, updated incrementally."""
 
     def __init__(self) -> None:
         self._seen = 0
@@ -37,7 +37,7 @@ class Growing:
         self.version: str | None = None
 
     def entries(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
-        """For all lines, of which those seen before are the same as then."""
+        """The entries of all lines; those passed to the previous call must be unchanged."""
         fresh = lines[self._seen :]
         if len(lines) < self._seen or not all(self._add(line) for line in fresh):
             self._read_anew(lines)
@@ -58,7 +58,7 @@ class Growing:
         self._ending = max(places, default=None)
 
     def _add(self, line: Line) -> bool:
-        """Add a line that goes on here, or one that is no part of the conversation; False where neither is certain."""
+        """Add a line that continues the branch, or is not part of it; False if neither is certain."""
         if not isinstance(line.get("uuid"), str) or not line["uuid"] or line.get("isSidechain") is True:
             return True
         if tree.is_boundary(line) or tree.is_summary(line) or line.get("type") in tree.PASSING:
@@ -67,7 +67,7 @@ class Growing:
             return False
         reply = tree.reply_of(line)
         if reply and reply != self._reply and reply in self._replies:
-            return False  # one more block of an older reply brings that one back
+            return False  # another block of an older reply: that branch may be the active one again
         if not self._asked.issuperset(tree.answers_of(line)):
             return False
         self._entries.append(tree.entry_of(line, usage=self._count(line), ends_turn=False))

@@ -19,7 +19,7 @@ _MAX: Final = 1000
 
 
 class Helpers:
-    """The sub-agents of one transcript, from now on."""
+    """Reads the usage of a transcript's sub-agents from now on."""
 
     def __init__(self, transcript: Path) -> None:
         self._place = transcript.with_suffix("") / "subagents"
@@ -27,7 +27,7 @@ class Helpers:
         self._read = {path: path.stat().st_size for path in self._transcripts()}
 
     def read(self) -> list[Entry]:
-        """Lines that tell of tokens nobody has counted yet."""
+        """Entries with usage that was not returned before."""
         found: list[Entry] = []
         for path in self._transcripts():
             fresh = jsonl.read(path, after=self._read.get(path, 0))

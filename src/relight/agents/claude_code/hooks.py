@@ -1,4 +1,4 @@
-"""What Claude Code tells its hooks, and how it is answered."""
+"""Claude Code's hook events and replies."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _PERMISSIONS: Final[dict[Decision, str]] = {"allow": "allow", "deny": "deny", "w
 
 
 def hears(told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-    """None where it is no hook of Claude Code."""
+    """Parse a hook event; None if it is not from Claude Code."""
     event = told.get("hook_event_name")
     if not isinstance(event, str):
         return None
@@ -43,7 +43,7 @@ def hears(told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
 
 
 def decides(heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
-    """The answer to a PreToolUse."""
+    """The reply to a PreToolUse event."""
     if heard.kind != "tool_begins":
         return None
     output = {
@@ -55,7 +55,7 @@ def decides(heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] 
 
 
 def _transcript(native: str | None, surroundings: Surroundings) -> Path | None:
-    """By the id, in the agent's own home; a path that a hook names is not believed."""
+    """The transcript's path, found by the id in the agent's home; a path in the event is not trusted."""
     return directories.locate(native, surroundings) if native is not None else None
 
 

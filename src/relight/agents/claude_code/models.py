@@ -1,7 +1,7 @@
-"""Which model Claude Code would begin with: what the command, the environment and its settings say, in that order.
+"""The model that Claude Code would start with: from the command, the environment, its settings, in that order.
 
-An alias (`opus`) stands for a model that the agent alone knows, unless the environment says which. Every other name is
-taken for a model's own, whoever serves it, so that a budget in money can be refused where it has no price.
+An alias (`opus`) is resolved by the environment, or known only to the agent. Any other name counts as a model's full
+name, whatever serves it, so that a budget can be refused if the model has no price.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SETTINGS_BYTES: Final = 1024 * 1024
 
 
 def model_of(line: CommandLine | None, surroundings: Surroundings) -> str | None:
-    """By its own name; None where only the agent knows."""
+    """The model's full name; None if only the agent knows it."""
     given = line.value("--settings") if line is not None else None
     settings = list(_settings(given, surroundings))
     environment = dict(surroundings.environment)
@@ -43,7 +43,7 @@ def _meant(model: str, environment: Mapping[str, str]) -> str | None:
 
 
 def _settings(given: str | None, surroundings: Surroundings) -> Iterator[dict[str, Any]]:
-    """The user's, the project's, the project's own on this machine, those of the command; the later count more."""
+    """Settings of the user, the project, the project's local file and the command; later ones take precedence."""
     moved, here = surroundings.environment.get("CLAUDE_CONFIG_DIR"), Path(surroundings.directory)
     own = here / moved if moved else home_of(surroundings.environment) / ".claude"
     for path in (own / "settings.json", here / ".claude/settings.json", here / ".claude/settings.local.json"):
@@ -53,7 +53,7 @@ def _settings(given: str | None, surroundings: Surroundings) -> Iterator[dict[st
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """What cannot be read says nothing here; the agent will complain about it itself."""
+    """The settings in a file; empty if it cannot be read: the agent reports that itself."""
     try:
         if not path.is_file() or path.stat().st_size > _SETTINGS_BYTES:
             return {}

@@ -1,11 +1,9 @@
-"""The conversation in a transcript of Claude Code: a tree of lines, of which one branch is what the model sees.
+"""The conversation in a Claude Code transcript: a tree of lines, of which the active branch is what the model sees.
 
-Each line names its parent. The last line of a conversation decides the branch, and from there the way leads up. Two
-things do not lie on that way and belong to it: the other blocks of a reply (one line a block, the same message id) and
-the results of its other calls, each of which hangs on its own call. The way ends at the last compaction; what that
-preserved is named in its boundary. Lines of sub-agents are no part of it.
-
-A parent that cannot be read is healed by the line before it in the file.
+Each line names its parent; the branch is the path from the last line up to the last compaction, whose boundary names
+the lines it preserved. Two kinds of lines belong to the branch without being on that path: the other blocks of a reply
+(one line per block, with the same message id), and the results of its other calls, which are children of their calls.
+Lines of sub-agents do not belong to it. A missing parent is replaced by the preceding line of the file.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from relight.values.usage import Usage, usage_seen
 
 SPOKEN: Final = frozenset({"user", "assistant"})
 PASSING: Final = frozenset({"progress"})
-"""lines that stand in the tree and say nothing"""
+"""lines of the tree without a message"""
 _FINAL: Final = frozenset({"end_turn", "stop_sequence", "max_tokens", "refusal", "model_context_window_exceeded"})
 _COUNTED: Final = ("inputTokens", "outputTokens", "cacheReadInputTokens", "cacheCreationInputTokens")
 SYNTHETIC: Final = "<synthetic>"
@@ -45,7 +43,7 @@ def branch(lines: Sequence[Line]) -> list[Line]:
 
 
 def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
-    """The same with what each line tells."""
+    """The lines of the conversation as entries, with usage, model and ends of turns."""
     chosen = branch(lines)
     last = {reply_of(line): place for place, line in enumerate(chosen) if reply_of(line)}
     told: dict[str, Usage] = {}
@@ -58,7 +56,7 @@ def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
 
 
 def entry_of(line: Line, *, usage: Usage | None, ends_turn: bool) -> Entry:
-    """One line of the conversation."""
+    """The entry of one line."""
     return Entry(
         key=key_of(line),
         line=line,
@@ -70,7 +68,7 @@ def entry_of(line: Line, *, usage: Usage | None, ends_turn: bool) -> Entry:
 
 
 def key_of(line: Line) -> str:
-    """What stays the same however often the line is written."""
+    """`Entry.key` of a line."""
     message = message_of(line)
     if calls := [site.id for site in ANTHROPIC.calls(message)]:
         return "call:" + ",".join(calls)
@@ -80,7 +78,7 @@ def key_of(line: Line) -> str:
 
 
 def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, Line]]:
-    """Open calls of the last reply, by id, with the line that asks. What the user's next words passed over is over."""
+    """Calls of the last reply without a result, by id, with their lines. A later user message closes them."""
     found: dict[str, tuple[NativeCall, Line]] = {}
     reply = ""
     for line in lines:
@@ -100,13 +98,13 @@ def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, Line]]:
 
 
 def message_of(line: Line) -> dict[str, Any]:
-    """The provider's message in a line; empty where there is none."""
+    """The provider's message in a line; empty if there is none."""
     message = line.get("message")
     return message if isinstance(message, dict) and line.get("type") in SPOKEN else {}
 
 
 def reply_of(line: Line) -> str:
-    """The id of the reply that a line is a block of; empty where the model did not say it."""
+    """The id of the reply that a line is a block of; empty for other lines."""
     if line.get("type") != "assistant":
         return ""
     return _text(message_of(line), "id") or _text(line, "uuid")
@@ -129,7 +127,7 @@ def calls_of(line: Line) -> list[str]:
 
 
 def model_of(lines: Sequence[Line]) -> str | None:
-    """The model that spoke last."""
+    """The model of the last reply."""
     for line in reversed(lines):
         model = _text(message_of(line), "model") if line.get("type") == "assistant" else ""
         if model and model != SYNTHETIC:
@@ -147,7 +145,7 @@ def last_text(lines: Iterable[Line], field: str) -> str | None:
 
 
 def _way(nodes: Sequence[Line], places: dict[str, int], allowed: set[int]) -> set[int]:
-    """From the last words up to the beginning, and what hangs directly below those words."""
+    """The path from the last message up to the root, and the direct children of that message."""
     spoken = [place for place in allowed if nodes[place].get("type") in SPOKEN]
     if not spoken:
         return set(allowed)
@@ -197,7 +195,7 @@ def _preserved(boundary: Line) -> list[str]:
 
 
 def ends_turn(line: Line) -> bool:
-    """Has the agent nothing more to do, if this is the last line of its reply?"""
+    """Whether the turn ends with this line, if it is the last one of its reply."""
     message = message_of(line)
     if line.get("isApiErrorMessage") is True or ANTHROPIC.calls(message) or message.get("model") == SYNTHETIC:
         return False
@@ -229,7 +227,7 @@ def _kept_long(line: Line) -> int:
 
 
 def own_cost(line: Line) -> OwnCost | None:
-    """The figure in the line that ends a run without a screen: all that this session cost, or this process of it."""
+    """The cost in the last line of a headless run: of the whole session, or of this process only."""
     cost = line.get("total_cost_usd") if line.get("type") == "result" else None
     models = line.get("modelUsage")
     if not isinstance(cost, int | float) or isinstance(cost, bool) or not math.isfinite(cost) or cost < 0:

@@ -1,4 +1,4 @@
-"""Codex: a rollout of JSON lines a thread, found by the id in its name."""
+"""Codex: one rollout (a file of JSON lines) per thread, with the thread's id in its name."""
 
 from relight.agents.codex.adapter import Codex
 

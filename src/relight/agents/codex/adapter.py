@@ -1,4 +1,4 @@
-"""The adapter of Codex: the port, put together from reading, writing, places and launching."""
+"""The adapter of Codex: implements ports/agent.py with the other modules of this package."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _IDEMPOTENT: Final = names("apply_patch")
 
 
 class Codex:
-    """Codex."""
+    """Adapter of Codex, `codex`."""
 
     name = "codex"
     provider = "openai"
@@ -72,7 +72,7 @@ class Codex:
         return None
 
     def new_id(self) -> str | None:
-        """For a thread that we write; `launch` cannot begin one under it."""
+        """An id for `write`; a thread cannot be started under a chosen id."""
         return timed_id()
 
     def launch(self, ask: Ask) -> Launch:
@@ -131,7 +131,7 @@ class Codex:
         return rollout.key_of(line)
 
     def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-        """Our gate alone: it asks before each model call."""
+        """Parse an event of our gate, the only hook: it asks before each model call."""
         if told.get("hook_event_name") != gate.EVENT:
             return None
         named = told.get("session_id")

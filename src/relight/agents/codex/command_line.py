@@ -62,7 +62,7 @@ _COMMANDS: Final = argv.names(
 
 
 class Understood(msgspec.Struct, frozen=True, kw_only=True):
-    """A command of the user's."""
+    """A parsed command line of Codex."""
 
     start: tuple[str, ...]
     line: argv.CommandLine
@@ -79,7 +79,7 @@ class Understood(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def understand(command: Sequence[str]) -> Understood | None:
-    """None where the command is no session of Codex."""
+    """Parse a command; None if it does not run a session of Codex."""
     found = split(command, PROGRAM)
     if found is None:
         return None
@@ -102,7 +102,7 @@ def understand(command: Sequence[str]) -> Understood | None:
 
 
 def launch(ask: Ask) -> Launch:
-    """The process that does what is asked."""
+    """The process to start for a request; see `AgentAdapter.launch`."""
     found = understand(ask.command)
     if found is None:
         raise UsageError(f"this is no session of Codex: {shlex.join(ask.command)}")
@@ -128,7 +128,7 @@ def launch(ask: Ask) -> Launch:
 def _joined(
     start: tuple[str, ...], ours: tuple[str, ...], given: tuple[str, ...], *, headless: bool
 ) -> tuple[str, ...]:
-    """The user's own command with our flags in it: behind `exec`, where there is one."""
+    """The user's command with our flags inserted: after `exec`, if there is one."""
     if not ours:
         return (*start, *given)
     at = next((place for place, word in enumerate(given) if word in _EXEC), -1) + 1 if headless else 0

@@ -1,4 +1,4 @@
-"""Where Codex keeps its rollouts: one directory a day, the thread's id at the end of the file's name."""
+"""Paths and configuration of Codex: one directory of rollouts per day, file names that end with the thread's id."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Providers(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def codex_home(surroundings: Surroundings) -> Path:
-    """Where it keeps everything."""
+    """CODEX_HOME: the directory of its configuration and rollouts."""
     moved = surroundings.environment.get("CODEX_HOME")
     home = Path(surroundings.directory, moved) if moved else home_of(surroundings.environment) / ".codex"
     return own_directory(home, surroundings.environment)
@@ -52,7 +52,7 @@ def _config(surroundings: Surroundings, name: str = "config.toml") -> dict[str, 
 
 
 def providers_of(surroundings: Surroundings) -> Providers:
-    """As its configuration says; one that cannot be read says nothing."""
+    """Its configuration; empty if it cannot be read."""
     config = _config(surroundings)
     configured, defined = config.get("model_provider"), config.get("model_providers")
     known = {*_BUILT_IN, *(defined if isinstance(defined, dict) else ())}
@@ -84,14 +84,14 @@ def home_above(path: Path) -> Path:
 
 
 def new_rollout(native_id: str, surroundings: Surroundings, *, at_us: int) -> Path:
-    """Where the rollout of a new thread lies. UsageError for an id that is none."""
+    """The path for a new thread's rollout. UsageError for an invalid id."""
     home, at = sessions_of(surroundings), datetime.fromtimestamp(at_us / 1_000_000, UTC)
     directory = place_in(home / at.strftime("%Y/%m/%d"), home)
     return directory / f"rollout-{at.strftime('%Y-%m-%dT%H-%M-%S')}-{checked_id(native_id)}.jsonl"
 
 
 def locate(native_id: str, home: Path) -> Path | None:
-    """The rollout of this thread; where there are several, the last one."""
+    """The rollout of this thread; if there are several, the newest."""
     if not is_id(native_id):
         return None
     found = [path for path in _rollouts(home) if id_of(path) == native_id and inside(path, home) is not None]
@@ -99,13 +99,13 @@ def locate(native_id: str, home: Path) -> Path | None:
 
 
 def id_of(path: Path) -> str:
-    """The id in a rollout's name; empty where there is none."""
+    """The thread id in a rollout's name; empty if there is none."""
     name = path.name.removesuffix(".jsonl")[-_ID_CHARS:]
     return name if is_id(name) else ""
 
 
 def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[tuple[int, str]]:
-    """When threads were begun in this directory, newest first."""
+    """The threads of this directory by the time they were begun, newest first."""
     home, directory = sessions_of(surroundings), os.path.realpath(surroundings.directory)
     found = []
     for path in _rollouts(home):
@@ -120,7 +120,7 @@ def begun(surroundings: Surroundings, *, since_us: int = 0) -> list[tuple[int, s
 
 
 def everywhere(surroundings: Surroundings, *, most: int) -> list[Begun]:
-    """All threads, those touched last first."""
+    """All threads, most recently modified first."""
     home = sessions_of(surroundings)
     found: list[Begun] = []
     for at_us, path in recent(home, depth=3):

@@ -1,4 +1,4 @@
-"""Which model Codex would begin with: what the command says, its profile, its configuration, in that order."""
+"""The model that Codex would start with: from the command, its profile, its configuration, in that order."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from relight.ports.agent import Surroundings
 
 
 def model_of(line: CommandLine | None, surroundings: Surroundings) -> str | None:
-    """By its own name; None where only Codex knows, as for the default of a local provider."""
+    """The model's full name; None if only Codex knows it, as for a local provider's default."""
     if line is None:
         return directories.model_of(surroundings)
     named = line.value("--model") or _overridden(line)

@@ -57,7 +57,7 @@ class Growing:
         """that of the last turn"""
 
     def entries(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
-        """For all lines, of which those seen before are the same as then."""
+        """The entries of all lines; those passed to the previous call must be unchanged."""
         fresh = lines[self._seen :]
         if not self._seen or len(lines) < self._seen or any(line.get("type") in (META, COMPACTED) for line in fresh):
             fresh = self._begin(whole(lines, self._parent))
@@ -71,7 +71,7 @@ class Growing:
         self._entries, self._told, self.model = [], Usage(), None
         self.meta = payload_of(lines[0]) if lines and lines[0].get("type") == META else {}
         start = max((place for place, line in enumerate(lines) if line.get("type") == COMPACTED), default=0)
-        for line in lines[:start]:  # what was counted before a compaction is not counted again behind it
+        for line in lines[:start]:  # usage before a compaction must not be counted again after it
             self._told = _news(line, self._told)[1]
         self.model = model_of(lines[:start])
         metas = [line for line in lines if line.get("type") == META][:1]
@@ -90,7 +90,7 @@ class Growing:
 
 
 def key_of(line: Line) -> str:
-    """What stays the same however often the line is written."""
+    """`Entry.key` of a line."""
     kind, payload = line.get("type"), payload_of(line)
     if kind == META:
         return META
@@ -110,7 +110,7 @@ def key_of(line: Line) -> str:
 
 
 def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, str]]:
-    """Open calls by id, with the kind of their item. What the user's next words passed over is over."""
+    """Calls without a result, by id, with the kind of their item. A later user message closes them."""
     found: dict[str, tuple[NativeCall, str]] = {}
     for line in lines:
         if line.get("type") == COMPACTED:
@@ -128,13 +128,13 @@ def pending(lines: Iterable[Line]) -> dict[str, tuple[NativeCall, str]]:
 
 
 def payload_of(line: Line) -> dict[str, Any]:
-    """What a line carries; empty where that is no object."""
+    """The payload of a line; empty if that is no object."""
     payload = line.get("payload")
     return payload if isinstance(payload, dict) else {}
 
 
 def is_helper(meta: Line) -> bool:
-    """Is it the thread of a sub-agent, which another thread began?"""
+    """Whether it is a sub-agent's thread, begun by another thread."""
     payload = payload_of(meta)
     source = payload.get("source")
     return bool(payload.get("parent_thread_id")) or (isinstance(source, dict) and "subagent" in source)
@@ -174,7 +174,7 @@ def _belongs(line: Line) -> bool:
 
 
 def _news(line: Line, told: Usage) -> tuple[Usage | None, Usage]:
-    """The tokens since the last count. Codex tells the sum of the thread, and repeats it."""
+    """The tokens since the last report. Codex reports the thread's total, and repeats it."""
     payload = payload_of(line)
     if payload.get("type") != "token_count" or not isinstance(payload.get("info"), dict):
         return None, told
@@ -183,7 +183,7 @@ def _news(line: Line, told: Usage) -> tuple[Usage | None, Usage]:
         return None, told
     now = _usage(total)
     if now.input_tokens + now.cache_read_tokens < told.input_tokens + told.cache_read_tokens:
-        told = Usage()  # it has begun to count anew
+        told = Usage()  # the total was reset
     news = Usage(
         input_tokens=max(0, now.input_tokens - told.input_tokens),
         output_tokens=max(0, now.output_tokens - told.output_tokens),
@@ -194,7 +194,7 @@ def _news(line: Line, told: Usage) -> tuple[Usage | None, Usage]:
 
 
 def _usage(given: dict[str, Any]) -> Usage:
-    """Its input counts what was read from the cache; ours does not."""
+    """Convert its usage, whose input includes tokens read from the cache, to ours, which does not."""
     counts = {name: value for name, value in given.items() if isinstance(value, int) and value >= 0}
     cached = counts.get("cached_input_tokens", 0)
     return Usage(

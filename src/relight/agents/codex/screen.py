@@ -1,7 +1,7 @@
-"""What the screen of Codex shows of a thread: it reads no items, only events about them.
+"""Events by which Codex's screen shows a thread: it does not read the items themselves.
 
-A thread that we write has such events for what the user and the model said. Without them it would be remembered whole
-and shown empty. They are no part of the conversation, and reading leaves them out.
+A thread that we write gets such events for the messages of user and model; without them the model would know the
+conversation, but the screen would be empty. They are not part of the conversation, and are skipped when read.
 """
 
 from __future__ import annotations

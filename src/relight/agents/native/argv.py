@@ -1,7 +1,7 @@
-"""Command lines of other programs: flags, their values, and the words that are left.
+"""Parses command lines of other programs into flags, their values and positional words.
 
-A grammar says which flags take one value, several, or perhaps one. A flag it does not know is kept as it is. The word
-directly after such a flag is its value if there would otherwise be more words than the program has a place for.
+A grammar lists the flags with one value, several, or an optional one. Unknown flags are passed through; the word after
+one is its value if there would otherwise be more positional words than the program accepts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Grammar(msgspec.Struct, frozen=True, kw_only=True):
     bare: frozenset[str] = frozenset()
     short: dict[str, str] = {}
     words: int = 1
-    """how many words the program has a place for"""
+    """number of positional words the program accepts"""
 
     def takes_value(self, name: str) -> bool:
         return name in self.one or name in self.many or name in self.maybe
@@ -74,7 +74,7 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
         return self._kept(lambda part: bool(part.name))
 
     def arguments(self) -> tuple[str, ...]:
-        """As they were given; words behind `--` stay behind one."""
+        """The arguments as given; words after `--` stay after one."""
         flags: list[str] = []
         behind: list[str] = []
         for part in self.parts:
@@ -87,7 +87,7 @@ class CommandLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def parse(arguments: Sequence[str], grammar: Grammar) -> CommandLine:
-    """Understand a command line. UsageError where a flag lacks its value."""
+    """Parse a command line. UsageError if a flag lacks its value."""
     parts: list[Part] = []
     rest = list(arguments)
     while rest:
@@ -113,7 +113,7 @@ def _long(argument: str, rest: list[str], grammar: Grammar) -> Part:
 
 
 def _short(argument: str, rest: list[str], grammar: Grammar) -> Iterable[Part]:
-    """`-p`, `-m opus`, `-mopus`, `-cp`."""
+    """Split a short-flag argument: `-p`, `-m opus`, `-mopus`, `-cp`."""
     letters = argument[1:]
     for place, letter in enumerate(letters):
         name = grammar.short.get(letter)
@@ -142,7 +142,7 @@ def _values(name: str, rest: list[str], grammar: Grammar) -> tuple[str, ...]:
 
 
 def _settled(parts: list[Part], grammar: Grammar) -> Iterable[Part]:
-    """Give words that are too many to the unknown flags before them."""
+    """Assign surplus positional words to the unknown flags before them."""
     spare = sum(not part.name for part in parts) - grammar.words
     pending: Part | None = None
     for part in parts:

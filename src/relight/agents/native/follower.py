@@ -1,4 +1,4 @@
-"""A file of JSON lines that grows while it is read: only what was added is read again."""
+"""Incremental reader of a growing file of JSON lines."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NONE: Final = (0, 0)
 
 
 class FileFollower:
-    """Remembers the lines it has read. A file that was replaced or cut is read anew."""
+    """Remembers the lines read so far. A file that was replaced or truncated is read again from the start."""
 
     def __init__(self, path: Path, assemble: Assemble) -> None:
         self._path = path
@@ -27,7 +27,7 @@ class FileFollower:
         self._read: Transcript | None = None
 
     def read(self) -> Transcript:
-        """As it stands now; the same object where nothing changed."""
+        """The present session; the same object if nothing changed."""
         seen = self._look()
         if self._read is not None and seen == self._seen:
             return self._read

@@ -1,11 +1,10 @@
-"""Files of JSON lines that somebody else writes, perhaps at this moment, perhaps killed in the middle.
+"""JSON-lines files that another process writes, perhaps at this moment, perhaps killed in the middle of a line.
 
-Reading is total. A line counts when it is a whole JSON object; that it is whole can be seen from the object itself, so
-the last one counts without its newline too. Whatever follows the last line that counts is the tail. Unreadable lines
-further up are passed over and stay where they are.
+Reading never raises. A line counts if it is a whole JSON object, the last one even without a newline. Everything after
+the last line that counts is the torn tail. Unreadable lines before it are skipped, and stay in the file.
 
-Writing is whole or not at all, and durable: a new file comes into being with all of its lines, under its name only when
-they are on disk; `append` changes nothing before its offset.
+Writing is atomic and durable: a new file gets its name only when all lines are on disk; `append` changes nothing before
+its offset.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ class Lines(msgspec.Struct, frozen=True, kw_only=True):
 
     lines: tuple[dict[str, Any], ...]
     offset: int
-    """where the last of them ends, its newline included if it has one"""
+    """end of the last one, including its newline if it has one"""
     tail: bytes
 
 
@@ -46,13 +45,13 @@ def parse(data: bytes) -> Lines:
         if line is not None:
             lines.append(line)
         if line is not None or (at == end and data[at:stop] == b"\n"):
-            end = stop  # an empty line is none, and no tail either
+            end = stop  # an empty line is neither a line nor a torn tail
         at = stop
     return Lines(lines=tuple(lines), offset=end, tail=data[end:])
 
 
 def read(path: Path, *, after: int = 0) -> Lines:
-    """The same for a file, from a byte on; one that is not there or cannot be read has no lines."""
+    """The lines of a file from an offset on; none if it is missing or cannot be read."""
     try:
         with path.open("rb") as file:
             file.seek(after)
@@ -62,7 +61,7 @@ def read(path: Path, *, after: int = 0) -> Lines:
 
 
 def first(path: Path) -> dict[str, Any] | None:
-    """The first line of a file, without reading the rest; None where it is no object."""
+    """The first line of a file, without reading the rest; None if it is no JSON object."""
     try:
         with path.open("rb") as file:
             return _object(file.readline())
@@ -71,12 +70,12 @@ def first(path: Path) -> dict[str, Any] | None:
 
 
 def encode(lines: Iterable[dict[str, Any]]) -> bytes:
-    """Lines as bytes."""
+    """Encode lines as UTF-8 JSON, one per line."""
     return b"".join(_encoded(line) + b"\n" for line in lines)
 
 
 def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
-    """Make a file of these lines. Refused where there is one of this name."""
+    """Create a file with these lines, atomically and durably. Refused if it exists."""
     data = encode(lines)
     private_directories.make(path.parent)
     partial = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
@@ -97,9 +96,9 @@ def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
 
 
 def append(path: Path, lines: Sequence[dict[str, Any]], *, offset: int) -> None:
-    """Let a file go on after `offset` with these lines; without any, only cut its tail and end its last line.
+    """Truncate a file at `offset`, terminate its last line and append these lines, durably.
 
-    The tail is cut off. Conflict where the file ends before the offset.
+    Conflict if the file ends before the offset.
     """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW)
@@ -123,7 +122,7 @@ def append(path: Path, lines: Sequence[dict[str, Any]], *, offset: int) -> None:
 
 
 def keep(path: Path, copy: Path, clean: Callable[[str], str]) -> None:
-    """A copy of the whole file under another name, durable, once; cleaned line by line."""
+    """Copy a file durably, each line redacted by `clean`; nothing if the copy exists."""
     if copy.exists():
         return
     private_directories.make(copy.parent)
@@ -148,7 +147,7 @@ def _object(raw: bytes) -> dict[str, Any] | None:
 
 
 def _with_half_characters(raw: bytes) -> Any:
-    """JavaScript writes half of a character as an escape, which only the standard library reads."""
+    """Decode one line; with the standard library, which accepts the lone surrogates that JavaScript writes."""
     try:
         return json.loads(raw, parse_constant=_refuse)
     except (ValueError, RecursionError):

@@ -1,7 +1,7 @@
-"""Ids, times and places as agents spell them.
+"""Native ids, timestamps and paths of agents, validated.
 
-An id is data from somebody else. Only a UUID is one, and only a UUID ever becomes part of a path. A path counts only
-where it really lies inside of the agent's home, links followed.
+Ids are untrusted data: only a UUID is accepted and becomes part of a path. A path is accepted only if it is inside the
+agent's home after following links.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ _OURS: Final = uuid.UUID("7f1b4f0e-6f2a-5f5e-9a64-2c3d5b7b9f11")
 
 
 def is_id(value: Any) -> bool:
-    """Is it the id of a native session?"""
+    """Whether it is a UUID, as native ids are."""
     return isinstance(value, str) and _UUID.fullmatch(value) is not None
 
 
 def checked_id(value: str) -> str:
-    """The id itself; UsageError where it is none."""
+    """The id, if it is a UUID; else UsageError."""
     if not is_id(value):
         raise UsageError(f"{value!a} is not the id of an agent's session: that is a UUID in lower case")
     return value
 
 
 def derived_id(*parts: str) -> str:
-    """An id that is the same whenever it is made from the same parts."""
+    """A UUID derived from these parts: the same parts give the same id."""
     return str(uuid.uuid5(_OURS, "\0".join(parts)))
 
 
 def random_id() -> str:
-    """A UUID of nothing but chance (version 4)."""
+    """A random UUID (version 4)."""
     return str(uuid.uuid4())
 
 
@@ -63,7 +63,7 @@ def stamp(at_us: int) -> str:
 
 
 def micros(value: Any) -> int | None:
-    """The time that such a text says; None where it says none."""
+    """The time of such a text, in microseconds; None if it cannot be parsed."""
     if not isinstance(value, str):
         return None
     try:
@@ -79,15 +79,15 @@ def home_of(environment: Mapping[str, str]) -> Path:
 
 
 def own_directory(directory: Path, environment: Mapping[str, str]) -> Path:
-    """A directory of the agent's state. UsageError where the agent is confined to its home and a link leads out of it:
-    it could make us read and write, outside of its sandbox, what it may not."""
+    """A directory of the agent's state. UsageError if the agent is confined to its home and a link leads out of it: it
+    could make us read and write files outside of its sandbox."""
     if environment.get(CONFINED_VARIABLE):
         place_in(directory, home_of(environment))
     return directory
 
 
 def inside(path: Path, home: Path) -> Path | None:
-    """The path itself if it is a regular file that really lies below this directory; else None."""
+    """The path, if it is a regular file below this directory after following links; else None."""
     try:
         real = path.resolve(strict=True)
         below = real.is_relative_to(home.resolve(strict=True))
@@ -97,7 +97,7 @@ def inside(path: Path, home: Path) -> Path | None:
 
 
 def place_in(directory: Path, home: Path) -> Path:
-    """A directory below the home to write into. UsageError where it really leads somewhere else."""
+    """A directory below the home to write into. UsageError if a link leads out of the home."""
     if not directory.resolve().is_relative_to(home.resolve()):
         hints = ["a symbolic link leads out of it; remove the link or move the agent's state"]
         raise UsageError(f"{directory} does not lie in the agent's own directory {home}", hints=hints)
@@ -105,8 +105,8 @@ def place_in(directory: Path, home: Path) -> Path:
 
 
 def recent(home: Path, *, depth: int) -> list[tuple[int, Path]]:
-    """The transcripts so many directories below a home, with the time they were touched, newest first. A home that is
-    larger than anybody reads is not read to its end; links are not followed."""
+    """Transcripts so many directories below a home, with their modification times, newest first. The number of files
+    read is bounded; links are not followed."""
     level = [home]
     for _ in range(depth):
         below = [

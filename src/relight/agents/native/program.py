@@ -1,7 +1,7 @@
-"""Which program a command starts: by its name, through a launcher such as npx, and where its native binary lies.
+"""Which program a command starts: by name or through a launcher such as npx; and its native binary.
 
-An agent installed by npm may be a script that starts the real program; a kill of the script leaves the real one
-running. Where the native binary can be found beside the script it is started instead.
+An agent installed by npm may be a script that starts the real program; killing the script would leave that running. If
+the native binary is found beside the script it is started instead.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _MAGIC: Final = (b"\x7fELF", b"\xcf\xfa\xed\xfe", b"\xca\xfe\xba\xbe")
 
 
 class Program(msgspec.Struct, frozen=True, kw_only=True):
-    """How one program is found."""
+    """A program's names, npm package and binary."""
 
     name: str
     package: str
@@ -41,7 +41,7 @@ class Program(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def split(command: Sequence[str], program: Program) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
-    """What starts the program, and the arguments for it; None where the command starts something else."""
+    """The words that start the program, and its arguments; None if the command starts something else."""
     if not command:
         return None
     called = Path(command[0]).name
@@ -60,7 +60,7 @@ def split(command: Sequence[str], program: Program) -> tuple[tuple[str, ...], tu
 
 
 def native_binary(start: Sequence[str], program: Program, *, directory: str, path: str | None) -> str | None:
-    """The native binary behind a script of npm; None where the program is native already, or none is found."""
+    """The native binary behind an npm script; None if the program is native already, or none is found."""
     if len(start) != 1:
         return None
     found = _which(start[0], directory, path)
@@ -76,7 +76,7 @@ def native_binary(start: Sequence[str], program: Program, *, directory: str, pat
 
 
 def search_path(environment: Mapping[str, str]) -> str | None:
-    """Where a process with this environment looks for programs."""
+    """The program search path of a process with this environment."""
     return environment.get("PATH")
 
 
