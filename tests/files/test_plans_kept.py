@@ -238,6 +238,6 @@ def test_a_resume_by_a_program_names_what_accepts_a_moved_repository(rl: Relight
     (root / ".git" / "HEAD").write_text("ref: refs/heads/other\n")
     with pytest.raises(NotResumable) as refused:
         rl.resume("job")
-    assert refused.value.hints[0] == "if that is right: rl.accept_repository('job')"
+    assert refused.value.hints[0] == "to accept it: rl.accept_repository('job')"
     rl.accept_repository("job")
     assert rl.resume("job").ended.session.status == "completed"

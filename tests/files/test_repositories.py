@@ -130,7 +130,7 @@ def both_doors(store: Path, root: Path | None, text: str) -> None:
     assert len(said) == 1, said
     message, hints = said.pop()
     if message:
-        assert "if that is right: rl.accept_repository('own')" in hints and "--" not in str(hints)
+        assert "to accept it: rl.accept_repository('own')" in hints and "--" not in str(hints)
         raise NotResumable("own", message)
 
 
@@ -214,7 +214,7 @@ def test_yes_does_not_accept_a_moved_repository_and_the_flag_tells_what_it_accep
     before = rl.get("g").seq
     refused = shell.run("resume", "g", "--yes")
     assert refused.returncode == 4 and rl.get("g").seq == before
-    assert "hint: if that is right: relight resume g --accept-repository" in refused.stderr
+    assert "hint: to accept it: relight resume g --accept-repository" in refused.stderr
     assert "is on branch other, and was on branch main" in refused.stderr
     gone_on = shell.run("resume", "g", "--accept-repository", "-q")
     assert gone_on.returncode == 0, gone_on.stderr
@@ -232,8 +232,8 @@ def test_over_http_the_refusal_names_the_request_that_accepts(tmp_path: Path, ro
         refused = Answer(client.post("/api/sessions/g/resume", json={}))
         assert refused.status == 409 and "branch other" in refused.document["detail"]
         cure, back = refused.document["hints"]
-        assert cure == "if that is right: POST /api/sessions/g/accept-repository" and "--" not in back
-        method, _, address = cure.removeprefix("if that is right: ").partition(" ")
+        assert cure == "to accept it: POST /api/sessions/g/accept-repository" and "--" not in back
+        method, _, address = cure.removeprefix("to accept it: ").partition(" ")
         assert client.request(method, address, json={}).status_code == 200
         assert client.get("/api/sessions/g/can-resume").json()["ok"]
     finally:

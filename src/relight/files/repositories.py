@@ -26,12 +26,12 @@ from relight.values.info import Reason
 from relight.values.session import Identity
 from relight.values.step import Changes
 
-BACK: Final = "else bring the repository back first"
+BACK: Final = "or switch the repository back first"
 
 
 def against(context: Context, found: Found) -> list[Reason]:
     """Reasons against a start: one per root whose repository has moved."""
-    cure = f"if that is right: relight resume {_title(found)} --accept-repository"
+    cure = f"to accept it: relight resume {_title(found)} --accept-repository"
     return [
         Reason(code=MOVED, text=f"{found.identity.workspace[root]}: {what}", cure=cure)
         for root, what in _seen(context, found).items()
@@ -53,7 +53,7 @@ def check_opening(
     if kept:
         for root, what in _seen(context, found, rows).items():
             if root in kept:
-                hints = [f"if that is right: rl.accept_repository({_title(found)!r})", BACK]
+                hints = [f"to accept it: rl.accept_repository({_title(found)!r})", BACK]
                 raise NotResumable(_title(found), f"{kept[root]}: {what}", hints=hints)
 
 
