@@ -147,7 +147,7 @@ def test_a_checkpoint_says_which_files_differ_from_the_disk(shell: Shell, mine: 
 
 
 def test_a_plan_says_what_a_resume_meets(shell: Shell, work: Path) -> None:
-    assert re.search(r"files +as at @\d; nothing to restore", shell.run("can-resume", "fix").stdout)
+    assert re.search(r"files +as of @\d; nothing to restore", shell.run("can-resume", "fix").stdout)
     (work / "cart.py").write_text("mine\n")
     assert "1 differs from disk: 1 changed; they stay as they are" in shell.run("resume", "fix", "--dry-run").stdout
     assert shell.json("can-resume", "fix")["files"]["workspace"] == {"main": str(work)}

@@ -88,7 +88,7 @@ def test_a_resume_below_the_head_puts_files_where_its_plan_says(
         assert outcome.workspace["main"].startswith(f"{root}-") and f"a new directory beside {root}" in files_put(plan)
     assert all(path in files_put(plan) for path in plan.files_plan.places.values())
     assert (tmp_path / "seen").read_text() == f"{outcome.directory} v1\n"
-    is_put_back = "put back as at" in files_put(plan)
+    is_put_back = "restored as of" in files_put(plan)
     assert is_put_back == ("in_place" in way) and is_put_back == ("stays as it is" not in files_put(plan))
     assert (root / "file").read_text() == ("v1" if is_put_back else "v2")
 
@@ -135,7 +135,10 @@ def test_a_restore_at_the_head_puts_back_what_its_plan_says(rl: Relight, root: P
     if lost == "nothing":
         assert text == "" and put_back is None
     else:
-        words = {"file": f"1 file put back as at @{put_back}", "directory": f"as at @{put_back}; {root} is made anew"}
+        words = {
+            "file": f"1 file restored as of @{put_back}",
+            "directory": f"as of @{put_back}; {root} is created again",
+        }
         assert text.startswith(words[lost])
     assert (root / "mine").exists() == (lost != "directory")
 

@@ -255,29 +255,29 @@ def ended_first(plan: ResumePlan) -> str:
 
 
 def fork_files(planned: FilesPlan, workspace: Mapping[str, str], *, now: bool) -> str:
-    """Where a fork of this workspace has its files; `now`: the fork itself fills it."""
+    """Where a fork of this workspace gets its files; `now`: the fork itself writes them."""
     there = ", ".join(map(display_path, (planned.places or workspace).values()))
     where = f"in {there}" if planned.places else f"in a new directory beside {there}"
     if planned.at is None:
-        return f"{where}: nothing was captured up to here, so that its start would be refused"
-    return f"as at @{planned.at}, {where}, {'filled now' if now else 'which its first start makes'}"
+        return f"{where}: nothing was captured up to here, so its start would be refused"
+    return f"as of @{planned.at}, {where}, {'filled now' if now else 'created by its first start'}"
 
 
 def files_put(plan: ResumePlan) -> str:
-    """What a start does to files, and where; nothing where it leaves those that are there as they are."""
+    """What a start does to files, and where; empty if it does not change any."""
     planned, state = plan.files_plan, plan.files
     if planned is None or state is None:
         return ""
     there = ", ".join(map(display_path, (planned.places or state.workspace).values()))
     if planned.action == "own_directory" and planned.at is not None:
-        where = f"in {there}, which is made for it" if planned.places else f"in a new directory beside {there}"
-        return f"as at @{planned.at}, {where}; what is on disk now stays as it is"
+        where = f"in {there}, which is created for it" if planned.places else f"in a new directory beside {there}"
+        return f"as of @{planned.at}, {where}; what is on disk now is not changed"
     if planned.action == "in_place":
-        return f"put back as at @{planned.at} in {there}; a safety snapshot keeps what is there now"
+        return f"restored as of @{planned.at} in {there}; a safety snapshot holds what is there now"
     if planned.action == "made_anew":
-        return f"as at @{planned.at}; {there} is made anew and filled"
+        return f"as of @{planned.at}; {there} is created again and filled"
     if planned.action == "put_back":
-        return f"{count(planned.files or 0, 'file')} put back as at @{planned.at}; whatever else differs stays"
+        return f"{count(planned.files or 0, 'file')} restored as of @{planned.at}; other differences stay"
     if planned.action == "stay" and plan.forks:
         return f"stay as they are in {there}: nothing was captured up to here"
     return ""

@@ -60,7 +60,7 @@ class Preview(NamedTuple):
     calls: list[PlannedCall] | None = []  # noqa: RUF012 a tuple's default is never changed
     """open calls at the target and what is done about each; None: the journal is damaged"""
     scope: Scope | None = None
-    """what goes back; None: nobody has said it yet"""
+    """the scope; None: not chosen yet"""
 
 
 @verb(

@@ -41,7 +41,7 @@ def plan_fact(state: FilesState | None) -> Fact:
         return Fact("files", "")
     if state.captured_at is None:
         return Fact("files", "; ".join(filter(None, ("nothing captured", one_line(state.trouble or "")))), "warn")
-    text = f"as at @{state.captured_at}{'; not on disk' if state.missing else ''}"
+    text = f"as of @{state.captured_at}{'; not on disk' if state.missing else ''}"
     if state.differ is not None:
         kinds = f"; {_differ(state.differ, 'from disk')}; they stay as they are" if state.differ else ""
         text += kinds or "; nothing to restore"
@@ -58,7 +58,7 @@ def checkpoint_facts(state: FilesState | None) -> list[Fact]:
         why = "; ".join(f"workspace missing: {display_path(one)}" for one in state.missing) or one_line(
             state.trouble or ""
         )
-        first = f"as at @{state.captured_at}" if state.captured_at is not None else "nothing captured up to here"
+        first = f"as of @{state.captured_at}" if state.captured_at is not None else "nothing captured up to here"
         return [Fact("files", "; ".join(filter(None, (first, why))), "warn" if why else "")]
     if not state.differ:
         return [Fact("files", "as on disk now")]

@@ -68,7 +68,7 @@ class Narrator:
     """Turns the events of one session, in order, into rows."""
 
     def __init__(self, provider: str | None = None, load: Callable[[], Loaded] | None = None) -> None:
-        """`load`: the session, asked where a call was begun before the first event that is told."""
+        """`load`: loads the session, to name a call that began before the first event."""
         self._provider = provider
         # By (seq of the request, call id): providers reuse call ids, and after a rewind the same id is asked for again.
         self._begun: dict[tuple[int, str], tuple[str, datetime]] = {}

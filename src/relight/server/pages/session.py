@@ -323,7 +323,7 @@ def _files(plan: ResumePlan) -> tuple[str, str]:
     if files.differ is None:
         return f"as captured at @{files.captured_at}", ""
     if not files.differ:
-        return f"as at @{files.captured_at}; nothing to restore", ""
+        return f"as of @{files.captured_at}; nothing to restore", ""
     later = sum(one.later for one in files.differ)
     text = f"{words.count(len(files.differ), 'file')} differ from disk now"
     return text + (f"; {later} changed after the last step, outside the session" if later else ""), "warn"
