@@ -311,11 +311,13 @@ def sqlite_path(address: str) -> Path:
 
 def _tree_workspaces(store: Store) -> Workspaces:
     from relight.workspaces.home import TreeWorkspaces
-    from relight.workspaces.policy import asked_policy
+    from relight.workspaces.policy import policy_from_environment
 
     is_chosen = bool(os.environ.get("RELIGHT_BLOBS"))
     own = _own_paths(store)
-    return TreeWorkspaces(store, asked_policy(os.environ), _remote_blobs(store), is_chosen=is_chosen, own=own)
+    return TreeWorkspaces(
+        store, policy_from_environment(os.environ), _remote_blobs(store), is_chosen=is_chosen, own=own
+    )
 
 
 def _own_paths(store: Store) -> list[Path]:

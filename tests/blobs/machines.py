@@ -94,18 +94,18 @@ class Machine:
         self.cache_bytes = cache_bytes
 
     @property
-    def space(self) -> RemotePrefix:
+    def remote(self) -> RemotePrefix:
         return RemotePrefix(self.fleet.blobs, self.fleet.rows, PartCache(self.local, self.cache_bytes))
 
     def open(self, **policy: object) -> TreeWorkspace:
         """As a new process would."""
         chosen = TreePolicy(**policy)  # type: ignore[arg-type]
         return TreeWorkspace(
-            self.root, blobs=self.local, rows=self.fleet.rows, key=POOL, policy=chosen, space=self.space
+            self.root, blobs=self.local, rows=self.fleet.rows, key=POOL, policy=chosen, remote=self.remote
         )
 
     def pool(self) -> Pool:
-        return Pool(self.local, POOL, self.fleet.rows, self.space)
+        return Pool(self.local, POOL, self.fleet.rows, self.remote)
 
     def write(self, name: str, data: bytes) -> None:
         path = self.root / name

@@ -121,7 +121,7 @@ def test_an_upload_that_fails_is_told_and_the_next_snapshot_is_whole(
             workspace.snapshot()
         assert told.value.hints and told.value.evidence
         second = workspace.snapshot()
-        assert set(second.segments) <= workspace.pool.rowed
+        assert set(second.segments) <= workspace.pool.registered
     with fleet.machine("there").open() as workspace:
         assert workspace.read(second.id, b"a") == (here.root / "a").read_bytes()
         assert workspace.verify(first) == ()

@@ -67,7 +67,7 @@ def test_a_killed_upload_leaves_every_named_snapshot_whole(killing: Killing, nam
                 assert workspace.verify(one) == (), f"killed at {name}"
         with killing.here.open() as workspace:
             fresh = workspace.snapshot()
-            assert set(fresh.segments) <= workspace.pool.rowed
+            assert set(fresh.segments) <= workspace.pool.registered
         with killing.elsewhere().open() as workspace:
             restored(workspace, fresh.id)
             assert picture(killing.elsewhere().root) == picture(killing.here.root)
@@ -76,7 +76,7 @@ def test_a_killed_upload_leaves_every_named_snapshot_whole(killing: Killing, nam
         workspace.sweep(lambda: [fresh.id], thorough=True)
         assert workspace.verify(fresh.id) == ()
         kept = {key.split("/")[-2] for key in killing.fleet.names()}
-        assert kept == workspace.pool.rowed, "a row without content, or content without a row"
+        assert kept == workspace.pool.registered, "a row without content, or content without a row"
     figure("G2", f"{kills} kills at {name}, every named snapshot whole on another machine")
 
 
@@ -90,11 +90,11 @@ def test_a_killed_sweep_loses_nothing_and_another_machine_ends_it(killing: Killi
         assert workspace.verify(kept) == ()
         workspace.sweep(lambda: [kept], thorough=True)
         assert workspace.verify(kept) == ()
-        assert {key.split("/")[-2] for key in killing.fleet.names()} == workspace.pool.rowed
+        assert {key.split("/")[-2] for key in killing.fleet.names()} == workspace.pool.registered
     with killing.here.open() as workspace:
         assert workspace.verify(kept) == ()
         fresh = workspace.snapshot()
-        assert set(fresh.segments) <= workspace.pool.rowed
+        assert set(fresh.segments) <= workspace.pool.registered
     figure("G18", f"a sweep of blobs killed at {name}, ended by another machine, nothing lost")
 
 

@@ -59,7 +59,7 @@ def test_another_machine_frees_exactly_what_it_forecast(fleet: Fleet, mode: swee
     with here.open() as workspace:
         assert [workspace.verify(one) for one in kept] == [(), ()]
         fresh = workspace.snapshot()
-        assert set(fresh.segments) <= workspace.pool.rowed
+        assert set(fresh.segments) <= workspace.pool.registered
     figure("G18", f"a sweep of blobs freed exactly the {forecast:,} bytes it had forecast")
 
 
@@ -190,6 +190,6 @@ def test_content_that_no_row_speaks_of_is_found_and_removed(fleet: Fleet) -> Non
     here = fleet.machine("here")
     worked(here, 1)
     fleet.rows.remove_segments(POOL, fleet.rows.list_segments(POOL))
-    assert here.space.pools() == {POOL}
+    assert here.remote.pools() == {POOL}
     swept(fleet.machine("there"), [], AT_ONCE)
-    assert here.space.pools() == frozenset()
+    assert here.remote.pools() == frozenset()

@@ -206,7 +206,7 @@ def test_a_replaced_directory_is_refused(desk: Desk) -> None:
     desk.root.mkdir()
     desk.write("mine", "another directory")
     for act in (lambda: rl.session("agent"), lambda: rl.restore(f"agent@{seqs[0]}", choice="force")):
-        with pytest.raises(WorkspaceUnusable, match="another directory"):
+        with pytest.raises(WorkspaceUnusable, match="not the directory that was recorded"):
             act()
     assert desk.picture().keys() == {b"mine"}
 

@@ -8,7 +8,7 @@ import pytest
 
 import relight
 from relight.errors import UsageError
-from relight.workspaces.policy import TreePolicy, asked_policy
+from relight.workspaces.policy import TreePolicy, policy_from_environment
 
 NAMES = ("RELIGHT_INCLUDE", "RELIGHT_FILE_CAP", "RELIGHT_QUOTA", "RELIGHT_FREE_FLOOR")
 
@@ -18,26 +18,26 @@ NAMES = ("RELIGHT_INCLUDE", "RELIGHT_FILE_CAP", "RELIGHT_QUOTA", "RELIGHT_FREE_F
     [("1000", 1000), ("1k", 1024), ("1.5 MB", 1536 * 1024), ("2GiB", 2 << 30), (" 1 t ", 1 << 40), ("0", 0)],
 )
 def test_a_size_is_read_as_people_write_it(said: str, size: int) -> None:
-    assert asked_policy({"RELIGHT_QUOTA": said}).quota_bytes == size
+    assert policy_from_environment({"RELIGHT_QUOTA": said}).quota_bytes == size
 
 
 def test_what_is_not_said_stays() -> None:
-    assert asked_policy({}) == asked_policy(dict.fromkeys(NAMES, "")) == TreePolicy()
-    assert asked_policy({"RELIGHT_QUOTA": "none"}).quota_bytes is None
-    assert asked_policy({"RELIGHT_FREE_FLOOR": "none"}).floor_bytes is None
-    assert asked_policy({"RELIGHT_INCLUDE": ":.env::build/x"}).include == (".env", "build/x")
+    assert policy_from_environment({}) == policy_from_environment(dict.fromkeys(NAMES, "")) == TreePolicy()
+    assert policy_from_environment({"RELIGHT_QUOTA": "none"}).quota_bytes is None
+    assert policy_from_environment({"RELIGHT_FREE_FLOOR": "none"}).floor_bytes is None
+    assert policy_from_environment({"RELIGHT_INCLUDE": ":.env::build/x"}).include == (".env", "build/x")
 
 
 @pytest.mark.parametrize("name", NAMES[1:])
 @pytest.mark.parametrize("wrong", ["much", "-1", "1e9", "1 XB", "9" * 40])
 def test_a_size_that_cannot_be_read_is_named(name: str, wrong: str) -> None:
     with pytest.raises(UsageError, match=name):
-        asked_policy({name: wrong})
+        policy_from_environment({name: wrong})
 
 
 def test_a_file_needs_a_cap() -> None:
     with pytest.raises(UsageError, match="RELIGHT_FILE_CAP"):
-        asked_policy({"RELIGHT_FILE_CAP": "none"})
+        policy_from_environment({"RELIGHT_FILE_CAP": "none"})
 
 
 def left_out(path: Path) -> dict[str, str]:

@@ -77,7 +77,7 @@ def test_a_killed_snapshot_leaves_every_named_one_whole(garden: Garden, name: st
             for one in [*ids, fresh.id, *told]:
                 assert workspace.verify(one) == (), f"killed at {name}"
             assert workspace.read(fresh.id, b"a/edit") == (garden.root / "a/edit").read_bytes()
-            assert set(fresh.segments) <= workspace.pool.rowed
+            assert set(fresh.segments) <= workspace.pool.registered
     assert kills > 0, "the point was never visited"
     figure("G2", f"{kills} kills at {name}, every named snapshot whole")
 
@@ -139,9 +139,9 @@ def test_a_killed_sweep_loses_nothing_and_the_next_one_ends_it(garden: Garden, n
     with open_tree(garden.root, garden.home) as workspace:
         assert workspace.verify(kept) == ()
         fresh = workspace.snapshot()
-        assert set(fresh.segments) <= workspace.pool.rowed, "a snapshot relies on a segment that lost its row"
+        assert set(fresh.segments) <= workspace.pool.registered, "a snapshot relies on a segment that lost its row"
         assert workspace.verify(fresh.id) == ()
         workspace.sweep(lambda: [kept, fresh.id], thorough=True)
         assert workspace.verify(kept) == () and workspace.verify(fresh.id) == ()
-        assert set(workspace.pool.files()) == set(workspace.pool.rowed)
+        assert set(workspace.pool.files()) == set(workspace.pool.registered)
     figure("G18", f"a sweep killed at {name}, nothing lost")

@@ -140,7 +140,7 @@ def test_budget_and_cap_leave_out_and_the_next_snapshot_goes_on(tmp_path: Path) 
     root.mkdir()
     for number in range(6):
         (root / f"f{number}").write_bytes(bytes([number]) * 1000)
-    with open_tree(root, tmp_path / "home", budget_bytes=2500, file_most_bytes=5000) as workspace:
+    with open_tree(root, tmp_path / "home", budget_bytes=2500, max_file_bytes=5000) as workspace:
         taken = workspace.snapshot()
         assert {one.reason for one in workspace.skipped(taken.id)} == {"budget"}
         assert workspace.verify(taken.id) == ()

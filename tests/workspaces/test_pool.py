@@ -96,7 +96,7 @@ def test_an_error_while_writing_is_told_and_the_next_snapshot_is_whole(
         def fail(*_: object) -> int:
             raise OSError(errno.ENOSPC, "No space left on device")
 
-        monkeypatch.setattr(f"relight.workspaces.pool.own_segment.os.{call}", fail)
+        monkeypatch.setattr(f"relight.workspaces.pool.writer.os.{call}", fail)
         with pytest.raises(StoreFull):
             workspace.snapshot()
         monkeypatch.undo()

@@ -71,7 +71,7 @@ def test_an_object_that_two_processes_stored_differently_carries_its_differences
     assert other.find(objects.digest(near)) is None, "it has looked, and does not look again"
     root = put(other, base)
     other.sync()
-    one.look_again()
+    one.refresh()
     whole = put(one, near)
     put(one, near[:-8] + b"a change", whole)
     one.sync()

@@ -1,1 +1,1 @@
-"""Directories captured by content: walk, compare, hash what changed, store it once, bring it back."""
+"""Workspaces: directories that are captured into snapshots by content, and restored from them."""

@@ -1,7 +1,7 @@
-"""All tree workspaces of one store: where their content lies, and its housekeeping.
+"""`TreeWorkspaces`: the workspaces of one store, where their content is stored, and its housekeeping.
 
-Content lies in the store's own directory for it; a store without one (in memory) gets a temporary directory that goes
-with the process. Where there is a blob store it lies there, and the directory holds a cache of it with a bound.
+Content is in the store's blob directory; a store without one (in memory) gets a temporary directory that is removed
+with the process. With a blob store content is there, and the directory is a bounded cache.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from relight.workspaces.git_heads import read_head
 from relight.workspaces.manifest import Manifests
 from relight.workspaces.policy import TreePolicy
 from relight.workspaces.pool import sweep
-from relight.workspaces.pool.forget import forget_dead
+from relight.workspaces.pool.forget import remove_dead_state
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.readonly import ReadOnlyWorkspace, TreeContent
 from relight.workspaces.remote.cache import PartCache
 from relight.workspaces.remote.prefix import NO_POOL, RemotePrefix, check_location
-from relight.workspaces.restore.making import Making, is_unfinished
+from relight.workspaces.restore.new_directory import NewDirectory, is_unfinished
 from relight.workspaces.restore.swap import exists
 from relight.workspaces.workspace import TreeWorkspace, workspace_key
 
 
 class TreeWorkspaces:
-    """Keeps `ports.workspace.Workspaces`."""
+    """Implements `ports.workspace.Workspaces`."""
 
     def __init__(
         self,
@@ -46,15 +46,15 @@ class TreeWorkspaces:
         is_chosen: bool = True,
         own: Sequence[Path] = (),
     ) -> None:
-        """`blobs` is where content lies off the machine; `is_chosen`: whoever opens it has said where content lies;
-        `own` are the store's other files and directories, which no workspace captures or restores."""
+        """`blobs` is the blob store, if content is remote; `is_chosen`: the user has configured the location; `own` are
+        the store's other files and directories, which no workspace captures or restores."""
         self._store, self._own = store, tuple(own)
-        self._is_told = is_chosen and blobs is None
+        self._location_checked = is_chosen and blobs is None
         self._policy = policy or TreePolicy()
         self._blobs = store.blobs or self._temporary()
-        self._space = None
+        self._remote = None
         if blobs is not None:
-            self._space = RemotePrefix(blobs, store, PartCache(self._blobs, self._policy.cache_bytes))
+            self._remote = RemotePrefix(blobs, store, PartCache(self._blobs, self._policy.cache_bytes))
 
     def _temporary(self) -> Path:
         made = Path(tempfile.mkdtemp(prefix="relight-blobs-"))
@@ -85,7 +85,7 @@ class TreeWorkspaces:
             policy=policy,
             store=self._own,
             adopt=adopt,
-            space=self._space,
+            remote=self._remote,
             plain_modes=plain_modes,
         )
 
@@ -93,18 +93,18 @@ class TreeWorkspaces:
         return TreeContent(self._pool(pool))
 
     def _pool(self, pool: str) -> Pool:
-        return Pool(self._directory(), pool, self._store, self._space)
+        return Pool(self._directory(), pool, self._store, self._remote)
 
     def broken(self, pool: str, snapshots: Iterable[str]) -> dict[str, str]:
-        if self._space is None:
+        if self._remote is None:
             return self._broken(pool, snapshots, None)
         with tempfile.TemporaryDirectory(prefix="relight-verify-") as fresh:
-            # what lies there counts, whatever was kept of it here
-            space = RemotePrefix(self._space.blobs, self._store, PartCache(Path(fresh), self._policy.cache_bytes))
-            return self._broken(pool, snapshots, space)
+            # With an empty cache: what is in the blob store counts, not what was cached of it here.
+            remote = RemotePrefix(self._remote.blobs, self._store, PartCache(Path(fresh), self._policy.cache_bytes))
+            return self._broken(pool, snapshots, remote)
 
-    def _broken(self, pool: str, snapshots: Iterable[str], space: RemotePrefix | None) -> dict[str, str]:
-        content = TreeContent(Pool(self._directory(), pool, self._store, space))
+    def _broken(self, pool: str, snapshots: Iterable[str], remote: RemotePrefix | None) -> dict[str, str]:
+        content = TreeContent(Pool(self._directory(), pool, self._store, remote))
         try:
             return content.broken(snapshots)
         finally:
@@ -152,8 +152,10 @@ class TreeWorkspaces:
         if occupied is not None:
             raise Conflict(f"{path}: not empty; choose a new directory")
 
-    def make(self, path: str, *, name: str, session: str, attempt: int, begun: Callable[[str, int], bool]) -> Making:
-        return Making(path, name=name, session=session, attempt=attempt, begun=begun)
+    def make(
+        self, path: str, *, name: str, session: str, attempt: int, begun: Callable[[str, int], bool]
+    ) -> NewDirectory:
+        return NewDirectory(path, name=name, session=session, attempt=attempt, begun=begun)
 
     def is_unfinished(self, path: str, begun: Callable[[str, int], bool]) -> bool:
         return is_unfinished(path, begun)
@@ -174,39 +176,39 @@ class TreeWorkspaces:
             mode = sweep.Mode(thorough=thorough, grace_seconds=grace_seconds)
             report = sweep.sweep(content, Manifests(content), live, dry_run=dry_run, mode=mode)
             if thorough and not dry_run:
-                forget_dead(content.directory, frozenset(live()))
+                remove_dead_state(content.directory, frozenset(live()))
             return report
         finally:
             content.close()
 
     def pools(self) -> frozenset[str]:
-        return self._space.pools() if self._space is not None else frozenset()
+        return self._remote.pools() if self._remote is not None else frozenset()
 
     @property
     def place(self) -> str:
-        return self._space.place if self._space is not None else str(self._blobs)
+        return self._remote.place if self._remote is not None else str(self._blobs)
 
     @property
     def is_remote(self) -> bool:
-        return self._space is not None
+        return self._remote is not None
 
     def probe(self) -> None:
-        if self._space is not None:
-            self._space.probe()
+        if self._remote is not None:
+            self._remote.probe()
 
     def size_bytes(self) -> int:
-        if self._space is not None:
-            return sum(blob.size_bytes for _, blob in self._space.listed())
+        if self._remote is not None:
+            return sum(blob.size_bytes for _, blob in self._remote.listed())
         return sum(one.stat().st_size for one in self._blobs.rglob("*") if one.is_file())
 
     def check_location(self) -> None:
-        if self._is_told:
+        if self._location_checked:
             return
-        if self._space is None:
+        if self._remote is None:
             check_location(self._store)
         elif any(not pool.startswith(NO_POOL) for pool in self._store.list_pools()):
-            self._space.check_here()
-        self._is_told = True
+            self._remote.check_address()
+        self._location_checked = True
 
     def _directory(self) -> Path:
         self.check_location()

@@ -1,7 +1,7 @@
-"""Is this directory fit to be a workspace, and is it still the one that was recorded?
+"""Identity of a workspace's root: whether a directory may be one, and whether it is still the one recorded.
 
-The mark lies outside the tree, beside the pool: inode and birth time of the root. A device number is not part of it,
-since it changes with a reboot; an inode alone is not enough, since a removed directory's is given to the next one.
+The mark is stored outside the tree, beside the pool: inode and birth time of the root. The device number is not part of
+it, since it changes with a reboot; the inode alone is not enough, since it is reused after a directory is removed.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ _MASK_AT, _BTIME_AT = 0, 80
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """How a directory is known again."""
+    """What identifies a directory."""
 
     path: str
     inode: int
     born_ns: int = 0
-    """0 where the file system does not tell"""
+    """0 if the file system does not record it"""
 
     def is_same(self, other: Identity) -> bool:
         return self.inode == other.inode and (self.born_ns == other.born_ns or not (self.born_ns and other.born_ns))
 
 
 def identity(fd: int, path: Path) -> Identity:
-    return Identity(path=str(path), inode=os.fstat(fd).st_ino, born_ns=_born(fd))
+    return Identity(path=str(path), inode=os.fstat(fd).st_ino, born_ns=_birth_time(fd))
 
 
-def _born(fd: int) -> int:
-    """statx(2), because `os.stat` does not tell when an inode was made."""
+def _birth_time(fd: int) -> int:
+    """The birth time by statx(2): `os.stat` does not have it."""
     buffer = ctypes.create_string_buffer(256)
     if not hasattr(_libc, "statx") or _libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
         return 0
@@ -49,8 +49,8 @@ def _born(fd: int) -> int:
     return int(seconds * 1_000_000_000 + nanoseconds) if mask & _STATX_BTIME else 0
 
 
-def check_fit(name: str, path: Path, store: Iterable[Path]) -> None:
-    """Refuse what nobody wants restored by mistake."""
+def check_suitable(name: str, path: Path, store: Iterable[Path]) -> None:
+    """WorkspaceUnusable for directories that must not be restored by mistake: /, a home, a mount, the store's own."""
     real = path.resolve()
 
     def refuse(why: str, *hints: str) -> None:
@@ -59,7 +59,7 @@ def check_fit(name: str, path: Path, store: Iterable[Path]) -> None:
     if not real.is_dir():
         if real.exists():
             refuse("not a directory", "choose a directory")
-        refuse("workspace missing", "make it again from its snapshots: relight resume REF --restore")
+        refuse("workspace missing", "recreate it from its snapshots: relight resume REF --restore")
     if real == Path("/"):
         refuse("the root of the file system is no workspace")
     if real in _homes():
@@ -67,9 +67,9 @@ def check_fit(name: str, path: Path, store: Iterable[Path]) -> None:
     if os.path.ismount(real):
         refuse("a mount root is no workspace", "choose a directory in it")
     for own in store:
-        kept = own.resolve()
-        if real == kept or kept in real.parents:
-            refuse("it lies in relight's own store")
+        own_path = own.resolve()
+        if real == own_path or own_path in real.parents:
+            refuse("it is inside relight's own store")
 
 
 def _homes() -> set[Path]:
@@ -79,12 +79,12 @@ def _homes() -> set[Path]:
     return homes
 
 
-def recorded(mark: Path) -> Identity | None:
+def read_mark(mark: Path) -> Identity | None:
     try:
         return msgspec.json.decode(mark.read_bytes(), type=Identity)
     except (FileNotFoundError, msgspec.MsgspecError):
         return None
 
 
-def record(mark: Path, found: Identity) -> None:
+def write_mark(mark: Path, found: Identity) -> None:
     private_directories.write(mark, msgspec.json.encode(found))

@@ -1,8 +1,7 @@
-"""Read snapshots: flat, by path, by what differs. Equal directories are never read twice, and differing ones only.
+"""Reading snapshots: flat, by path, by difference. Directories with equal hashes are not read twice.
 
-Everything that comes out of here was checked (objects.py): no path can leave the root. Depth and count are bounded, by
-what is really stored: a few objects that name one another again and again are no million files, and a file is as long
-as its entry says (`check` looks at both before anything is relied on).
+Everything returned was validated (`pool.objects`): no path can leave the root. Depth and number of names are bounded by
+what is really stored: a few directories that reference one another again and again are not a million files.
 """
 
 from __future__ import annotations
@@ -28,26 +27,26 @@ from relight.workspaces.restore.openat import MAX_DEPTH
 
 MAX_NAMES = 20_000_000
 RISKY_MODES: Final = 0o7002
-"""setuid, setgid, sticky, writable by everybody"""
-NAMES_ANYWAY: Final = 200_000
-"""names that any snapshot may have; more must not be more than so many times what is stored"""
-NAMES_A_STORED_ONE: Final = 16
+"""setuid, setgid, sticky, world-writable"""
+MAX_UNCHECKED_NAMES: Final = 200_000
+"""names that any snapshot may have; more must be at most MAX_NAMES_PER_STORED times what is stored"""
+MAX_NAMES_PER_STORED: Final = 16
 MAX_CACHED = 4096
 _BELOW: Final = b"-"
-"""the path of a directory that is not the root, where it does not matter which"""
+"""a placeholder path for any directory that is not the root"""
 
 Flat = dict[bytes, Entry]
 
 
 class Manifests:
-    """The snapshots of a pool."""
+    """Reads the snapshots of a pool."""
 
     def __init__(self, pool: Pool, *, plain_modes: bool = False) -> None:
-        """`plain_modes`: nobody knows who wrote these snapshots, so no mode out of them gives rights away."""
-        self._pool, self._keeps = pool, ~RISKY_MODES if plain_modes else ~0
+        """`plain_modes`: these snapshots come from an untrusted source, so RISKY_MODES are removed."""
+        self._pool, self._mode_mask = pool, ~RISKY_MODES if plain_modes else ~0
         self._cached: dict[tuple[bytes, bool], dict[bytes, Entry]] = {}
         self._checked: set[bytes] = set()
-        """directories whose files are as long as they say"""
+        """directories whose files were checked to be as long as declared"""
 
     def record(self, snapshot: str) -> SnapshotRecord:
         ref = snapshot_ref(snapshot)
@@ -70,11 +69,11 @@ class Manifests:
         return found
 
     def _plain(self, entry: Entry) -> Entry:
-        mode = entry.mode & self._keeps
+        mode = entry.mode & self._mode_mask
         return entry if mode == entry.mode else msgspec.structs.replace(entry, mode=mode)
 
     def flat(self, tree: bytes) -> Flat:
-        """Every path below."""
+        """All entries of a tree by path."""
         return dict(self._below(tree, b""))
 
     def _below(self, ref: bytes, path: bytes) -> Iterator[tuple[bytes, Entry]]:
@@ -84,18 +83,18 @@ class Manifests:
             at, tree = waiting.pop()
             for name, entry in self.directory(tree, at).items():
                 count += 1
-                if count == NAMES_ANYWAY:
+                if count == MAX_UNCHECKED_NAMES:
                     self.check_names(ref, path)
                 yield join(at, name), entry
                 if entry.kind == "dir":
                     waiting.append((join(at, name), entry.ref))
 
     def walk(self, snapshot: str) -> Iterator[tuple[bytes, Entry]]:
-        """Every path below, one after the other; a directory comes before what is in it."""
+        """All entries of a snapshot one by one, a directory before its content."""
         return self._below(self.record(snapshot).tree, b"")
 
     def check(self, snapshot: str) -> None:
-        """Corrupt where a file is longer or shorter than its entry says, or there are more names than it can have."""
+        """Corrupt if a file is longer or shorter than declared, or there are implausibly many names."""
         tree = self.record(snapshot).tree
         self.check_names(tree, b"")
         waiting = [tree]
@@ -112,9 +111,9 @@ class Manifests:
                     raise Corrupt(f"{entry.name[:80]!a} is not the {entry.size_bytes} bytes that it says it has")
 
     def check_names(self, tree: bytes, path: bytes) -> None:
-        """Corrupt where directories that stand for one another make far more names than are stored.
+        """Corrupt if directories that reference one another make far more names than are stored.
 
-        Each directory is read once, whatever its place and however often it is met.
+        Each directory is read once, however often it is referenced.
         """
         below: dict[bytes, list[bytes]] = {}
         names: dict[bytes, int] = {}
@@ -131,30 +130,30 @@ class Manifests:
                 continue
             waiting.pop()
             names[ref] += sum(names[one] for one in below[ref])
-            below[ref] = []  # counted: where it is met again, there is nothing to add
-        if names[tree] > min(MAX_NAMES, max(NAMES_ANYWAY, stored * NAMES_A_STORED_ONE)):
+            below[ref] = []  # counted
+        if names[tree] > min(MAX_NAMES, max(MAX_UNCHECKED_NAMES, stored * MAX_NAMES_PER_STORED)):
             raise Corrupt(f"a snapshot of {names[tree]:,} names that stores {stored:,}: more than we take")
 
     def _stored_bytes(self, entry: Entry) -> int:
-        """What a file really has. Nothing is unpacked for it."""
+        """The real size of a file, without decompressing anything."""
         refs = self._chunks(entry) if entry.kind == "big" else [entry.ref]
         total = 0
         for ref in refs:
-            place = self._pool.find(ref)
-            if place is None:
+            location = self._pool.find(ref)
+            if location is None:
                 raise Corrupt(f"object {ref.hex()[:12]} is missing in {self._pool.place}")
-            total += place.raw_bytes
+            total += location.raw_bytes
         return total
 
     def _chunks(self, entry: Entry) -> list[bytes]:
-        """The chunks of a large file: not more than it has room for."""
+        """The chunks of a large file; Corrupt if there are more than its size allows."""
         chunks = decode_chunks(self._pool.read(entry.ref))
         if (len(chunks) - 1) * (CHUNK_BYTES // 2) > entry.size_bytes:
             raise Corrupt(f"{entry.name[:80]!a} has {len(chunks)} chunks and says it has {entry.size_bytes} bytes")
         return chunks
 
     def differing(self, one: bytes, other: bytes) -> tuple[Flat, Flat]:
-        """Both sides of all that differs; directories with the same hash are not read."""
+        """Both sides of everything that differs; directories with the same hash are not read."""
         left: Flat = {}
         right: Flat = {}
         waiting = [(b"", one, other)]
@@ -163,7 +162,7 @@ class Manifests:
             path, a, b = waiting.pop()
             if a == b:
                 continue
-            if not checked and max(len(left), len(right)) > NAMES_ANYWAY:
+            if not checked and max(len(left), len(right)) > MAX_UNCHECKED_NAMES:
                 checked = True
                 for tree in (one, other):
                     self.check_names(tree, b"")
@@ -187,7 +186,7 @@ class Manifests:
             flat.update(self._below(entry.ref, path))
 
     def find(self, tree: bytes, path: bytes) -> Entry | None:
-        """What a snapshot holds at a path; a skip also stands for everything below it."""
+        """The entry at a path; a skip entry also stands for everything below it."""
         ref, at, entry = tree, b"", None
         for name in path.split(b"/"):
             if entry is not None and entry.kind != "dir":
@@ -199,14 +198,14 @@ class Manifests:
         return entry
 
     def skipped(self, tree: bytes) -> Iterator[Skipped]:
-        """What was left out; directories in which nothing was are not read."""
+        """What was left out; directories without skipped entries are not read."""
         waiting = [(b"", tree)]
         count = 0
         while waiting:
             path, ref = waiting.pop()
             for name, entry in self.directory(ref, path).items():
                 count += 1
-                if count == NAMES_ANYWAY:
+                if count == MAX_UNCHECKED_NAMES:
                     self.check_names(tree, b"")
                 if entry.kind == "skip":
                     reason = entry.ref.decode("ascii", "replace")
@@ -215,7 +214,7 @@ class Manifests:
                     waiting.append((join(path, name), entry.ref))
 
     def reachable(self, snapshot: str, seen: set[bytes]) -> Iterator[bytes]:
-        """Every object a snapshot needs that is not in `seen` yet; what is told is added."""
+        """All objects a snapshot needs that are not in `seen`; they are added to it."""
         ref = snapshot_ref(snapshot)
         if ref in seen:
             return
@@ -242,7 +241,7 @@ class Manifests:
                             yield chunk
 
     def content(self, entry: Entry) -> Iterator[bytes]:
-        """A file's bytes, in pieces of bounded size."""
+        """A file's bytes in pieces of bounded size."""
         left = entry.size_bytes
         for ref in self._chunks(entry) if entry.kind == "big" else [entry.ref]:
             piece = self._pool.read(ref)

@@ -1,7 +1,7 @@
-"""Look at a directory without leaving a trace: compare it with snapshots, plan a restore, store nothing.
+"""Read-only access: comparing a directory with snapshots and planning a restore, without storing anything.
 
-What a look finds on disk lies in a temporary file and is gone with it, so that reading verbs change nothing: no row, no
-segment, no memory for the next process. A snapshot taken here must not be committed; nobody else can read it.
+What is captured from the disk is in a temporary file that vanishes on close, so reading verbs leave no row, no segment
+and no cached state. A snapshot taken here must not be committed: no other process can read it.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from relight.workspaces.pool.segment import Location, Record
 from relight.workspaces.remote.prefix import RemotePrefix
 from relight.workspaces.workspace import TreeWorkspace
 
-_HERE = ""
-"""the name of a segment that is none"""
+_TEMPORARY_SEGMENT = ""
+"""the segment name of temporary objects"""
 
 
-class PassingPool(Pool):
-    """Reads what is stored; what is put lasts until it is closed."""
+class TemporaryPool(Pool):
+    """Reads the stored content; what is put lasts until it is closed."""
 
-    def __init__(self, directory: Path, key: str, rows: SegmentIndex, space: RemotePrefix | None = None) -> None:
-        super().__init__(directory, key, rows, space)
-        self._passing: dict[bytes, Location] = {}
+    def __init__(self, directory: Path, key: str, rows: SegmentIndex, remote: RemotePrefix | None = None) -> None:
+        super().__init__(directory, key, rows, remote)
+        self._temporary: dict[bytes, Location] = {}
         self._file: IO[bytes] | None = None
 
-    def _reliable(self, ref: bytes) -> Location | None:
-        return self._passing.get(ref) or super()._reliable(ref)
+    def _find_reliable(self, ref: bytes) -> Location | None:
+        return self._temporary.get(ref) or super()._find_reliable(ref)
 
     def find(self, ref: bytes) -> Location | None:
-        return self._passing.get(ref) or super().find(ref)
+        return self._temporary.get(ref) or super().find(ref)
 
-    def whole(self, ref: bytes, avoid: Set[str] = frozenset()) -> Location | None:
-        place = self._passing.get(ref)
-        return place if place is not None and not place.has_base else super().whole(ref, avoid)
+    def find_whole(self, ref: bytes, avoid: Set[str] = frozenset()) -> Location | None:
+        location = self._temporary.get(ref)
+        return location if location is not None and not location.has_base else super().find_whole(ref, avoid)
 
     def append(self, record: Record) -> None:
         with self._lock:
@@ -52,16 +52,16 @@ class PassingPool(Pool):
             at = self._file.seek(0, os.SEEK_END)
             self._file.write(record.payload)
             self._file.flush()
-            self._passing[record.ref] = Location(
-                _HERE, at, len(record.payload), record.raw_bytes, record.form, record.base
+            self._temporary[record.ref] = Location(
+                _TEMPORARY_SEGMENT, at, len(record.payload), record.raw_bytes, record.form, record.base
             )
 
-    def _payload(self, place: Location) -> bytes | None:
-        if place.segment != _HERE:
-            return super()._payload(place)
+    def _payload(self, location: Location) -> bytes | None:
+        if location.segment != _TEMPORARY_SEGMENT:
+            return super()._payload(location)
         with self._lock:
             assert self._file is not None
-            return os.pread(self._file.fileno(), place.payload_bytes, place.offset)
+            return os.pread(self._file.fileno(), location.payload_bytes, location.offset)
 
     def close(self) -> None:
         super().close()
@@ -70,14 +70,14 @@ class PassingPool(Pool):
 
 
 class ReadOnlyWorkspace(TreeWorkspace):
-    """A workspace that only looks."""
+    """A workspace that stores nothing."""
 
-    pool_kind = PassingPool
-    keeps_memory = False
+    pool_kind = TemporaryPool
+    saves_state = False
 
 
 class TreeContent:
-    """What the snapshots of one pool hold, whatever became of the directory. Keeps `ports.workspace.Content`."""
+    """Access to the snapshots of a pool, whatever became of the directory. Implements `ports.workspace.Content`."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool, self._manifests = pool, Manifests(pool)
@@ -126,8 +126,8 @@ class TreeContent:
         return found
 
     def _relied_on(self, snapshots: list[str]) -> dict[str, Snapshot]:
-        """Snapshots whose every object is there; `Pool.has` marks the segments they lie in, and all share them."""
-        self._pool.forget_used()
+        """These snapshots, if complete; `Pool.has` collects their segments, which all of them share."""
+        self._pool.clear_used()
         seen: set[bytes] = set()
         for snapshot in snapshots:
             for ref in self._manifests.reachable(snapshot, seen):
@@ -159,9 +159,9 @@ class TreeContent:
                 self._manifests.check(snapshot)
             except StoreError as error:
                 if isinstance(error, StoreUnavailable) and self._pool.is_remote:
-                    raise  # it does not answer: that is no damage
+                    raise  # unreachable storage is no damage
                 found[snapshot] = error.message
-                seen = set()  # another snapshot that shares the bad object has to meet it again
+                seen = set()  # so that another snapshot that shares the damaged object reports it too
         return found
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
-"""Names that hold a secret: they are listed under another name, without it, and are never captured.
+"""File names that contain a secret: they are listed under a placeholder, and never captured.
 
-A name stands in directory objects, in the memory of the tracker and in every list of changes, so it is replaced where
-it is first read: in the block of a scan. What stands there instead is no file's name, and is left out with the reason
-"secret" (ignore.py). Nearly no directory holds such a name: one search of its bytes says so.
+A name appears in directory objects, in the cached state and in every list of changes, so it is replaced where it is
+first read: in the block of a scan. The placeholder is no file's name, and is left out with the reason "secret"
+(`changes.ignore`). Nearly no directory has such a name, and one search over its bytes shows that.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ MARK: Final = OPENING.encode()
 
 @cache
 def _signs() -> re.Pattern[bytes]:
-    """One of these stands in every name that is hidden."""
+    """A pattern that every name with a secret matches."""
     known: Redactor = redactor()
     return re.compile(b"|".join(re.escape(os.fsencode(sign)) for sign in sorted(known.signs)))
 
 
 def is_hidden(name: bytes) -> bool:
-    """Does it hold a secret beyond doubt?"""
+    """True if the name certainly contains a secret."""
     return _signs().search(name) is not None and redactor().secret_in(os.fsdecode(name)) is not None
 
 
 def without_secrets(block: bytes) -> bytes:
-    """The block of a directory with such names replaced; the same object where there are none."""
+    """The block of a directory with such names replaced; the same object if there are none."""
     if _signs().search(block) is None:
         return block
     stats = parse(block)

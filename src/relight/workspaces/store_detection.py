@@ -1,8 +1,7 @@
-"""Is something in a workspace part of a relight store? Then no snapshot captures it, and no restore touches it.
+"""Detects files of relight stores in a workspace: no snapshot captures them, and no restore touches them.
 
-This store's own files are known by their place. Any store is known by its content (journal/files/store_marks.py):
-looked at are files that are read anyway, names that belong beside a database, and directories that hold a mark or a
-segment. So a walk over files that are none of these costs nothing more.
+This store's own files are known by path, any store's by content (`journal.files.store_marks`). Content is checked only
+of files that are read anyway, of names that belong beside a database, and of directories with a mark or a segment.
 """
 
 from __future__ import annotations
@@ -30,20 +29,20 @@ _LOG_MAGIC: Final = (b"\x37\x7f\x06\x82", b"\x37\x7f\x06\x83")
 _LOG_HEADER: Final = 32
 _FRAME_HEADER: Final = 24
 _MAX_FRAMES: Final = 64
-"""looked at for the first page; a new database writes it at once"""
+"""frames searched for the first page, which a new database writes at once"""
 _MAX_PAGE: Final = 65_536
 
 
 class Stores:
-    """What of one workspace belongs to a store."""
+    """Tells which files of one workspace belong to a store."""
 
     def __init__(self, root_fd: int, root: Path, own: Iterable[Path] = ()) -> None:
-        """`own`: database, content and run directory of the store that the workspace is captured into."""
+        """`own`: database, content and run directory of the store that this workspace is captured into."""
         self._root_fd, self._own = root_fd, tuple(own)
         self._inside = _inside(self._own, root)
 
-    def claims(self, path: bytes, name: bytes) -> bool:
-        """By its place, or by its name beside a database that is a store's."""
+    def is_store_path(self, path: bytes, name: bytes) -> bool:
+        """Whether a path is this store's, or its name belongs beside a database that is a store's."""
         if path in self._inside:
             return True
         database = database_of(name)
@@ -52,8 +51,8 @@ class Stores:
         beside = path[: len(path) - len(name)] + database
         return beside in self._inside or self._is_database_at(beside)
 
-    def is_part(self, fd: int, path: bytes, head: bytes, found: os.stat_result) -> bool:
-        """By the beginning of an open file; `found` is its stat."""
+    def is_store_file(self, fd: int, path: bytes, head: bytes, found: os.stat_result) -> bool:
+        """Whether an open file is a store's, by its first bytes; `found` is its stat."""
         if is_database(head) or is_content(head):
             return True
         if may_be_database(head):
@@ -62,7 +61,7 @@ class Stores:
             return is_our_log(lambda size, at: os.pread(fd, size, at))
         return found.st_nlink > 1 and self._is_linked(found)
 
-    def holds(self, path: bytes, names: Collection[bytes]) -> bool:
+    def is_store_directory(self, path: bytes, names: Collection[bytes]) -> bool:
         """Whether a directory with these names is a store's: it has the mark, or segments."""
         if MARK_ENTRY in names and self._head(path + b"/" + MARK_ENTRY, len(MARK) + 1) == MARK:
             return True
@@ -85,20 +84,21 @@ class Stores:
         finally:
             os.close(fd)
 
-    def _head(self, path: bytes, most: int = HEAD_BYTES) -> bytes:
+    def _head(self, path: bytes, max_bytes: int = HEAD_BYTES) -> bytes:
         try:
             fd = open_file(self._root_fd, path)
         except OSError:
             return b""
         try:
-            return os.read(fd, most)
+            return os.read(fd, max_bytes)
         except OSError:
             return b""
         finally:
             os.close(fd)
 
     def _is_linked(self, found: os.stat_result) -> bool:
-        """Whether it is a file of our own store under another name: the witness and the log's index have no head."""
+        """Whether it is a hard link to a file of our own store: the watermark and the log's index have no magic
+        number."""
         for path in self._own:
             for beside in (path, *(path.with_name(path.name + suffix) for suffix in ("-wal", "-shm", "-told"))):
                 try:
@@ -111,7 +111,7 @@ class Stores:
 
 
 def is_marked(root_fd: int) -> bool:
-    """Whether the directory itself is a store's."""
+    """Whether this directory itself has a store's mark."""
     try:
         fd = os.open(MARK_ENTRY, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root_fd)
     except OSError:
@@ -125,7 +125,7 @@ def is_marked(root_fd: int) -> bool:
 
 
 def is_our_log(read: Callable[[int, int], bytes]) -> bool:
-    """Whether a write-ahead log holds the first page of a store's database; `read` takes size and offset."""
+    """Whether a write-ahead log contains the first page of a store's database; `read` takes size and offset."""
     header = read(_LOG_HEADER, 0)
     size = int.from_bytes(header[8:12], "big")
     if not header.startswith(_LOG_MAGIC) or not PAGE_BYTES <= size <= _MAX_PAGE:
@@ -138,7 +138,7 @@ def is_our_log(read: Callable[[int, int], bytes]) -> bool:
 
 
 def _inside(own: Iterable[Path], root: Path) -> frozenset[bytes]:
-    """The store's files that lie in the workspace, by the place itself and by where a link on the way leads."""
+    """The store's files that are in the workspace, by their path and by where symbolic links on the way lead."""
     found: set[bytes] = set()
     for path in own:
         for real in (path.resolve(), path.parent.resolve() / path.name):

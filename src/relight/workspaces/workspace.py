@@ -1,7 +1,7 @@
-"""The tree workspace: one directory, its pool, its memory, its undo log. Keeps `ports.workspace.Workspace`.
+"""`TreeWorkspace`: one directory, its pool, its cached state, its undo log. Implements `ports.workspace.Workspace`.
 
-This file puts the parts together and holds the lock; what changed is found by track.py, what a restore does is decided
-by journal/files/restore_plan.py and done by act.py.
+This module connects the parts and holds the lock: `changes.tracker` finds what changed, `journal.files.restore_plan`
+decides what a restore does, and `restore.restorer` does it.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ from relight.workspaces.pool import sweep
 from relight.workspaces.pool.objects import snapshot_id, snapshot_ref
 from relight.workspaces.pool.pool import Pool
 from relight.workspaces.remote.prefix import RemotePrefix
-from relight.workspaces.restore.carry_out import Carrier
-from relight.workspaces.restore.planning import Planner
+from relight.workspaces.restore.planner import Planner
 from relight.workspaces.restore.restore_log import RestoreLog
+from relight.workspaces.restore.restorer import Restorer
 from relight.workspaces.store_detection import Stores, is_marked
 
 DEFAULT_POLICY = TreePolicy()
 
 
 def workspace_key(path: Path) -> str:
-    """The pool of a directory. A fork in another directory is opened with its parent's, and so shares its content."""
+    """The pool key of a directory. A fork in another directory uses its parent's pool, and so shares its content."""
     return "w" + hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:24]
 
 
 class TreeWorkspace:
-    """A directory captured by content."""
+    """A directory that is captured into snapshots and restored from them. Thread-safe."""
 
     pool_kind: ClassVar[type[Pool]] = Pool
-    keeps_memory: ClassVar[bool] = True
-    """whether the next process is told what this one saw"""
+    saves_state: ClassVar[bool] = True
+    """whether the cached state is saved for the next process"""
 
     def __init__(
         self,
@@ -77,25 +77,25 @@ class TreeWorkspace:
         policy: TreePolicy = DEFAULT_POLICY,
         store: Iterable[Path] = (),
         adopt: bool = False,
-        space: RemotePrefix | None = None,
+        remote: RemotePrefix | None = None,
         plain_modes: bool = False,
     ) -> None:
-        """`blobs` is the store's directory for content, `rows` its segment rows, `store` its other files, `space` where
-        content lies if it lies off the machine.
+        """`blobs` is the store's directory for content, `rows` its segment rows, `store` its other files, `remote` the
+        blob store if content is remote.
 
-        `adopt` takes the directory although another one was recorded under this path: for a workspace that was lost
-        and made anew. `plain_modes`: no snapshot brings setuid, setgid, sticky or world-writable modes back.
+        `adopt` accepts the directory although another one was recorded under this path: for a workspace that was lost
+        and recreated. `plain_modes`: no snapshot restores setuid, setgid, sticky or world-writable modes.
         """
         self.path, self._name = Path(path).absolute(), name
         self._path_text = str(self.path)
-        own = (blobs, *(space.paths if space is not None else ()), *store)
-        identity.check_fit(name, self.path, own)
+        own = (blobs, *(remote.paths if remote is not None else ()), *store)
+        identity.check_suitable(name, self.path, own)
         self._lock = threading.RLock()
         self._root_fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
         try:
             if is_marked(self._root_fd):
                 raise WorkspaceUnusable(name, str(self.path), "it is a directory of a relight store")
-            self.pool = self.pool_kind(blobs, key or workspace_key(self.path), rows, space)
+            self.pool = self.pool_kind(blobs, key or workspace_key(self.path), rows, remote)
             self._open(policy, own, adopt, plain_modes)
         except BaseException:
             os.close(self._root_fd)
@@ -109,8 +109,8 @@ class TreeWorkspace:
         private_directories.make(home)
         self._mark = home / "identity.json"
         found = identity.identity(self._root_fd, real)
-        if adopt or identity.recorded(self._mark) is None:
-            identity.record(self._mark, found)
+        if adopt or identity.read_mark(self._mark) is None:
+            identity.write_mark(self._mark, found)
         self._check_identity(found)
         self._log = RestoreLog(home / "restores")
         self._tracker = Tracker(
@@ -123,7 +123,7 @@ class TreeWorkspace:
         )
         written = Manifests(self.pool) if plain_modes else None
         self._planner = Planner(self._manifests, self._log, self.snapshot, self._tracker.include_paths, written)
-        self._carrier = Carrier(
+        self._restorer = Restorer(
             self._name,
             self.path,
             self._root_fd,
@@ -141,13 +141,13 @@ class TreeWorkspace:
 
     @property
     def watcher(self) -> str:
-        """What `doctor` says of the watcher."""
+        """The state of the watcher, for `relight doctor`."""
         watcher = self._tracker.watcher
         return "off" if watcher is None else "on" if watcher.is_trusted else f"off: {watcher.why}"
 
     def check_usable(self) -> None:
         with self._lock:
-            identity.check_fit(self._name, self.path, (self.pool.directory.parent,))
+            identity.check_suitable(self._name, self.path, (self.pool.directory.parent,))
             fd = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
             try:
                 self._check_identity(identity.identity(fd, self.path))
@@ -155,10 +155,10 @@ class TreeWorkspace:
                 os.close(fd)
 
     def _check_identity(self, found: identity.Identity) -> None:
-        known = identity.recorded(self._mark)
+        known = identity.read_mark(self._mark)
         if known is not None and not known.is_same(found):
-            why = "another directory stands in the place of the one that was recorded"
-            hints = ["if that is right, restore with adoption: relight resume REF --restore"]
+            why = "it is not the directory that was recorded"
+            hints = ["if it is meant to replace that one: relight resume REF --restore"]
             raise WorkspaceUnusable(self._name, str(self.path), why, hints=hints)
 
     # -- snapshots --------------------------------------------------------------------------------------------
@@ -184,10 +184,10 @@ class TreeWorkspace:
             )
 
     def _run(self) -> tuple[bytes, SnapshotRecord, Tier, Run]:
-        """One run; an error names the root and the path."""
+        """Run the tracker; errors name the root and the path."""
         where = f'workspace "{self._name}" ({self.path})'
         try:
-            return self._run_again_if_damaged()
+            return self._run_with_retry()
         except SnapshotIncomplete as error:
             raise SnapshotIncomplete(where, error.unreadable) from None
         except OverQuota as error:
@@ -195,8 +195,9 @@ class TreeWorkspace:
         except OSError as error:
             raise StoreUnavailable(f"{where}: {error}") from error
 
-    def _run_again_if_damaged(self) -> tuple[bytes, SnapshotRecord, Tier, Run]:
-        """Once more from nothing where stored content that was relied on is damaged: the files are still here."""
+    def _run_with_retry(self) -> tuple[bytes, SnapshotRecord, Tier, Run]:
+        """Run the tracker; if stored content that it depended on is damaged, again from scratch: the files are still
+        here."""
         try:
             return self._tracker.run()
         except Corrupt:
@@ -204,30 +205,30 @@ class TreeWorkspace:
             return self._tracker.run()
 
     def _check_in_place(self) -> None:
-        """Cheap, at every snapshot: the path still leads to the directory we hold."""
+        """Check that the path still leads to the directory we have open; cheap, for every snapshot."""
         try:
             now, held = os.stat(self._path_text), os.fstat(self._root_fd)
         except OSError as error:
             raise WorkspaceUnusable(self._name, str(self.path), f"workspace missing: {error.strerror}") from error
         if (now.st_ino, now.st_dev) != (held.st_ino, held.st_dev):
-            raise WorkspaceUnusable(self._name, str(self.path), "another directory stands in its place")
+            raise WorkspaceUnusable(self._name, str(self.path), "the directory was replaced by another one")
 
     def recover(self) -> None:
         with self._lock:
-            self.pool.look_again()
+            self.pool.refresh()
             if not self._tracker.last or not self._relies_on_rows(snapshot_id(self._tracker.last)):
                 self._tracker.reset()
 
     def _relies_on_rows(self, snapshot: str) -> bool:
-        """Whether all of a snapshot lies in segments with a row; then exactly those count as used."""
-        self.pool.forget_used()
+        """Whether all of a snapshot is in registered segments; then exactly those are marked as used."""
+        self.pool.clear_used()
         try:
             return all(self.pool.has(ref) for ref in self._manifests.reachable(snapshot, set()))
         except StoreError:
             return False
 
     def audit(self) -> tuple[Change, ...]:
-        """Read every file again and compare with what is believed; empty when the belief is right."""
+        """Read every file again and compare with the cached state; empty if that is right."""
         with self._lock:
             believed = self.snapshot()
             ref, _, _, _ = self._tracker.fresh().run()
@@ -255,14 +256,14 @@ class TreeWorkspace:
 
     def verify(self, snapshot: str) -> tuple[str, ...]:
         with self._lock:
-            self.pool.look_again()
+            self.pool.refresh()
             problems: list[str] = []
             try:
                 for ref in self._manifests.reachable(snapshot, set()):
                     self.pool.read(ref)
             except StoreError as error:
                 if isinstance(error, StoreUnavailable) and self.pool.is_remote:
-                    raise  # it does not answer: that is no damage
+                    raise  # unreachable storage is no damage
                 problems.append(str(error))
             return tuple(problems)
 
@@ -288,9 +289,9 @@ class TreeWorkspace:
             return self._planner.undo(restore, choice=choice)
 
     def restore(self, plan: RestorePlan) -> RestoreOutcome:
-        with self._lock, self._log.alone():
+        with self._lock, self._log.exclusive():
             self._check_in_place()
-            return self._carrier.carry_out(plan, is_as_planned=self._tracker.last == snapshot_ref(plan.safety.id))
+            return self._restorer.run(plan, is_as_planned=self._tracker.last == snapshot_ref(plan.safety.id))
 
     def _changed_since(self, snapshot: str) -> set[bytes]:
         now = self.snapshot().id
@@ -319,7 +320,7 @@ class TreeWorkspace:
         with self._lock:
             if self._root_fd < 0:
                 return
-            if self.keeps_memory:
+            if self.saves_state:
                 self._tracker.save()
             if self._tracker.watcher is not None:
                 self._tracker.watcher.close()

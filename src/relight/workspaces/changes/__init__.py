@@ -1,1 +1,1 @@
-"""What changed since the last snapshot: watch, walk, compare, read."""
+"""Finding what changed in a workspace since its last snapshot, and storing it."""

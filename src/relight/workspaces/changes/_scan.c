@@ -2,7 +2,7 @@
  *
  * The same blocks as scan.py makes in Python, byte for byte (a test compares them): u32 count, then per entry
  * u32 mode, u64 size, i64 mtime_ns, i64 ctime_ns, u64 inode; then the names, joined by '/'. Of a directory only mode
- * and inode are told. A directory whose block equals the one given is only said to be the same. Links are never followed.
+ * and inode are reported. A directory whose block equals the one given is only ignored to be the same. Links are never followed.
  */
 #define _GNU_SOURCE
 #include <errno.h>

@@ -1,6 +1,6 @@
-"""Look at one name: is it captured, left out and why, read, entered? And the notes of one run, until they are applied.
+"""Classifies names: captured, left out and why, read, or entered; and the notes of one run.
 
-Nothing here changes the memory of the tracker: a run gathers drafts, and only a run that met no error applies them.
+Nothing here changes the tracker's state: a run collects drafts, and only a run that met no error applies them.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ from relight.workspaces.restore.openat import MAX_DEPTH, open_directory, open_fi
 from relight.workspaces.store_detection import MARK_ENTRY, Stores
 
 IGNORE_FILES: Final = frozenset({b".gitignore", b".relightignore"})
-TELLING: Final = IGNORE_FILES | {MARK_ENTRY}
-"""names that say something about the whole directory they are in"""
+META_NAMES: Final = IGNORE_FILES | {MARK_ENTRY}
+"""names that affect the whole directory they are in"""
 IGNORE_FILE_MAX_BYTES: Final = 1024 * 1024
 PATH_MAX_BYTES: Final = 3800
-"""below the kernel's bound, with room for a temporary name"""
+"""below the kernel's limit, with room for a temporary name"""
 TEMPORARY: Final = b".relight-tmp-"
-"""files of a restore that is under way: never captured"""
+"""prefix of temporary files of a restore: never captured"""
 
 
 class Draft:
-    """What one directory will be remembered as."""
+    """The new state of one directory."""
 
-    __slots__ = ("again", "block", "changes", "node", "stats")
+    __slots__ = ("block", "changes", "node", "recheck", "stats")
 
     def __init__(self, node: Node, block: bytes, stats: dict[bytes, Stat] | None = None) -> None:
         self.node, self.block = node, block
         self.stats = parse(block) if stats is None else stats
         self.changes: dict[bytes, Entry | None] = {}
-        self.again: set[bytes] = set()
+        self.recheck: set[bytes] = set()
 
 
 class Job(NamedTuple):
@@ -57,7 +57,7 @@ class Job(NamedTuple):
 
 
 class Run:
-    """The notes of one run."""
+    """What one run has found so far."""
 
     def __init__(self, policy: TreePolicy) -> None:
         self.policy = policy
@@ -65,7 +65,7 @@ class Run:
         self.new_nodes: dict[bytes, Node] = {}
         self.dropped: set[bytes] = set()
         self.forced: set[bytes] = set()
-        """directories in which every name is looked at again, because the rules changed"""
+        """directories in which every name is classified again, because the rules changed"""
         self.rescan: set[bytes] = set()
         self.jobs: list[Job] = []
         self.modes: dict[bytes, int] = {}
@@ -75,20 +75,20 @@ class Run:
         """stat of .git/info/exclude"""
         self.walked = False
         self.read_bytes = 0
-        self.looked = 0
+        self.classified = 0
         self._new: list[bytes] = []
         self._deadline = time.monotonic() + policy.budget_seconds
 
     @property
     def found_nothing(self) -> bool:
-        """Whether nothing was looked at: the memory is what the disk is."""
+        """Whether nothing differs from the cached state."""
         return not (self.drafts or self.new_nodes or self.modes or self.dropped or self.walked)
 
     @property
     def has_new(self) -> bool:
         return bool(self._new)
 
-    def take_new(self) -> list[bytes]:
+    def pop_new(self) -> list[bytes]:
         new, self._new = self._new, []
         return list(dict.fromkeys(new))
 
@@ -101,17 +101,17 @@ class Run:
         self.forced.update(below)
         self._new.extend(one for one in below if one != path)
 
-    def gone(self, draft: Draft, name: bytes, nodes: Collection[bytes]) -> None:
+    def mark_gone(self, draft: Draft, name: bytes, nodes: Collection[bytes]) -> None:
         if name in (draft.node.entries or ()):
             draft.changes[name] = None
         path = join(draft.node.path, name)
         if path in nodes:
             self.dropped.add(path)
 
-    def take(self, job: Job, found: Captured) -> None:
-        """A file was read."""
-        if found.again:
-            job.draft.again.add(job.name)
+    def record_capture(self, job: Job, found: Captured) -> None:
+        """Record the result of reading a file."""
+        if found.recheck:
+            job.draft.recheck.add(job.name)
         if found.entry is None:
             if job.former is not None:
                 job.draft.changes[job.name] = None
@@ -123,17 +123,17 @@ class Run:
             if found.entry.ref == b"unreadable":
                 self.unreadable.append((job.path, "permission denied or unreadable"))
             elif found.entry.ref == b"store" and found.entry != job.former:
-                self._leave_out_beside(job.draft, job.name)
+                self._skip_beside(job.draft, job.name)
 
-    def _leave_out_beside(self, draft: Draft, database: bytes) -> None:
-        """A file turned out to be a store's database: what belongs to it may have been captured before it was one."""
+    def _skip_beside(self, draft: Draft, database: bytes) -> None:
+        """A file turned out to be a store's database: files beside it may have been captured before it was one."""
         for name in draft.stats:
             if database_of(name) == database:
                 draft.changes[name] = skip(name, "store")
-                self.leave(join(draft.node.path, name))
+                self.drop(join(draft.node.path, name))
 
-    def leave(self, path: bytes) -> None:
-        """A directory is not captured any more, nor what is in it."""
+    def drop(self, path: bytes) -> None:
+        """Stop capturing a directory and everything in it."""
         self.dropped.add(path)
         self.new_nodes.pop(path, None)
 
@@ -141,14 +141,14 @@ class Run:
         return self.read_bytes > self.policy.budget_bytes or time.monotonic() > self._deadline
 
 
-class Look:
-    """Decides what becomes of a name."""
+class Classifier:
+    """Decides whether and how a name is captured."""
 
     def __init__(self, root_fd: int, policy: TreePolicy, stores: Stores) -> None:
         self._root_fd, self._policy, self.stores = root_fd, policy, stores
-        self.force_all = False
+        self.recheck_all = False
 
-    def at(
+    def classify(
         self,
         run: Run,
         draft: Draft,
@@ -158,10 +158,12 @@ class Look:
         old: Stat | None,
         nodes: Mapping[bytes, Node],
     ) -> None:
-        """One name that is new, has another stat, or is looked at again."""
-        run.looked += 1
-        if run.looked > self._policy.names_most:
-            raise Refused(f"more than {self._policy.names_most} names in the workspace; ignore what need not be kept")
+        """Classify a name that is new, has another stat, or has to be checked again."""
+        run.classified += 1
+        if run.classified > self._policy.max_names:
+            raise Refused(
+                f"more than {self._policy.max_names} names in the workspace; ignore what need not be captured"
+            )
         node = draft.node
         path = join(node.path, name)
         if not node.path and is_git(name):
@@ -171,7 +173,7 @@ class Look:
         if name == b".git":
             run.repositories.add(node.path)
         former = entries.get(name)
-        entry = self._left_out(node, path, name, found)
+        entry = self._skip_entry(node, path, name, found)
         is_dir = stat.S_ISDIR(found[0])
         if entry is None and is_dir:
             self._directory(run, path, found, old, nodes)
@@ -185,7 +187,7 @@ class Look:
                 draft.changes[name] = entry
             if entry.ref == b"unreadable" and entry.kind == "skip":
                 run.unreadable.append((path, "it cannot be looked at"))
-        elif old != found or name in node.again or former is None or former.kind not in ("file", "big"):
+        elif old != found or name in node.recheck or former is None or former.kind not in ("file", "big"):
             run.jobs.append(Job(draft, path, name, former))
 
     def _directory(self, run: Run, path: bytes, found: Stat, old: Stat | None, nodes: Mapping[bytes, Node]) -> None:
@@ -198,14 +200,14 @@ class Look:
         elif known.mode != mode:
             run.modes[path] = mode
 
-    def _left_out(self, node: Node, path: bytes, name: bytes, found: Stat) -> Entry | None:
+    def _skip_entry(self, node: Node, path: bytes, name: bytes, found: Stat) -> Entry | None:
         mode = found[0]
         if mode == 0:
             return skip(name, "unreadable")
-        if self.stores.claims(path, name):
+        if self.stores.is_store_path(path, name):
             return skip(name, "store")
         if not node.path and is_git(name):
-            return skip(name, "git")  # another spelling, which some file systems take for the repository itself
+            return skip(name, "git")  # another spelling, which some file systems treat as the repository itself
         if len(path) > PATH_MAX_BYTES or path.count(b"/") >= MAX_DEPTH - 1:
             return skip(name, "depth")
         is_dir = stat.S_ISDIR(mode)
@@ -217,7 +219,7 @@ class Look:
             return None
         if not stat.S_ISREG(mode):
             return skip(name, "fifo" if stat.S_ISFIFO(mode) else "socket" if stat.S_ISSOCK(mode) else "device")
-        if found[1] > self._policy.file_most_bytes:
+        if found[1] > self._policy.max_file_bytes:
             return skip(name, "too large", found[1])
         return None
 
@@ -239,20 +241,20 @@ class Look:
     # -- rules ------------------------------------------------------------------------------------------------
 
     def rules(self, node: Node, names: Collection[bytes], above: Rules | None, include: Include) -> Rules:
-        """The rules in a directory, from those of its parent and its own ignore files."""
+        """The rules of a directory: its parent's and its own ignore files."""
         path = node.path
         if above is None:
-            exclude = Level(b"", self._lines(b".git/info/exclude"))
+            exclude = Level(b"", self._read_lines(b".git/info/exclude"))
             rules = Rules(include, (SECRET_LEVEL,), (exclude,) if exclude else ())
         else:
             rules = above
             if above.verdict(path, path.rpartition(b"/")[2], True) is not None:
                 rules = above.inside_ignored()
-        git = Level(path, self._lines(join(path, b".gitignore"))) if b".gitignore" in names else None
-        own = Level(path, self._lines(join(path, b".relightignore"))) if b".relightignore" in names else None
+        git = Level(path, self._read_lines(join(path, b".gitignore"))) if b".gitignore" in names else None
+        own = Level(path, self._read_lines(join(path, b".relightignore"))) if b".relightignore" in names else None
         return rules.below(git, own)
 
-    def _lines(self, path: bytes) -> list[bytes]:
+    def _read_lines(self, path: bytes) -> list[bytes]:
         try:
             fd = open_file(self._root_fd, path)
         except OSError:

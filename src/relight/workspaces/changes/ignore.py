@@ -1,9 +1,8 @@
-"""Which paths are left out: `.gitignore` at every level, `.git/info/exclude`, `.relightignore`, secrets.
+"""Ignore rules: `.gitignore` at every level, `.git/info/exclude`, `.relightignore`, secrets.
 
-Pure: patterns in, verdicts out. Precedence, strongest first: the include list · `.relightignore`, deepest first ·
-secrets · `.gitignore`, deepest first · `.git/info/exclude`. So a `.gitignore` cannot ask for a secret to be captured,
-and a `!.env` in `.relightignore` can. As in git, what lies in an ignored directory cannot be asked back by a pattern
-of a deeper level; the include list can reach into one.
+Pure functions. Precedence, strongest first: the include list; `.relightignore`, deepest first; secrets; `.gitignore`,
+deepest first; `.git/info/exclude`. So a `.gitignore` cannot include a secret, but a `!.env` in `.relightignore` can. As
+in git, a pattern of a deeper level cannot include anything inside an ignored directory; the include list can.
 """
 
 from __future__ import annotations
@@ -18,9 +17,9 @@ Verdict = Literal["ignored", "secret"] | None
 _HIDDEN: Final = OPENING.encode()
 
 MAX_LINES: Final = 10_000
-"""lines of one ignore file that are read"""
+"""lines read of one ignore file"""
 LINE_MAX_BYTES: Final = 1024
-NAMES_REMEMBERED: Final = 100_000
+MAX_CACHED_NAMES: Final = 100_000
 
 SECRETS: Final = (
     b".env",
@@ -69,13 +68,13 @@ class Pattern(NamedTuple):
     source: bytes
     matches: Callable[[bytes], object]
     on_path: bool
-    """matched against the path below the file's directory; otherwise against the name alone"""
+    """match against the path below the file's directory; otherwise against the name alone"""
     directories_only: bool
     negated: bool
 
 
 class Level:
-    """The patterns of one ignore file, valid below its directory."""
+    """The patterns of one ignore file, which apply below its directory."""
 
     def __init__(self, base: bytes, lines: Iterable[bytes]) -> None:
         self.base = base
@@ -90,7 +89,7 @@ class Level:
         return bool(self._patterns)
 
     def verdict(self, path: bytes, name: bytes, is_dir: bool) -> bool | None:
-        """True: left out. False: asked back. None: this file says nothing of it. The last pattern that matches wins."""
+        """True: ignored. False: included again. None: no pattern matches. The last pattern that matches wins."""
         below = path[self._cut :]
         if not self._may_match(name) and (self._on_path is None or not self._on_path(below)):
             return None
@@ -100,23 +99,23 @@ class Level:
         return None
 
     def _may_match(self, name: bytes) -> bool:
-        """Most names match nothing, and names repeat: one expression for all patterns, and its answer is remembered."""
+        """Whether any name pattern matches: one expression for all patterns, cached, since most names match none."""
         known = self._names.get(name)
         if known is None:
-            if len(self._names) > NAMES_REMEMBERED:
+            if len(self._names) > MAX_CACHED_NAMES:
                 self._names.clear()
             known = self._names[name] = self._on_name is not None and self._on_name(name) is not None
         return known
 
 
 def _any(patterns: Iterable[Pattern]) -> Callable[[bytes], object] | None:
-    """One expression that matches where any of the patterns does."""
+    """One expression that matches if any of the patterns does."""
     sources = [b"(?:" + one.source + b")" for one in patterns]
     return re.compile(b"|".join(sources), re.DOTALL).fullmatch if sources else None
 
 
 def parse(line: bytes) -> Pattern | None:
-    """One line of an ignore file, by git's rules; None for comments, blanks and what git would not match."""
+    """Parse one line by git's rules; None for comments, blanks and what git would not match."""
     line = line.rstrip(b"\r\n")
     if not line or line.startswith(b"#") or len(line) > LINE_MAX_BYTES:
         return None
@@ -141,7 +140,7 @@ def parse(line: bytes) -> Pattern | None:
 
 
 def _translate(glob: bytes) -> bytes | None:
-    """A glob as a regular expression; None where a bracket is never closed, as git then matches nothing."""
+    """A glob as a regular expression; None if a bracket is never closed, as git then matches nothing."""
     out, at = b"", 0
     while at < len(glob):
         char = glob[at : at + 1]
@@ -163,7 +162,7 @@ def _translate(glob: bytes) -> bytes | None:
 
 
 def _stars(glob: bytes, at: int) -> tuple[bytes, int]:
-    """`**/`, `/**` and `/**/` cross directories where they stand alone between slashes; other stars do not."""
+    """`**/`, `/**` and `/**/` cross directories if alone between slashes; other stars do not."""
     end = at
     while glob[end : end + 1] == b"*":
         end += 1
@@ -216,34 +215,34 @@ _CLASSES: Final = {
 
 
 class Include:
-    """What is captured although it is ignored: patterns, and paths given exactly."""
+    """What is captured although it is ignored: patterns and exact paths."""
 
     def __init__(self, patterns: Iterable[bytes] = (), paths: Iterable[bytes] = ()) -> None:
         self.patterns = tuple(patterns)
         self.paths = frozenset(paths)
         self._level = Level(b"", self.patterns)
         literal = [p.strip(b"/") for p in self.patterns if not any(c in p for c in b"*?[\\")]
-        self._open = {up for path in (*literal, *self.paths) for up in _ups(path)}
+        self._open = {up for path in (*literal, *self.paths) for up in _parents(path)}
         self._is_empty = not self.patterns and not self.paths
 
     def holds(self, path: bytes, name: bytes, is_dir: bool) -> bool:
         return not self._is_empty and (path in self.paths or self._level.verdict(path, name, is_dir) is True)
 
     def reaches_into(self, path: bytes) -> bool:
-        """Whether an ignored directory is entered because something named lies in it."""
+        """Whether an ignored directory is entered because an included path is in it."""
         return path in self._open
 
     def with_paths(self, paths: Iterable[bytes]) -> Include:
         return Include(self.patterns, self.paths | frozenset(paths))
 
 
-def _ups(path: bytes) -> list[bytes]:
+def _parents(path: bytes) -> list[bytes]:
     parts = path.split(b"/")
     return [b"/".join(parts[:n]) for n in range(1, len(parts))]
 
 
 class Rules:
-    """All that is valid in one directory. `below` gives the rules of a directory in it."""
+    """The rules of one directory. `below` returns those of a subdirectory."""
 
     def __init__(
         self, include: Include, own: tuple[Level, ...], git: tuple[Level, ...], *, only_included: bool = False
@@ -253,23 +252,23 @@ class Rules:
 
     def verdict(self, path: bytes, name: bytes, is_dir: bool) -> Verdict:
         if name.startswith(_HIDDEN):
-            return "secret"  # its real name holds one, and nobody could open it by this
+            return "secret"  # a placeholder for a name with a secret, which could not be opened
         if self.include.holds(path, name, is_dir):
             return None
         if self.only_included:
             return "ignored"
         for level in self.own:
-            said = level.verdict(path, name, is_dir)
-            if said is not None:
-                return ("secret" if level is SECRET_LEVEL else "ignored") if said else None
+            ignored = level.verdict(path, name, is_dir)
+            if ignored is not None:
+                return ("secret" if level is SECRET_LEVEL else "ignored") if ignored else None
         for level in self.git:
-            said = level.verdict(path, name, is_dir)
-            if said is not None:
-                return "ignored" if said else None
+            ignored = level.verdict(path, name, is_dir)
+            if ignored is not None:
+                return "ignored" if ignored else None
         return None
 
     def below(self, git: Level | None, own: Level | None) -> Rules:
-        """With the ignore files of a directory; the deepest is asked first."""
+        """These rules with the ignore files of a subdirectory, which come first."""
         if not git and not own:
             return self
         return Rules(
@@ -280,7 +279,7 @@ class Rules:
         )
 
     def inside_ignored(self) -> Rules:
-        """For an ignored directory that is entered for the sake of something named in it."""
+        """The rules in an ignored directory that is entered because of an included path."""
         return self if self.only_included else Rules(self.include, self.own, self.git, only_included=True)
 
 
@@ -288,5 +287,5 @@ SECRET_LEVEL: Final = Level(b"", SECRETS)
 
 
 def lines(data: bytes) -> list[bytes]:
-    """The lines of an ignore file that are read."""
+    """The lines of an ignore file, at most MAX_LINES."""
     return data.split(b"\n", MAX_LINES)[:MAX_LINES]

@@ -1,8 +1,8 @@
-"""The compiled walker: built once a machine with its C compiler, loaded with ctypes, never needed.
+"""The compiled scanner: built once per machine with its C compiler, loaded with ctypes, optional.
 
-The source ships with the package; the library is cached under a name that holds the hash of source and machine, in a
-directory that only the user can write. Where there is no compiler, no cache directory or RELIGHT_NATIVE=0, `load`
-returns None and scan.py does the same in Python.
+The source ships with the package; the library is cached under a name with the hash of source and machine, in a
+directory that only the user can write. Without a compiler or cache directory, or with RELIGHT_NATIVE=0, `load` returns
+None and `scan` does the same in Python.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ COMPILE_SECONDS: Final = 30.0
 
 @lru_cache(maxsize=1)
 def load() -> ctypes.CDLL | None:
-    """The library, or None: then there is no compiled walker on this machine."""
+    """The library, or None if there is no compiled scanner on this machine."""
     if os.environ.get("RELIGHT_NATIVE") == "0" or platform.system() != "Linux":
         return None
     try:
-        library = ctypes.CDLL(str(_built()))
+        library = ctypes.CDLL(str(_build()))
     except (OSError, subprocess.SubprocessError):
         return None
     library.relight_scan.restype = None
@@ -39,7 +39,7 @@ def load() -> ctypes.CDLL | None:
     return library
 
 
-def _built() -> Path:
+def _build() -> Path:
     source = SOURCE.read_bytes()
     name = hashlib.sha256(source + platform.machine().encode() + platform.libc_ver()[1].encode()).hexdigest()[:24]
     home = _cache()
@@ -67,7 +67,7 @@ def _built() -> Path:
 
 
 def _cache() -> Path:
-    """A directory of ours alone: a library that another user could write would run as us."""
+    """The private cache directory: a library that another user could write would run as us."""
     base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
     home = Path(base) / "relight"
     private_directories.make(home)

@@ -1,6 +1,6 @@
-"""What is known of each captured directory: the block of the last scan, the hash of its object, its entries.
+"""Captured directories: the block of the last scan, the hash of the stored object, and the entries.
 
-Entries are read from the pool when somebody needs them.
+Entries are read from the pool when needed.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ class Page(NamedTuple):
 
     ref: bytes
     base: Base | None
-    """what the next version may be a difference from"""
+    """the base for the next version's delta"""
 
 
 class Node:
     """One captured directory."""
 
-    __slots__ = ("_stats", "again", "block", "entries", "mode", "pages", "path", "ref", "rules")
+    __slots__ = ("_stats", "block", "entries", "mode", "pages", "path", "recheck", "ref", "rules")
 
     def __init__(
-        self, path: bytes, mode: int, *, block: bytes = b"", ref: bytes = b"", again: frozenset[bytes] = frozenset()
+        self, path: bytes, mode: int, *, block: bytes = b"", ref: bytes = b"", recheck: frozenset[bytes] = frozenset()
     ) -> None:
-        self.path, self.mode, self.block, self.ref, self.again = path, mode, block, ref, again
+        self.path, self.mode, self.block, self.ref, self.recheck = path, mode, block, ref, recheck
         self.entries: dict[bytes, Entry] | None = None if ref else {}
         self.pages: dict[bytes, Page] = {}
         """by first name"""
@@ -44,17 +44,17 @@ class Node:
             self._stats = scan.parse(self.block)
         return self._stats
 
-    def saw(self, stats: dict[bytes, scan.Stat], block: bytes) -> None:
+    def set_stats(self, stats: dict[bytes, scan.Stat], block: bytes) -> None:
         self._stats, self.block = stats, block
 
-    def rebuilt(self) -> bytes:
-        """The block, also where only single names were looked at since the last scan."""
+    def current_block(self) -> bytes:
+        """The block, rebuilt if only single names were compared since the last scan."""
         if not self.block and self._stats is not None:
             self.block = scan.build(self._stats)
         return self.block
 
-    def loaded(self, pool: Pool) -> dict[bytes, Entry]:
-        """The entries by name."""
+    def load_entries(self, pool: Pool) -> dict[bytes, Entry]:
+        """The entries by name, read from the pool if necessary."""
         if self.entries is None:
             bases: dict[bytes, Base] = {}
 
@@ -70,8 +70,8 @@ class Node:
         return self.entries
 
     def store(self, pool: Pool) -> Entry:
-        """Write the directory's object; the entry under which its parent lists it."""
-        entries = self.loaded(pool)
+        """Store the directory; returns its entry for the parent."""
+        entries = self.load_entries(pool)
         ordered = [entries[name] for name in sorted(entries)]
         former, self.pages = self.pages, {}
         only = next(iter(former.values())) if len(former) == 1 else None
@@ -84,7 +84,7 @@ class Node:
         return self.entry(ordered)
 
     def _stored_index(self, pool: Pool) -> bytes:
-        """The object that stands for all pages: the only one, or a list of them."""
+        """The hash of the only page, or of a stored list of pages."""
         refs = [page.ref for page in self.pages.values()]
         if len(refs) == 1:
             return refs[0]

@@ -1,9 +1,9 @@
-"""What lies in many directories: one block of bytes each, so that "nothing changed" is one comparison of bytes.
+"""Scans directories into one block of bytes each, so that "unchanged" is one comparison of bytes.
 
 A block is u32 count, then per entry mode, size, mtime_ns, ctime_ns, inode, then the names joined by `/`, sorted by
-name. Of a directory only mode and inode are told: its times change with every file in it. An entry that cannot be
-looked at has mode 0. Directories are opened beneath the root without following links; nothing is entered that was not
-asked for. The compiled walker (native.py) and this Python make the same bytes.
+name. For a directory only mode and inode are included: its times change with every file in it. An entry that cannot be
+read has mode 0. Directories are opened beneath the root without following links. The compiled scanner (`native`) and
+the Python code here produce the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Stat = tuple[int, int, int, int, int]
 
 
 class Found(NamedTuple):
-    """A directory that is not as before: its block, or the error that kept us from reading it."""
+    """A directory that has changed: its block, or the errno that kept us from reading it."""
 
     path: bytes
     block: bytes
@@ -44,7 +44,7 @@ def scan(root_fd: int, paths: Sequence[bytes], before: Sequence[bytes]) -> list[
 
 
 def parse(block: bytes) -> dict[bytes, Stat]:
-    """Name to stat, in order of names."""
+    """The stats of a block by name, in order."""
     if not block:
         return {}
     (count,) = _COUNT.unpack_from(block)
@@ -54,13 +54,13 @@ def parse(block: bytes) -> dict[bytes, Stat]:
 
 
 def build(stats: dict[bytes, Stat]) -> bytes:
-    """The block of a directory whose names and stats are these."""
+    """The block of a directory with these names and stats."""
     names = sorted(stats)
     return _COUNT.pack(len(names)) + b"".join(_STAT.pack(*stats[name]) for name in names) + b"/".join(names)
 
 
 def stat_of(found: os.stat_result) -> Stat:
-    """A stat as it stands in a block."""
+    """A stat in the form of a block."""
     if stat.S_ISDIR(found.st_mode):
         return found.st_mode, 0, 0, 0, found.st_ino
     return found.st_mode, found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino

@@ -1,9 +1,8 @@
-"""Let the kernel say which names changed (inotify). A hint: who asks must be able to do without.
+"""inotify watcher: which names may have changed. Only a hint; the caller must be able to walk instead.
 
-Promise: a change in a watched directory after `add` returned is in a later `drain`, or `drain` returns None, which
-means "walk". None for: an overflow of the queue, a watch that could not be set (ENOSPC), a root that moved, anything
-not understood. What inotify does not see (writes through mmap, other machines on a network file system) it cannot
-say; the audit walk is for that.
+Guarantee: a change in a watched directory after `add` returned is in a later `drain`, or `drain` returns None, which
+means "walk": after a queue overflow, a watch that could not be set (ENOSPC), a moved root, or anything unexpected. What
+inotify does not see (writes through mmap, other machines on a network file system) is found by the audit walk.
 """
 
 from __future__ import annotations
@@ -36,19 +35,19 @@ _EVENT: Final = struct.Struct("iIII")
 _WAITING: Final = struct.Struct("i")
 _READ_BYTES: Final = 256 * 1024
 _MAX_READS: Final = 64
-"""a writer that outruns us is an overflow"""
+"""reads per drain; a writer that outruns them counts as an overflow"""
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class Hints:
-    """What may have changed since the last drain."""
+    """What may have changed since the last `drain`."""
 
     def __init__(self) -> None:
         self.names: dict[bytes, set[bytes]] = {}
         """directory to the names in it that may have changed"""
         self.lost: set[bytes] = set()
-        """directories whose watch is gone; another may stand in their place: scan and watch anew"""
+        """directories whose watch is gone; another may have replaced them: scan and watch again"""
 
 
 class Watcher:
@@ -63,7 +62,7 @@ class Watcher:
         self.why = "" if self.is_trusted else "no inotify here"
 
     def add(self, paths: Iterable[bytes]) -> None:
-        """Watch these directories; they are scanned after this, so that nothing falls between."""
+        """Watch these directories. They must be scanned after this, so that no change falls in between."""
         for path in paths:
             if not self.is_trusted:
                 return
@@ -71,8 +70,8 @@ class Watcher:
             watch = _libc.inotify_add_watch(self._fd, ctypes.c_char_p(full), _MASK)
             if watch < 0:
                 code = ctypes.get_errno()
-                if code not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # those the scan will see for itself
-                    self.distrust(f"a watch could not be set: {os.strerror(code)}")
+                if code not in (errno.ENOENT, errno.ENOTDIR, errno.ELOOP):  # those are seen by the scan
+                    self.disable(f"a watch could not be set: {os.strerror(code)}")
                 continue
             former = self._paths.get(watch)
             if former is not None and former != path:
@@ -80,20 +79,20 @@ class Watcher:
             self._paths[watch] = path
             self._watches[path] = watch
 
-    def distrust(self, why: str) -> None:
-        """From here on the answer is "walk"."""
+    def disable(self, why: str) -> None:
+        """Stop watching: `drain` returns None from now on."""
         self.is_trusted, self.why = False, why
         self.close()
 
     def forget(self, path: bytes) -> None:
-        """The directory is not captured any more."""
+        """Stop watching a directory that is not captured any more."""
         watch = self._watches.pop(path, None)
         if watch is not None and self._paths.get(watch) == path:
             del self._paths[watch]
             _libc.inotify_rm_watch(self._fd, watch)
 
     def drain(self) -> Hints | None:
-        """What changed since the last time; None: walk."""
+        """What may have changed since the last time; None means "walk"."""
         hints = Hints()
         for _ in range(_MAX_READS):
             if self._fd < 0:
@@ -104,19 +103,19 @@ class Watcher:
                     return hints
                 data = os.read(self._fd, waiting)
             except OSError as error:
-                self.distrust(str(error))
+                self.disable(str(error))
                 return None
-            if not self._take(data, hints):
+            if not self._parse_events(data, hints):
                 return None
-        self.distrust("events came faster than they could be read")
+        self.disable("events came faster than they could be read")
         return None
 
     def _waiting_bytes(self) -> int:
-        """How much is queued; asked first, because a large buffer costs more than the question."""
+        """The size of the queue; asked first, because allocating a large buffer costs more than the call."""
         (waiting,) = _WAITING.unpack(fcntl.ioctl(self._fd, termios.FIONREAD, _WAITING.pack(0)))
         return int(min(waiting, _READ_BYTES))
 
-    def _take(self, data: bytes, hints: Hints) -> bool:
+    def _parse_events(self, data: bytes, hints: Hints) -> bool:
         at = 0
         while at < len(data):
             watch, mask, _, length = _EVENT.unpack_from(data, at)
@@ -130,7 +129,7 @@ class Watcher:
                 continue
             if mask & (_DELETE_SELF | _MOVE_SELF | _IGNORED):
                 if not path:
-                    self.distrust("the root moved")
+                    self.disable("the root moved")
                     return False
                 if mask & _IGNORED:
                     del self._paths[watch]
@@ -144,11 +143,11 @@ class Watcher:
         return True
 
     def _drop_queue(self) -> None:
-        """After an overflow the walk sees everything; what is still queued says nothing new."""
+        """Empty the queue after an overflow: the walk sees everything."""
         for _ in range(_MAX_READS):
             try:
                 os.read(self._fd, _READ_BYTES)
-            except OSError:  # BlockingIOError: nothing is left
+            except OSError:  # BlockingIOError: the queue is empty
                 return
 
     def close(self) -> None:

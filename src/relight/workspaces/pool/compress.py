@@ -1,8 +1,7 @@
-"""How one object is made small: zstd, a piece put into the object it was made from, or zstd against that object.
+"""Encoding of one object: plain, zstd, a patch of another object, or zstd with another object as dictionary.
 
-A difference is always taken from an object that is not one itself, so reading costs at most two steps. Most edits
-change one place: what is equal at both ends is found by comparing, and only the piece between is kept. Decompression
-is bounded by the size the record states, and that by OBJECT_MAX_BYTES: a bomb stays small.
+A delta (patch or dictionary) is always taken from an object that is stored whole, so reading costs at most two steps.
+Decompressed sizes are bounded by what the record declares, and that by OBJECT_MAX_BYTES, so a zip bomb stays small.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ from relight.workspaces.pool.segment import DELTA, NO_BASE, PATCH, PLAIN, ZSTD, 
 
 LEVEL: Final = 1
 SMALL_BYTES: Final = 64
-"""below this nothing is gained"""
+"""smaller objects are not compressed"""
 BASE_MAX_BYTES: Final = 1024 * 1024
-"""larger objects are not worth reading their base"""
+"""larger objects are not used as a base"""
 DELTA_LEAST_BYTES: Final = 2048
-"""smaller objects cost more time than space"""
+"""smaller objects are not stored as a delta"""
 SHARE: Final = 4
-"""a difference is kept when it is at most a fourth of the object"""
+"""a delta is used if it is at most a fourth of the object"""
 PATCH_MAX_BYTES: Final = 1024
-"""a longer piece is worth compressing"""
+"""a longer changed piece is compressed instead"""
 _ENDS: Final = struct.Struct("<II")
 
 
 class Base(NamedTuple):
-    """A whole object that others may be differences from."""
+    """A whole object that others may be deltas of."""
 
     ref: bytes
     data: bytes
 
 
 def pack(ref: bytes, data: bytes, base: Base | None = None) -> Record:
-    """The smallest form that is worth its time."""
+    """Encode an object in the smallest form that is worth its time."""
     if base is not None and base.ref != ref and max(len(data), len(base.data)) <= BASE_MAX_BYTES:
         piece = _pack_patch(data, base.data)
         if piece is not None:
@@ -61,7 +60,7 @@ def pack(ref: bytes, data: bytes, base: Base | None = None) -> Record:
 
 
 def unpack(form: int, payload: bytes, raw_bytes: int, base: bytes = NO_BASE) -> bytes:
-    """The object; `Corrupt` where it is not exactly as long as was stated."""
+    """Decode an object; `Corrupt` if it is not exactly as long as declared."""
     if raw_bytes > OBJECT_MAX_BYTES:
         raise Corrupt(f"an object of {raw_bytes} bytes; no object is that large")
     try:
@@ -85,11 +84,14 @@ def _unpack(form: int, payload: bytes, raw_bytes: int, base: bytes) -> bytes:
     return compression.decompress(payload, raw_bytes)
 
 
-# -- one piece ------------------------------------------------------------------------------------------------
+# -- patches --------------------------------------------------------------------------------------------------
 
 
 def _pack_patch(data: bytes, base: bytes) -> bytes | None:
-    """(equal bytes in front, equal bytes behind, what stands between); None where that is long."""
+    """Length of the common prefix and suffix, and the bytes between; None if those are too long.
+
+    Most edits change one place in a file, so comparing both ends finds a small piece without compressing anything.
+    """
     front = _equal_front(data, base)
     behind = _equal_behind(data, base, min(len(data), len(base)) - front)
     between = len(data) - front - behind
@@ -118,8 +120,8 @@ def _equal_front(one: bytes, other: bytes) -> int:
     return low
 
 
-def _equal_behind(one: bytes, other: bytes, most: int) -> int:
-    low, high = 0, most + 1
+def _equal_behind(one: bytes, other: bytes, max_length: int) -> int:
+    low, high = 0, max_length + 1
     while high - low > 1:
         middle = (low + high) // 2
         if one[len(one) - middle : len(one) - low] == other[len(other) - middle : len(other) - low]:
@@ -129,11 +131,11 @@ def _equal_behind(one: bytes, other: bytes, most: int) -> int:
     return low
 
 
-# -- zstd against another object ------------------------------------------------------------------------------
+# -- zstd with a dictionary -----------------------------------------------------------------------------------
 
 
 def _pack_difference(data: bytes, base: bytes) -> bytes | None:
-    """None where it is not much smaller than the object."""
+    """The compressed bytes; None if they are not much smaller than the object."""
     if len(base) < SMALL_BYTES:
         return None
     sized = _parameters(len(data).bit_length(), len(base).bit_length())
@@ -143,7 +145,7 @@ def _pack_difference(data: bytes, base: bytes) -> bytes | None:
 
 @lru_cache(maxsize=512)
 def _parameters(data_bits: int, base_bits: int) -> ZstdCompressionParameters:
-    """For sizes below these powers of two: tables no larger than they need to be."""
+    """Parameters for sizes below these powers of two, with tables no larger than necessary."""
     return ZstdCompressionParameters.from_level(
         LEVEL, source_size=1 << data_bits, dict_size=1 << base_bits, write_content_size=True, write_dict_id=False
     )

@@ -1,8 +1,9 @@
-"""The disk under the pool: its errors in our words, and directory entries that survive a power cut."""
+"""File system helpers of the pool: translated errors, durable directory entries, free space, segment locks."""
 
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,16 +17,16 @@ _FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 @contextmanager
-def wrapped(where: Path) -> Iterator[None]:
-    """The system's errors become ours."""
+def translate_errors(where: Path) -> Iterator[None]:
+    """Translate OSError to store errors."""
     try:
         yield
     except OSError as error:
-        raise translate(error, where) from error
+        raise store_error(error, where) from error
 
 
-def translate(error: OSError, where: Path) -> RelightError:
-    """What the error means for whoever keeps content here."""
+def store_error(error: OSError, where: Path) -> RelightError:
+    """The store error for an OSError."""
     if error.errno in _FULL:
         return StoreFull(str(where))
     if error.errno in _FORBIDDEN:
@@ -34,7 +35,7 @@ def translate(error: OSError, where: Path) -> RelightError:
 
 
 def sync_directory(path: Path) -> None:
-    """The names in it survive a power cut."""
+    """fsync a directory, so that its entries survive a power cut."""
     fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -43,6 +44,25 @@ def sync_directory(path: Path) -> None:
 
 
 def free_bytes(fd: int) -> int:
-    """What an ordinary user may still write to the file system of this descriptor."""
+    """Free space for an unprivileged user on the file system of this descriptor."""
     found = os.fstatvfs(fd)
     return found.f_bavail * found.f_frsize
+
+
+def lock(fd: int) -> None:
+    """Lock a segment for writing. Blocks only for a moment: a process that checks `try_lock` unlocks it at once. The
+    lock ends with its process."""
+    fcntl.flock(fd, fcntl.LOCK_EX)
+
+
+def try_lock(fd: int) -> bool:
+    """Lock a segment for writing, if it is not locked."""
+    try:
+        fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def unlock(fd: int) -> None:
+    fcntl.flock(fd, fcntl.LOCK_UN)

@@ -1,11 +1,11 @@
-"""How directories and snapshots are written as bytes, and what of such bytes is believed.
+"""Encoding of directories and snapshots, and validation of what is decoded.
 
-A directory is a sorted list of entries, cut into pages where a name's checksum says so; so a change in a directory of
-ten thousand files rewrites one page of some hundred entries and a list of page hashes. The cut depends on the names
-alone: the same directory has the same bytes, whoever wrote it and in whatever order it grew.
+A directory is a sorted list of entries, cut into pages at names chosen by a checksum, so that a change in a directory
+of ten thousand files rewrites one page and a list of page hashes. The cut depends on the names alone: the same
+directory has the same bytes, whoever wrote it and in whatever order it grew.
 
-Bytes that are read back may have been written by an enemy. `decode_*` refuses names that could leave their directory,
-names out of order or twice, content of a `.git` at the root in any spelling, unknown kinds and sizes beyond the bounds.
+Decoded bytes may come from an attacker. `decode_*` rejects names that could leave their directory, names out of order
+or duplicated, content of a `.git` at the root in any spelling, unknown kinds, and sizes beyond the bounds.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from relight.values.snapshot import Entry, SnapshotRecord
 
 HASH_BYTES: Final = 32
 PAGE_LEAST: Final = 48
-"""a directory of fewer entries is one page"""
+"""a page has at least this many entries, unless it is the last"""
 PAGE_MASK: Final = 63
-"""after those, about 64 more entries to the end of a page"""
+"""after those, a page ends after 64 more entries on average"""
 MAX_PAGE: Final = 512
-"""no page is longer, whatever the checksums say"""
+"""no page is longer, whatever the checksums are"""
 MAX_PAGES: Final = 200_000
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 MAX_CHUNKS: Final = 65_536
 OBJECT_MAX_BYTES: Final = 16 * 1024 * 1024
-"""no object is larger than this when decompressed"""
+"""maximum size of a decompressed object"""
 NAME_MAX_BYTES: Final = 255
 _NO_NAMES: Final = frozenset({b"", b".", b".."})
 
@@ -54,7 +54,7 @@ def snapshot_id(ref: bytes) -> str:
 
 
 def snapshot_ref(snapshot: str) -> bytes:
-    """The object that a snapshot's id names."""
+    """The object hash in a snapshot's id."""
     kind, _, name = snapshot.partition(":")
     try:
         ref = bytes.fromhex(name)
@@ -66,7 +66,7 @@ def snapshot_ref(snapshot: str) -> bytes:
 
 
 def encode_pages(entries: Sequence[Entry]) -> list[tuple[bytes, bytes]]:
-    """(first name, bytes) of each page of a directory; the entries come sorted by name."""
+    """(first name, bytes) of each page of a directory; entries must be sorted by name."""
     pages: list[tuple[bytes, bytes]] = []
     start = 0
     while start < len(entries) - PAGE_LEAST:
@@ -81,7 +81,7 @@ def encode_pages(entries: Sequence[Entry]) -> list[tuple[bytes, bytes]]:
 
 
 def _page_end(entries: Sequence[Entry], start: int) -> int:
-    """Where the next page begins: at a name whose checksum says so, after the least and before the most."""
+    """The index at which the next page begins."""
     last = min(start + MAX_PAGE, len(entries))
     for at in range(start + PAGE_LEAST, last):
         if zlib.crc32(entries[at].name) & PAGE_MASK == 0:
@@ -104,7 +104,7 @@ def encode_snapshot(record: SnapshotRecord) -> bytes:
 def decode_snapshot(data: bytes) -> SnapshotRecord:
     record = _typed(_record, _SNAPSHOT, data)
     if record.version != 1 or len(record.tree) != HASH_BYTES:
-        raise Corrupt("a snapshot record of a form we do not know")
+        raise Corrupt("a snapshot record of an unknown version")
     return record
 
 
@@ -114,7 +114,7 @@ def decode_chunks(data: bytes) -> list[bytes]:
 
 
 def page_refs(data: bytes, ref: bytes) -> list[bytes]:
-    """The pages of the directory whose object is `data`: itself, or those it lists."""
+    """The page hashes of the directory object `data`: its own, or those it lists."""
     if data[:1] == _PAGE:
         return [ref]
     pages = _typed(_hashes, _INDEX, data)
@@ -122,7 +122,7 @@ def page_refs(data: bytes, ref: bytes) -> list[bytes]:
 
 
 def read_directory(read: Read, ref: bytes, *, at_root: bool) -> Iterator[tuple[bytes, list[Entry]]]:
-    """(page hash, entries) of each page, in order and checked."""
+    """(page hash, entries) of each page, in order and validated."""
     data = read(ref)
     before = b""
     for page in page_refs(data, ref):
@@ -133,13 +133,13 @@ def read_directory(read: Read, ref: bytes, *, at_root: bool) -> Iterator[tuple[b
 
 
 def check_name(name: bytes) -> None:
-    """A name that stays in its directory."""
+    """Corrupt unless the name is a plain name inside its directory."""
     if name in _NO_NAMES or len(name) > NAME_MAX_BYTES or b"/" in name or b"\0" in name:
-        raise Corrupt(f"a name that is not one: {name[:80]!a}")
+        raise Corrupt(f"not a valid file name: {name[:80]!a}")
 
 
 def is_git(name: bytes) -> bool:
-    """`.git` in any spelling that some file system takes for it."""
+    """True for `.git` in any spelling that some file system treats as the same name."""
     folded = name.decode("utf-8", "ignore").translate(_IGNORABLE).casefold().rstrip(". ").split(":")[0]
     return folded == ".git" or (folded.startswith("git~") and folded[4:].isdigit())
 
@@ -148,7 +148,7 @@ _IGNORABLE: Final = dict.fromkeys([*range(0x200B, 0x2010), *range(0x202A, 0x202F
 
 
 def _check_all(entries: list[Entry], before: bytes, at_root: bool) -> None:
-    """Every entry; names by the directory, since most are harmless and there are many."""
+    """Validate entries: all names at once if they are harmless, as nearly always, else one by one."""
     names = [entry.name for entry in entries]
     joined = b"/".join(names)
     ordered = names == sorted(set(names)) and (not names or names[0] > before)
@@ -182,14 +182,14 @@ def _check_entry(entry: Entry) -> None:
 
 def _typed(decoder: msgspec.msgpack.Decoder[T], tag: bytes, data: bytes) -> T:
     if data[:1] != tag:
-        raise Corrupt("an object of another kind than its place says")
+        raise Corrupt("an object of an unexpected kind")
     try:
         return decoder.decode(memoryview(data)[1:])
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise Corrupt(f"an object that cannot be read: {error}") from error
 
 
-def _checked_hashes(hashes: list[bytes], most: int) -> list[bytes]:
-    if len(hashes) > most or any(len(one) != HASH_BYTES for one in hashes):
+def _checked_hashes(hashes: list[bytes], max_count: int) -> list[bytes]:
+    if len(hashes) > max_count or any(len(one) != HASH_BYTES for one in hashes):
         raise Corrupt("a list of hashes out of bounds")
     return hashes

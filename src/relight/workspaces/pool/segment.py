@@ -1,11 +1,10 @@
-"""One segment: an append-only file of compressed objects.
+"""A segment: an append-only file of compressed objects.
 
     file     "RLSEG1\\n\\0", then records: header, [base hash], payload
     header   u32 check over the rest and the payload · u8 form · 3 zero bytes · u32 raw size · u32 payload size · hash
 
-Promise: a record that `scan` returns was written whole: its check covers header and payload, so a torn tail is seen as
-one and never believed. Objects are verified by hash when read. A segment is written by the one process that holds its
-lock, and by nobody after it is full.
+Guarantee: a record that `scan` returns was written whole: its checksum covers header and payload, so a torn tail is
+never read as a record. Objects are verified by hash when read. Only the process that holds its lock writes a segment.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from relight.workspaces.pool.objects import HASH_BYTES, OBJECT_MAX_BYTES
 
 MAGIC: Final = SEGMENT_MAGIC
 PLAIN, ZSTD, DELTA, PATCH = 0, 1, 2, 3
-"""as it is; compressed; compressed against another object; another object with a piece replaced"""
+"""uncompressed; zstd; zstd with another object as dictionary; another object with a piece replaced"""
 
 _HEADER: Final = struct.Struct("<IB3xII32s")
 _CHECK: Final = struct.Struct("<I")
@@ -31,16 +30,16 @@ NO_BASE: Final = bytes(HASH_BYTES)
 
 
 class Location(NamedTuple):
-    """Where an object lies."""
+    """Where an object is stored."""
 
     segment: str
     offset: int
-    """of the payload"""
+    """offset of the payload"""
     payload_bytes: int
     raw_bytes: int
     form: int
     base: bytes
-    """the object it is a difference from, for DELTA and PATCH"""
+    """the object it is a delta of, for DELTA and PATCH"""
 
     @property
     def has_base(self) -> bool:
@@ -48,7 +47,7 @@ class Location(NamedTuple):
 
 
 class Record(NamedTuple):
-    """An object as it is written."""
+    """An encoded object, to be written."""
 
     ref: bytes
     form: int
@@ -63,12 +62,12 @@ class Record(NamedTuple):
 
 
 def header_bytes(form: int) -> int:
-    """What stands before the payload."""
+    """The size of a record without its payload."""
     return _HEADER.size + (HASH_BYTES if form >= DELTA else 0)
 
 
 def scan(fd: int, segment: str, start: int, end: int) -> Iterator[tuple[bytes, Location]]:
-    """The whole records between two offsets, up to the first that is not whole."""
+    """The records between two offsets, up to the first that is not whole."""
     at = max(start, len(MAGIC))
     buffer, origin = b"", at
     while at + _HEADER.size <= end:
@@ -78,18 +77,18 @@ def scan(fd: int, segment: str, start: int, end: int) -> Iterator[tuple[bytes, L
         if len(head) < _HEADER.size:
             return
         check, form, raw, size, ref = _HEADER.unpack(head)
-        whole = header_bytes(form) + size
-        if form > PATCH or raw > OBJECT_MAX_BYTES or size > OBJECT_MAX_BYTES + 1024 or at + whole > end:
+        total = header_bytes(form) + size
+        if form > PATCH or raw > OBJECT_MAX_BYTES or size > OBJECT_MAX_BYTES + 1024 or at + total > end:
             return
-        if at + whole > origin + len(buffer):
-            buffer, origin = os.pread(fd, max(_READ_BYTES, whole), at), at
-        body = buffer[at - origin + 4 : at - origin + whole]
-        if len(body) != whole - 4 or zlib.crc32(body) != check:
+        if at + total > origin + len(buffer):
+            buffer, origin = os.pread(fd, max(_READ_BYTES, total), at), at
+        body = buffer[at - origin + 4 : at - origin + total]
+        if len(body) != total - 4 or zlib.crc32(body) != check:
             return
         base = body[_HEADER.size - 4 : _HEADER.size - 4 + HASH_BYTES] if form >= DELTA else NO_BASE
-        yield ref, Location(segment, at + whole - size, size, raw, form, base)
-        at += whole
+        yield ref, Location(segment, at + total - size, size, raw, form, base)
+        at += total
 
 
-def place_end(place: Location) -> int:
-    return place.offset + place.payload_bytes
+def location_end(location: Location) -> int:
+    return location.offset + location.payload_bytes

@@ -1,10 +1,10 @@
-"""The index of one segment: a row an object, sorted by hash, searched where it lies instead of being unpacked.
+"""The index of one segment: one row per object, sorted by hash, searched in its encoded form.
 
     "RLIDX4\\n\\0" · u64 covered size · 1025 u32: where the rows of each first ten bits begin
     rows (hash, offset, payload size, raw size, form, base) · sha256 of all before
 
-Opening a pool of a hundred thousand objects costs one read and one checksum. An index is a convenience: written whole
-or not believed, and the segment is scanned instead.
+Opening a pool of a hundred thousand objects costs one read and one checksum. The index is an optimisation: if it fails
+its checksum it is ignored, and the segment is scanned.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _ROWS_AT: Final = _HEAD.size + _FAN.size
 
 
 class Index:
-    """The rows of a segment, as they lie in the file."""
+    """The encoded rows of a segment."""
 
     def __init__(self, segment: str, covered: int, data: bytes) -> None:
         self.segment, self.covered = segment, covered
-        """`covered`: bytes of the segment that it speaks of"""
+        """`covered`: how many bytes of the segment it describes"""
         self._data = data
         self._fan = _FAN.unpack_from(data, _HEAD.size)
 
@@ -40,18 +40,18 @@ class Index:
         return ((row[0], Location(self.segment, *row[1:])) for row in _ROW.iter_unpack(rows))
 
     def find(self, ref: bytes) -> Location | None:
-        """Where the object lies in this segment."""
+        """The location of an object in this segment."""
         bucket = _bucket(ref)
         start = _ROWS_AT + self._fan[bucket] * _ROW.size
         at, end = start - 1, _ROWS_AT + self._fan[bucket + 1] * _ROW.size
         while (at := self._data.find(ref, at + 1, end)) >= 0:
-            if (at - start) % _ROW.size == 0:  # else it is what another object is a difference from
+            if (at - start) % _ROW.size == 0:  # else it was found as the base of another row
                 return Location(self.segment, *_ROW.unpack_from(self._data, at)[1:])
         return None
 
 
-def encode(covered: int, places: Iterable[tuple[bytes, Location]]) -> bytes:
-    rows = sorted(_ROW.pack(ref, p.offset, p.payload_bytes, p.raw_bytes, p.form, p.base) for ref, p in places)
+def encode(covered: int, locations: Iterable[tuple[bytes, Location]]) -> bytes:
+    rows = sorted(_ROW.pack(ref, p.offset, p.payload_bytes, p.raw_bytes, p.form, p.base) for ref, p in locations)
     counts = Counter(map(_bucket, rows))
     begins = accumulate((counts[bucket] for bucket in range(1 << _FAN_BITS)), initial=0)
     data = _HEAD.pack(_MAGIC, covered) + _FAN.pack(*begins) + b"".join(rows)
@@ -59,7 +59,7 @@ def encode(covered: int, places: Iterable[tuple[bytes, Location]]) -> bytes:
 
 
 def decode(data: bytes, segment: str) -> Index | None:
-    """The index, or None where it is not whole: then the segment is scanned."""
+    """The index, or None if it is damaged: then the segment is scanned."""
     body, check = data[:-HASH_BYTES], data[-HASH_BYTES:]
     if len(body) < _ROWS_AT or (len(body) - _ROWS_AT) % _ROW.size or digest(body) != check:
         return None

@@ -1,7 +1,7 @@
-"""Make many descriptors durable at once: syncs side by side share one commit of the file system's journal.
+"""fsync of many descriptors in parallel, which lets them share one commit of the file system's journal.
 
-The threads that wait for them are kept: to start and to end eight threads takes longer than the syncs do. They hold
-nothing, so a process may end without them, and a child of a fork, which has none of them, makes its own.
+The threads are kept: starting and joining eight threads takes longer than the syncs. They are daemons and hold no
+state, so a process may exit without them, and a forked child starts its own.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ SYNCERS: Final = 8
 
 
 def sync_data(fd: int) -> None:
-    """Its content survives a power cut; of what is known about it only the size. macOS has the whole sync alone."""
+    """fdatasync, or fsync on macOS, which has no other."""
     if hasattr(os, "fdatasync"):
         os.fdatasync(fd)
     else:
@@ -24,7 +24,7 @@ def sync_data(fd: int) -> None:
 
 
 class _Batch:
-    """Some descriptors, and how many of them are not durable yet."""
+    """A batch of descriptors, and how many of them are not synced yet."""
 
     def __init__(self, fds: Sequence[int]) -> None:
         self._left = len(fds)
@@ -44,7 +44,7 @@ class _Batch:
 
 
 class _Syncers:
-    """The threads, started as they are needed."""
+    """The threads, started when needed."""
 
     def __init__(self) -> None:
         self._waiting: queue.SimpleQueue[tuple[_Batch, int]] = queue.SimpleQueue()
@@ -71,11 +71,11 @@ class _Syncers:
 
 
 _own = {os.getpid(): _Syncers()}
-"""by process: after a fork the threads of the parent are not there"""
+"""by process id: a forked child has none of its parent's threads"""
 
 
 def sync_all(fds: Sequence[int]) -> None:
-    """All of them survive a power cut on return; the error of one that does not."""
+    """fsync all of them; raises the error of one that failed."""
     if len(fds) <= 1:
         for fd in fds:
             os.fsync(fd)

@@ -1,11 +1,11 @@
-"""The writing end of a pool: which segment is ours, when it is written, synced, full, or given up.
+"""The writing end of a pool: which segment is ours, and when it is written, synced, full or abandoned.
 
-Order for a new segment: its row (durable), its file, its lock, its directory entry (synced). An error while writing
-forgets everything since the last `sync`; a failed fdatasync is not tried again, its segment is left for good.
+Order for a new segment: its row (durable), its file, its lock, its directory entry (synced).
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
 from collections.abc import Callable, Sequence
@@ -15,30 +15,105 @@ from relight.errors import OverQuota
 from relight.ports.faults import point
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.pool import segment
-from relight.workspaces.pool.disk import free_bytes, sync_directory, translate, wrapped
-from relight.workspaces.pool.locations import Locations
-from relight.workspaces.pool.locks import lock, try_lock, unlock
-from relight.workspaces.pool.own_segment import OwnSegment
+from relight.workspaces.pool.disk import (
+    free_bytes,
+    lock,
+    store_error,
+    sync_directory,
+    translate_errors,
+    try_lock,
+    unlock,
+)
+from relight.workspaces.pool.locations import ListedSegment, Locations
 from relight.workspaces.pool.segment import Location, Record
+from relight.workspaces.pool.sync import sync_data
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 BUFFER_BYTES: Final = 8 * 1024 * 1024
 
 
+class OwnSegment:
+    """The segment this process writes, locked by it.
+
+    Offsets in order: `durable` (survives a power cut) <= `written` (in the file) <= `end` (including the buffer).
+    """
+
+    def __init__(self, name: str, listed: ListedSegment) -> None:
+        self.name, self.listed = name, listed
+        self.durable = self.written = self.end = listed.end
+        self._buffer: list[bytes] = []
+        self._unsynced: list[tuple[bytes, Location | None]] = []
+        """refs since the last sync, and their former location in this segment"""
+
+    def append(self, record: Record) -> int:
+        """Append a record to the buffer; returns its size."""
+        data = record.encode()
+        size = len(record.payload)
+        start = self.end + len(data) - size
+        self._unsynced.append((record.ref, self.listed.recent.get(record.ref)))
+        self.listed.add_record(record.ref, Location(self.name, start, size, record.raw_bytes, record.form, record.base))
+        self.listed.damaged.discard(record.ref)
+        self._buffer.append(data)
+        self.end += len(data)
+        return len(data)
+
+    def holds_unwritten(self, location: Location) -> bool:
+        return location.segment == self.name and segment.location_end(location) > self.written
+
+    def flush(self) -> None:
+        """Write the buffer to the file."""
+        data = b"".join(self._buffer)
+        done = 0
+        while done < len(data):
+            done += os.pwrite(self.listed.fd, memoryview(data)[done:] if done else data, self.written + done)
+        self._buffer.clear()
+        self.written += len(data)
+
+    def sync(self) -> None:
+        """Make everything written durable. After an error the caller must abandon the segment."""
+        sync_data(self.listed.fd)
+        self.durable = self.listed.end = self.written
+        self._unsynced.clear()
+
+    def drop_unsynced(self) -> None:
+        """Forget the locations of what was appended since the last sync."""
+        for ref, before in reversed(self._unsynced):
+            if before is not None:
+                self.listed.recent[ref] = before
+            else:
+                self.listed.recent.pop(ref, None)
+        self._unsynced.clear()
+        self._buffer.clear()
+
+    def truncate_to_durable(self) -> None:
+        """Cut the file back to the last sync."""
+        self.drop_unsynced()
+        if self.written > self.durable:
+            os.ftruncate(self.listed.fd, self.durable)
+        self.written = self.end = self.durable
+
+    def mark_failed(self) -> None:
+        """Writing failed: drop what was not synced, and never use the segment again in this process."""
+        self.drop_unsynced()
+        self.listed.is_failed = True
+        with contextlib.suppress(OSError):  # what cannot be cut off is a torn tail, which its checksums expose
+            os.ftruncate(self.listed.fd, self.durable)
+
+
 class Writer:
     """Writes into one segment at a time. Not thread-safe: the pool serialises."""
 
-    def __init__(self, places: Locations, key: str, rows: SegmentIndex, lost: Callable[[], None]) -> None:
-        """`lost` is told whenever places that were found before are there no longer."""
-        self._places, self._key, self._rows, self._lost = places, key, rows, lost
+    def __init__(self, locations: Locations, key: str, rows: SegmentIndex, lost: Callable[[], None]) -> None:
+        """`lost` is called whenever locations that were found before do not exist any longer."""
+        self._locations, self._key, self._rows, self._lost = locations, key, rows, lost
         self.own: OwnSegment | None = None
         self.quota_bytes: int | None = None
-        """most that all segments may take; None: no bound"""
+        """maximum total size of all segments; None: unlimited"""
         self.floor_bytes: int | None = None
-        """least that must stay free on the disk"""
+        """minimum free space to leave on the disk"""
 
     def append(self, record: Record) -> tuple[str, int]:
-        """Behind the others; (the segment, how many bytes it takes)."""
+        """Append a record; returns the segment's name and the record's size."""
         own = self._writable()
         size = own.append(record)
         if own.end - own.written > BUFFER_BYTES:
@@ -49,23 +124,23 @@ class Writer:
         return own.name, size
 
     def flush(self) -> None:
-        """Everything appended is in the file."""
+        """Write everything appended to the file."""
         own = self.own
         if own is None:
             return
         try:
             own.flush()
         except OSError as error:
-            self._leave(own)
-            raise translate(error, self._places.directory) from error
+            self._fail(own)
+            raise store_error(error, self._locations.directory) from error
 
-    def flush_for(self, place: Location) -> None:
-        """What lies there can be read from the file."""
-        if self.own is not None and self.own.holds_unwritten(place):
+    def flush_for(self, location: Location) -> None:
+        """Make sure that this location can be read from the file."""
+        if self.own is not None and self.own.holds_unwritten(location):
             self.flush()
 
     def sync(self) -> None:
-        """Everything appended survives a power cut."""
+        """Make everything appended durable."""
         own = self.own
         if own is None or own.durable == own.end:
             return
@@ -74,23 +149,23 @@ class Writer:
         try:
             own.sync()
         except OSError as error:
-            self._leave(own)
-            raise translate(error, self._places.directory) from error
+            self._fail(own)
+            raise store_error(error, self._locations.directory) from error
         point("snapshot.segment_synced")
 
     def rollback(self) -> None:
-        """Forget what was appended since the last `sync`."""
+        """Undo what was appended since the last `sync`."""
         own = self.own
         if own is None:
             return
         self._lost()
         try:
-            own.take_back()
+            own.truncate_to_durable()
         except OSError:
-            self._leave(own)
+            self._fail(own)
 
-    def would_take(self, records: Sequence[Record]) -> int:
-        """What these records take in new segments, each closed once it is full."""
+    def estimate_bytes(self, records: Sequence[Record]) -> int:
+        """The size these records would have in new segments."""
         total, end = 0, SEGMENT_BYTES + 1
         for record in records:
             if end > SEGMENT_BYTES:
@@ -100,12 +175,12 @@ class Writer:
         return total
 
     def check_room(self) -> None:
-        """OverQuota where what was appended since the last `sync` passes the quota or the floor."""
+        """OverQuota if what was appended since the last `sync` exceeds the quota or the free-space floor."""
         own = self.own
         pending = own.end - own.durable if own is not None else 0
         if own is None or not pending:
             return
-        where, takes = str(self._places.directory), self._places.end_bytes() + pending
+        where, takes = str(self._locations.directory), self._locations.end_bytes() + pending
         if self.quota_bytes is not None and takes > self.quota_bytes:
             raise OverQuota(where, "captured files would take", takes, self.quota_bytes)
         if self.floor_bytes is not None:
@@ -114,25 +189,29 @@ class Writer:
                 raise OverQuota(where, "free space would be", left, self.floor_bytes)
 
     def release(self) -> None:
-        """Synced, indexed, and free for another process to go on in."""
+        """Sync, write the index, and unlock the segment for other processes."""
         own = self.own
         if own is None:
             return
         self.sync()
-        self._places.write_index(own.name)
+        self._locations.write_index(own.name)
         self.own = None
         unlock(own.listed.fd)
 
     def abandon(self) -> None:
-        """Its row or its file is gone: nothing since the last sync exists any more."""
+        """The segment's row or file is gone: drop everything since the last sync."""
         if self.own is not None:
-            self.own.forget_fresh()
+            self.own.drop_unsynced()
             self.own = None
             self._lost()
 
-    def _leave(self, own: OwnSegment) -> None:
-        """Writing failed: an error is told, never tried away, and the next record goes to another segment."""
-        own.leave()
+    def _fail(self, own: OwnSegment) -> None:
+        """Abandon a segment after an error; the next record goes to another one.
+
+        A failed fdatasync is not retried: the kernel may have dropped the dirty pages, and a second one would report
+        success.
+        """
+        own.mark_failed()
         self.own = None
         self._lost()
 
@@ -140,35 +219,35 @@ class Writer:
 
     def _writable(self) -> OwnSegment:
         if self.own is None:
-            with wrapped(self._places.directory):
-                self.own = self._adopt() or self._create()
+            with translate_errors(self._locations.directory):
+                self.own = self._reuse_segment() or self._create()
         return self.own
 
     def start_segment(self) -> None:
-        """The next records go to a segment of their own."""
+        """Write the next records to a new segment."""
         self.release()
-        with wrapped(self._places.directory):
+        with translate_errors(self._locations.directory):
             self.own = self._create()
 
     def _create(self) -> OwnSegment:
         name = secrets.token_hex(8)
         self._rows.add_segment(self._key, name)
         point("snapshot.segment_rowed")
-        fd = os.open(self._places.path(name), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+        fd = os.open(self._locations.path(name), os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         lock(fd)
         os.pwrite(fd, segment.MAGIC, 0)
-        sync_directory(self._places.directory)
+        sync_directory(self._locations.directory)
         point("snapshot.segment_created")
-        return OwnSegment(name, self._places.add(name, fd))
+        return OwnSegment(name, self._locations.add(name, fd))
 
-    def _adopt(self) -> OwnSegment | None:
-        """Go on in a segment whose writer is gone, so that segments stay few."""
-        for name, listed in sorted(self._places.listed.items()):
-            if name not in self._places.rowed or listed.is_left or listed.end > SEGMENT_BYTES // 2:
+    def _reuse_segment(self) -> OwnSegment | None:
+        """Continue a segment that no process is writing, so that segments stay few."""
+        for name, listed in sorted(self._locations.listed.items()):
+            if name not in self._locations.registered or listed.is_failed or listed.end > SEGMENT_BYTES // 2:
                 continue
             if not try_lock(listed.fd):
                 continue
-            if self._places.read_on(name) == os.fstat(listed.fd).st_size:
+            if self._locations.read_new_records(name) == os.fstat(listed.fd).st_size:
                 return OwnSegment(name, listed)
-            unlock(listed.fd)  # a torn tail, or damage before whole records: nothing is cut off, it is left as it is
+            unlock(listed.fd)  # a torn tail, or damage before whole records: do not append to it
         return None

@@ -1,1 +1,1 @@
-"""Content that lies off the machine: immutable parts of segments in a blob store, and a bounded cache of them here."""
+"""Pools whose content is in a blob store, with a local cache."""

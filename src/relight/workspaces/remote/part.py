@@ -1,11 +1,11 @@
-"""One part of a segment, as it lies in a blob store: some records, and behind them an index of what they hold.
+"""A part of a segment in a blob store: records, followed by an index of them.
 
     "RLPRT1\\n\\0" · records as in a segment · rows (hash, offset, payload size, raw size, form, base)
     u32 bytes before the rows · u32 rows · sha256 of rows and both numbers · "RLPRTEND"
 
-A part is written once and never changed. Its name is where it begins in its segment, counted in bytes of parts, so that
-a list of names and sizes shows whether one is missing. The index is read without the records, from the end. Where it
-fails its checksum the records are scanned instead, each of which has one of its own.
+A part is written once and never changed. Its name is its start in the segment, in bytes of parts, so that a list of
+names and sizes shows whether one is missing. The index is read from the end, without the records. If it fails its
+checksum the records are scanned, each of which has its own.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ _ROW: Final = struct.Struct("<32sIIIB32s")
 _NUMBERS: Final = struct.Struct("<II")
 _TAIL_BYTES: Final = _NUMBERS.size + 32 + len(_END)
 FIXED_BYTES: Final = len(_MAGIC) + _TAIL_BYTES
-"""what a part takes beyond its records and their rows"""
+"""the size of a part beyond its records and their rows"""
 ROW_BYTES: Final = _ROW.size
 PART_BYTES: Final = 4 * 1024 * 1024
-"""a part is closed once its records take this much"""
+"""a part is sealed once it is larger than this"""
 WHOLE_BYTES: Final = 128 * 1024
-"""a smaller part is fetched whole, index and all"""
-_LOOK_BYTES: Final = 32 * 1024
+"""a smaller part is fetched whole instead of only its index"""
+_TAIL_READ_BYTES: Final = 32 * 1024
 
 Found = list[tuple[bytes, Location]]
 
 
-class Growing:
-    """A part that is being written."""
+class PartBuilder:
+    """A part that is being built in memory."""
 
     def __init__(self, segment_name: str, start: int) -> None:
         self.segment, self.start = segment_name, start
@@ -48,27 +48,29 @@ class Growing:
 
     @property
     def size_bytes(self) -> int:
-        """What it would take if it were closed now; nothing where it holds nothing."""
+        """Its size if it were sealed now; 0 if it is empty."""
         return self._body_bytes + len(self._rows) * ROW_BYTES + _TAIL_BYTES if self._rows else 0
 
     def add(self, record: Record) -> tuple[Location, int]:
-        """Where the object will lie, and what that takes."""
+        """Add a record; returns its future location and its size."""
         data = record.encode()
         at = self._body_bytes + len(data) - len(record.payload)
         self._records.append(data)
         self._rows.append(_ROW.pack(record.ref, at, len(record.payload), record.raw_bytes, record.form, record.base))
         self._body_bytes += len(data)
-        place = Location(self.segment, self.start + at, len(record.payload), record.raw_bytes, record.form, record.base)
-        return place, len(data) + ROW_BYTES
+        location = Location(
+            self.segment, self.start + at, len(record.payload), record.raw_bytes, record.form, record.base
+        )
+        return location, len(data) + ROW_BYTES
 
-    def sealed(self) -> bytes:
-        """The bytes that are put."""
-        said = b"".join(self._rows) + _NUMBERS.pack(self._body_bytes, len(self._rows))
-        return b"".join((_MAGIC, *self._records, said, digest(said), _END))
+    def encode(self) -> bytes:
+        """The encoded part."""
+        index_bytes = b"".join(self._rows) + _NUMBERS.pack(self._body_bytes, len(self._rows))
+        return b"".join((_MAGIC, *self._records, index_bytes, digest(index_bytes), _END))
 
 
-def taken_bytes(records: Iterable[Record]) -> int:
-    """What these records take in new parts, each closed once it is full."""
+def estimate_bytes(records: Iterable[Record]) -> int:
+    """The size these records would have in new parts."""
     total, part = 0, 0
     for record in records:
         if not part:
@@ -81,10 +83,10 @@ def taken_bytes(records: Iterable[Record]) -> int:
 
 
 def read_index(read: Callable[[int, int], bytes], size: int, segment_name: str, start: int) -> Found | None:
-    """What a part holds, by its index alone: `read` takes an offset and a length. None where it cannot be believed."""
+    """The objects of a part, by its index: `read` takes an offset and a length. None if the index is invalid."""
     if size < FIXED_BYTES:
         return None
-    at = max(size - _LOOK_BYTES, 0)
+    at = max(size - _TAIL_READ_BYTES, 0)
     tail = read(at, size - at)
     body, count = _numbers(tail)
     if body + count * ROW_BYTES + _TAIL_BYTES != size:
@@ -92,10 +94,10 @@ def read_index(read: Callable[[int, int], bytes], size: int, segment_name: str, 
     if body < at:
         tail = read(body, at - body) + tail
         at = body
-    said = tail[body - at : size - at - 32 - len(_END)]
-    if digest(said) != tail[-32 - len(_END) : -len(_END)]:
+    index_bytes = tail[body - at : size - at - 32 - len(_END)]
+    if digest(index_bytes) != tail[-32 - len(_END) : -len(_END)]:
         return None
-    rows = _ROW.iter_unpack(said[: count * ROW_BYTES])
+    rows = _ROW.iter_unpack(index_bytes[: count * ROW_BYTES])
     return [(ref, Location(segment_name, start + offset, *rest)) for ref, offset, *rest in rows]
 
 
@@ -107,9 +109,9 @@ def _numbers(tail: bytes) -> tuple[int, int]:
 
 
 def scan(data: bytes, segment_name: str, start: int) -> Found:
-    """What the records of a part hold, up to the first that is not whole."""
+    """The objects of a part by scanning its records, up to the first that is not whole."""
     with tempfile.TemporaryFile(prefix="relight-part-") as file:
         file.write(data)
         file.flush()
         found = segment.scan(file.fileno(), segment_name, 0, len(data))
-        return [(ref, place._replace(offset=start + place.offset)) for ref, place in found]
+        return [(ref, location._replace(offset=start + location.offset)) for ref, location in found]

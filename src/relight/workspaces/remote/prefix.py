@@ -1,9 +1,9 @@
-"""Where a store's content lies off the machine: a blob store, and in it the names that are this store's alone.
+"""The prefix of a store's blob keys, and the blob storage that it is used in.
 
-Several stores may be given one bucket, and their pools may have the same key, because a pool's key is made from a path.
-So names begin with a word that only one store knows, kept among its segment rows under a pool that is none. Where two
-processes begin at once there are two such words, and both stay: content is looked for under all of them. The address is
-kept in the same way, so that a machine that was not told where content lies is told so, instead of finding none.
+Several stores may use one bucket, and their pools may have equal keys, because a pool's key is made from a path. So
+blob keys begin with a prefix that is unique to the store, stored among its segment rows under a reserved pool name. If
+two processes create it at once there are two prefixes, and content is searched under both. The address of the storage
+is recorded in the same way, so that a machine with another RELIGHT_BLOBS gets an error instead of finding no content.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from relight.ports.blobs import Blob, Blobs, list_all
 from relight.ports.workspace import SegmentIndex
 from relight.workspaces.remote.cache import PartCache
 
-WORDS: Final = "@words"
+PREFIXES: Final = "@words"
 ADDRESSES: Final = "@addresses"
 NO_POOL: Final = "@"
-"""what the name of a pool that is none begins with"""
+"""first character of reserved pool names"""
 _PROBE: Final = "@probe"
-_LEFT_SECONDS: Final = 3600.0
+_ABANDONED_SECONDS: Final = 3600.0
 
 
 class RemotePrefix:
-    """The content of one store, as far as it lies off the machine."""
+    """The remote content of one store."""
 
     def __init__(self, blobs: Blobs, rows: SegmentIndex, cache: PartCache) -> None:
         self.blobs, self.cache, self._rows = blobs, cache, rows
@@ -38,55 +38,55 @@ class RemotePrefix:
 
     @property
     def paths(self) -> tuple[Path, ...]:
-        """The directory of a blob store that is one: no part of any workspace, and no workspace is a part of it."""
+        """The directory of a file:// blob store: no workspace may contain it or be inside it."""
         scheme, _, path = self.blobs.address.partition("://")
         return (Path(unquote(path)),) if scheme == "file" else ()
 
-    def words(self) -> tuple[str, ...]:
-        """What the names of all content begin with."""
+    def prefixes(self) -> tuple[str, ...]:
+        """All prefixes of this store's blob keys."""
         if self.blobs.is_own:
             return ("",)
-        return tuple(f"{word}/" for word in sorted(self._rows.list_segments(WORDS)))
+        return tuple(f"{prefix}/" for prefix in sorted(self._rows.list_segments(PREFIXES)))
 
-    def own_word(self) -> str:
-        """What the names of new content begin with; made for the first one who writes."""
+    def own_prefix(self) -> str:
+        """The prefix for new blobs, created on first use."""
         address = quote(self.blobs.address, safe="")
         if address not in self._rows.list_segments(ADDRESSES):
             self._rows.add_segment(ADDRESSES, address)
-        found = self.words()
+        found = self.prefixes()
         if not found:
-            self._rows.add_segment(WORDS, f"s{secrets.token_hex(8)}")
-            found = self.words()
+            self._rows.add_segment(PREFIXES, f"s{secrets.token_hex(8)}")
+            found = self.prefixes()
         return found[0]
 
-    def check_here(self) -> None:
-        """UsageError where content of this store lies at another address, and nothing of it here."""
+    def check_address(self) -> None:
+        """UsageError if content of this store was written to another address, and none is here."""
         known = addresses(self._rows)
         if not known or self.blobs.address in known:
             return
-        words = self.words()
-        if any(self.blobs.list(word, limit=1) for word in words):
-            return  # it was copied over
+        prefixes = self.prefixes()
+        if any(self.blobs.list(prefix, limit=1) for prefix in prefixes):
+            return  # the content was copied to this address
         raise UsageError(
-            f"the captured files of this store lie in {known[0]}, and nothing of them in {self.place}",
+            f"the captured files of this store are in {known[0]}, and none of them in {self.place}",
             hints=[
                 f"export RELIGHT_BLOBS={known[0]}",
-                f"or copy them over first; where they are lost for good, put any object at {words[0]}@moved/here"
-                " below the new address, and go on without them",
+                f"or copy them here first; if they are lost for good, put any object at {prefixes[0]}@moved/here"
+                " below the new address, to continue without them",
             ],
         )
 
     def listed(self, below: str = "") -> list[tuple[str, Blob]]:
-        """Everything below a name: (the word before it, the blob)."""
-        return [(word, blob) for word in self.words() for blob in list_all(self.blobs, f"{word}{below}")]
+        """All blobs under a key: (store prefix, blob)."""
+        return [(prefix, blob) for prefix in self.prefixes() for blob in list_all(self.blobs, f"{prefix}{below}")]
 
     def pools(self) -> frozenset[str]:
-        """The pools that have anything here, with or without a row."""
-        found = (blob.key.removeprefix(word) for word, blob in self.listed())
+        """The pools that have any blob, registered or not."""
+        found = (blob.key.removeprefix(prefix) for prefix, blob in self.listed())
         return frozenset(key.partition("/")[0] for key in found if not key.startswith(_PROBE))
 
     def probe(self) -> None:
-        """Write, read, find, delete: StoreUnavailable where one does not work, or where content lies elsewhere."""
+        """Write, read, list, delete: StoreUnavailable if one does not work, or if the content is at another address."""
         key, data = f"{_PROBE}/{secrets.token_hex(8)}", secrets.token_bytes(64)
         blobs = self.blobs
         try:
@@ -109,29 +109,29 @@ class RemotePrefix:
         known = addresses(self._rows)
         if known and blobs.address not in known:
             raise StoreUnavailable(
-                f"{blobs.place}: answers, but the captured files of this store lie in {known[0]}",
+                f"{blobs.place}: works, but the captured files of this store are in {known[0]}",
                 hints=[f"export RELIGHT_BLOBS={known[0]}, or copy them over"],
             )
 
 
 def _probes(blobs: Blobs) -> set[str]:
-    """The probes that are there; those that a kill left behind long ago go."""
+    """The existing probe objects; abandoned ones are deleted."""
     found = list(list_all(blobs, f"{_PROBE}/"))
     newest = max((blob.written_at for blob in found), default=0.0)
-    blobs.delete([blob.key for blob in found if blob.written_at < newest - _LEFT_SECONDS])
+    blobs.delete([blob.key for blob in found if blob.written_at < newest - _ABANDONED_SECONDS])
     return {blob.key for blob in found}
 
 
 def addresses(rows: SegmentIndex) -> list[str]:
-    """Where content of this store was ever put off the machine."""
+    """All addresses that content of this store was written to."""
     return sorted(map(unquote, rows.list_segments(ADDRESSES)))
 
 
 def check_location(rows: SegmentIndex) -> None:
-    """UsageError where content of this store lies off the machine, and nobody has said so here."""
+    """UsageError if content of this store is in a blob store, and none is configured."""
     found = addresses(rows)
     if found:
         raise UsageError(
-            f"the captured files of this store lie in {found[0]}, and RELIGHT_BLOBS is not set",
-            hints=[f"export RELIGHT_BLOBS={found[0]}", "or, to begin anew on this machine: RELIGHT_BLOBS=DIRECTORY"],
+            f"the captured files of this store are in {found[0]}, and RELIGHT_BLOBS is not set",
+            hints=[f"export RELIGHT_BLOBS={found[0]}", "or start over on this machine: RELIGHT_BLOBS=DIRECTORY"],
         )

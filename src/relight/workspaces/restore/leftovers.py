@@ -1,7 +1,7 @@
-"""End what a killed restore left in the tree: temporary files named by the restore and the place of their path in it.
+"""Cleans up temporary files of a killed restore. Their names contain the restore's id and the index of their path.
 
-Known content goes, since a snapshot holds it; a file that was not whole yet is ours and goes; unknown content was
-written by somebody in the very moment of a swap, and is kept under a name of its own.
+Content that a snapshot has is deleted; so is a file that was not complete yet. Unknown content was written by another
+process during a swap, and is saved under a name of its own.
 """
 
 from __future__ import annotations
@@ -11,19 +11,19 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from relight.workspaces.changes.classify import TEMPORARY, join
-from relight.workspaces.restore.openat import open_directory, place
+from relight.workspaces.restore.openat import open_directory, rename_noreplace
 
-ASIDE: Final = b".relight-saved-"
-MAX_ASIDE: Final = 1000
+SAVED_SUFFIX: Final = b".relight-saved-"
+MAX_SAVED_NAMES: Final = 1000
 PARTIAL: Final = b"p"
-"""ends the name of a temporary file that is not whole yet: ours, whatever it holds"""
+"""suffix of a temporary file that is not complete yet: ours, whatever it contains"""
 
 IsKnown = Callable[[bytes, int, bytes], bool]
-"""(path, directory descriptor, temporary name): does a snapshot hold that content for the path?"""
+"""(path, directory descriptor, temporary name): does a snapshot have this content for the path?"""
 
 
 def clear_up(root_fd: int, restore: str, order: Sequence[bytes], is_known: IsKnown) -> tuple[bytes, ...]:
-    """End the temporary files of an interrupted restore; the names under which unknown content was kept."""
+    """Remove the temporary files of an interrupted restore; returns the paths under which unknown content was saved."""
     prefix = TEMPORARY + restore.encode() + b"-"
     saved: list[bytes] = []
     for parent in sorted({path.rpartition(b"/")[0] for path in order}):
@@ -34,15 +34,17 @@ def clear_up(root_fd: int, restore: str, order: Sequence[bytes], is_known: IsKno
         try:
             for name in map(os.fsencode, os.listdir(fd)):
                 if name.startswith(prefix):
-                    saved += _end(fd, parent, name, name.removeprefix(prefix), order, is_known)
+                    saved += _remove_or_save(fd, parent, name, name.removeprefix(prefix), order, is_known)
             os.fsync(fd)
         finally:
             os.close(fd)
     return tuple(saved)
 
 
-def _end(fd: int, parent: bytes, name: bytes, number: bytes, order: Sequence[bytes], is_known: IsKnown) -> list[bytes]:
-    """One temporary file; the name it was kept under, if it was."""
+def _remove_or_save(
+    fd: int, parent: bytes, name: bytes, number: bytes, order: Sequence[bytes], is_known: IsKnown
+) -> list[bytes]:
+    """Handle one temporary file; returns the path it was saved under, if it was."""
     if number.endswith(PARTIAL):
         os.unlink(name, dir_fd=fd)
         return []
@@ -52,15 +54,15 @@ def _end(fd: int, parent: bytes, name: bytes, number: bytes, order: Sequence[byt
     if is_known(path, fd, name):
         os.unlink(name, dir_fd=fd)
         return []
-    return [_set_aside(fd, parent, name, path.rpartition(b"/")[2])]
+    return [_save(fd, parent, name, path.rpartition(b"/")[2])]
 
 
-def _set_aside(fd: int, parent: bytes, temporary: bytes, name: bytes) -> bytes:
-    """Back under its own name if that is free, else beside it."""
-    for number in range(MAX_ASIDE):
-        wanted = name if number == 0 else name[:200] + ASIDE + str(number).encode()
+def _save(fd: int, parent: bytes, temporary: bytes, name: bytes) -> bytes:
+    """Rename it to its own name if that is free, else to a name beside it."""
+    for number in range(MAX_SAVED_NAMES):
+        wanted = name if number == 0 else name[:200] + SAVED_SUFFIX + str(number).encode()
         try:
-            place(fd, temporary, wanted)
+            rename_noreplace(fd, temporary, wanted)
             return join(parent, wanted)
         except FileExistsError:
             continue

@@ -1,8 +1,8 @@
-"""Directory descriptors that cannot leave a root, and renames that destroy nothing unseen.
+"""openat2(RESOLVE_BENEATH) and renameat2: descriptors that cannot leave a root, renames that destroy nothing unseen.
 
-`open_directory` resolves below the root without following any link: openat2 where the kernel has it, else one
-component at a time with O_NOFOLLOW. `exchange` and `place` are renameat2: swap two names, or take a name that must be
-free. Where a file system has neither, `place` links and `exchange` says so.
+`open_directory` resolves below the root without following any link: openat2 if the kernel has it, else one component at
+a time with O_NOFOLLOW. `rename_exchange` swaps two names, `rename_noreplace` takes a name that must be free; on file
+systems without renameat2 flags the latter links, and the former raises EINVAL.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _libc = ctypes.CDLL(None, use_errno=True)
 
 
 class _Kernel:
-    """What was found out about the kernel."""
+    """What is known about the kernel."""
 
     has_openat2 = os.uname().sysname == "Linux"
 
@@ -48,7 +48,7 @@ def open_directory(root_fd: int, path: bytes) -> int:
 
 
 def open_file(root_fd: int, path: bytes) -> int:
-    """A file below the root, for reading; never a link, never waiting for a fifo's other end."""
+    """Open a file below the root for reading; follows no link, and does not block on a fifo."""
     if _kernel.has_openat2:
         fd: int = _libc.syscall(_OPENAT2, root_fd, ctypes.c_char_p(path), ctypes.c_char_p(_HOW_FILE), len(_HOW_FILE))
         if fd >= 0:
@@ -78,13 +78,13 @@ def _by_components(root_fd: int, path: bytes) -> int:
     return fd
 
 
-def exchange(dir_fd: int, one: bytes, other: bytes) -> None:
-    """Swap two names in a directory, at once."""
+def rename_exchange(dir_fd: int, one: bytes, other: bytes) -> None:
+    """Swap two names in a directory atomically."""
     _rename(dir_fd, one, other, _RENAME_EXCHANGE)
 
 
-def place(dir_fd: int, source: bytes, name: bytes) -> None:
-    """Give `source` a name that must be free; FileExistsError otherwise."""
+def rename_noreplace(dir_fd: int, source: bytes, name: bytes) -> None:
+    """Rename `source` to a name that must be free; FileExistsError otherwise."""
     try:
         _rename(dir_fd, source, name, _RENAME_NOREPLACE)
     except OSError as error:

@@ -1,9 +1,8 @@
-"""The notes of restores: one file each, durable before the first change; a mark beside it says how it ended.
+"""The undo log: a record file per restore, durable before the first change, and a marker file that says how it ended.
 
-A note lies beside the pool, outside the workspace. One without a mark is an interrupted restore: its safety snapshot is
-the way back, its target the way forward. A note that a power cut tore was never durable, so nothing had been changed,
-and it counts as not there. A mark is not synced: one that a power cut takes makes the same restore again find nothing
-to do.
+It is stored beside the pool, outside the workspace. A record without a marker is an interrupted restore: its safety
+snapshot is the way back, its target the way forward. A torn record was never durable, so nothing had been changed, and
+it is ignored. Markers are not synced: if a power cut loses one, the same restore finds nothing to do.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ from relight.errors import Corrupt, Refused
 from relight.system import private_directories
 from relight.values.snapshot import RestoreRecord
 
-MAX_KEPT: Final = 200
-"""notes of ended restores that are kept for undo"""
+MAX_RECORDS: Final = 200
+"""finished restores that are kept for undo"""
 _NOTE, _DONE, _UNDONE = ".json", ".done", ".undone"
 
 Identity = tuple[int, int]
-"""inode and mtime: a note that was written anew has another one"""
+"""inode and mtime: a rewritten record has others"""
 
 
 class RestoreLog:
@@ -39,19 +38,19 @@ class RestoreLog:
         private_directories.make(directory)
 
     def records(self) -> tuple[RestoreRecord, ...]:
-        """Newest first."""
+        """All records, newest first."""
         with os.scandir(self._directory) as found:
             names = {one.name: one for one in found}
         records = []
         for name in sorted((name for name in names if name.endswith(_NOTE)), reverse=True):
             restore = name.removesuffix(_NOTE)
-            record = self._note(names[name])
+            record = self._record_path(names[name])
             if record is not None:
                 records.append(_marked(record, restore + _DONE in names, restore + _UNDONE in names))
         return tuple(records)
 
-    def _note(self, found: os.DirEntry[str]) -> RestoreRecord | None:
-        """Read once: notes do not change, they are replaced."""
+    def _record_path(self, found: os.DirEntry[str]) -> RestoreRecord | None:
+        """The record in a file, cached: records are replaced, never changed in place."""
         try:
             status = found.stat()
             identity = (status.st_ino, status.st_mtime_ns)
@@ -66,13 +65,13 @@ class RestoreLog:
         return next((one for one in self.records() if one.state == "begun"), None)
 
     def new_id(self) -> str:
-        """Sorts after all that exist, whatever the clock says."""
+        """An id that sorts after all existing ones, whatever the clock says."""
         newest = max((name for name in os.listdir(self._directory) if name.endswith(_NOTE)), default="")
         number = int(newest.partition("-")[0], 16) + 1 if newest else 1
         return f"{number:08x}-{secrets.token_hex(4)}"
 
     def begin(self, record: RestoreRecord) -> list[int]:
-        """Write the note; descriptors to sync before the first change, and to close."""
+        """Write a record; returns descriptors that the caller must sync before the first change, and close."""
         path = self._directory / (record.id + _NOTE)
         data = msgspec.json.encode(record)
         is_new = not path.exists()
@@ -90,12 +89,12 @@ class RestoreLog:
             raise
 
     def end(self, record: RestoreRecord) -> None:
-        """The restore is done; what it undoes is undone; old notes go."""
+        """Mark a restore as done and the one it undoes as undone; old records are removed."""
         self._mark(record.id, _DONE)
         if record.undoes:
             self._mark(record.undoes, _UNDONE)
-        if len(self._read) >= MAX_KEPT:
-            for old in self.records()[MAX_KEPT:]:
+        if len(self._read) >= MAX_RECORDS:
+            for old in self.records()[MAX_RECORDS:]:
                 if old.state != "begun":
                     self.forget(old.id)
 
@@ -103,17 +102,17 @@ class RestoreLog:
         os.close(os.open(self._directory / (restore + suffix), os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600))
 
     def forget(self, restore: str) -> None:
-        """Remove a note; its marks last, since without them it would count as interrupted."""
+        """Remove a record; its markers last, since without them it would count as interrupted."""
         for suffix in (_NOTE, ".new", _DONE, _UNDONE):
             (self._directory / (restore + suffix)).unlink(missing_ok=True)
 
     def ids(self) -> set[str]:
-        """Every restore of which anything is kept."""
+        """The ids of all restores that have any file."""
         return {path.stem for path in self._directory.iterdir() if path.suffix in (_NOTE, ".new", _DONE, _UNDONE)}
 
     @contextmanager
-    def alone(self) -> Iterator[None]:
-        """One restore at a time in a root, over all processes."""
+    def exclusive(self) -> Iterator[None]:
+        """Allow one restore at a time per root, across processes; Refused if another is under way."""
         fd = os.open(self._directory / "lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -138,4 +137,4 @@ def _decoded(path: Path) -> RestoreRecord | None:
     try:
         return msgspec.json.decode(data, type=RestoreRecord)
     except msgspec.MsgspecError as error:
-        raise Corrupt(f"the note of a restore cannot be read: {path}: {error}") from error
+        raise Corrupt(f"the record of a restore cannot be read: {path}: {error}") from error

@@ -1,7 +1,7 @@
-"""Give a path its new content, or take it away, only while it is what the safety snapshot saw.
+"""Replaces or removes a path only while it is what the safety snapshot saw.
 
-Names are swapped first and the former content looked at afterwards: a change in between is put back and told, never
-lost. Everything goes through directory descriptors that cannot leave the root.
+Names are swapped first and the former content is checked afterwards: a concurrent change is swapped back and reported,
+never lost. Everything goes through directory descriptors that cannot leave the root.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from relight.ports.faults import point
 from relight.workspaces.changes.classify import TEMPORARY
 from relight.workspaces.changes.scan import Stat
 from relight.workspaces.restore.leftovers import PARTIAL
-from relight.workspaces.restore.openat import exchange, open_directory, place
+from relight.workspaces.restore.openat import open_directory, rename_exchange, rename_noreplace
 
 Seen = Callable[[bytes], Stat | None]
-"""the stat a path had in the safety snapshot"""
+"""the stat of a path in the safety snapshot"""
 
 
 class Swapper:
-    """The names of one restore. `changed` collects what somebody else was at, `touched` the directories to sync."""
+    """Swaps names for one restore. `changed` collects paths that others changed, `touched` the directories to sync."""
 
     def __init__(self, root_fd: int, seen: Seen, restore: str, order: Sequence[bytes]) -> None:
         self.root_fd, self._seen = root_fd, seen
@@ -32,12 +32,12 @@ class Swapper:
         self.changed: list[bytes] = []
 
     def temporary(self, path: bytes) -> bytes:
-        """The name that belongs to this path in this restore."""
+        """The temporary name of this path in this restore."""
         return self._prefix + str(self._number[path]).encode()
 
     @contextmanager
     def parent(self, path: bytes) -> Iterator[tuple[int, bytes]]:
-        """(descriptor of the directory, name); (-1, name) where no directory of ours is there any more."""
+        """(descriptor of the directory, name); (-1, name) if the directory is gone or was replaced."""
         parent, _, name = path.rpartition(b"/")
         try:
             fd = open_directory(self.root_fd, parent)
@@ -54,7 +54,7 @@ class Swapper:
             os.close(fd)
 
     def swap_in(self, path: bytes, *, replaces: bool) -> bool:
-        """Give the temporary file of this path its name; whether it has it now."""
+        """Rename the temporary file of this path to its name; whether that worked."""
         temporary = self.temporary(path)
         with self.parent(path) as (fd, name):
             if fd < 0:
@@ -67,52 +67,54 @@ class Swapper:
             return False
 
     def _take_name(self, fd: int, temporary: bytes, name: bytes, path: bytes, replaces: bool) -> bool:
-        """Whether the new content has its name; if not it is still under the temporary one."""
+        """Whether the new content has its name; if not, it is still under the temporary one."""
         if not replaces or not exists(fd, name):
             try:
-                place(fd, temporary, name)
+                rename_noreplace(fd, temporary, name)
             except OSError as error:
                 if error.errno not in (errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY):
                     raise
                 return False
             return True
         try:
-            exchange(fd, temporary, name)
+            rename_exchange(fd, temporary, name)
         except OSError as error:
             if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOENT):
                 raise
-            return self._replace_plainly(fd, temporary, name, path)
+            return self._check_and_rename(fd, temporary, name, path)
+        # Checked after the swap: between a check and a swap the file could change, and that change would be deleted below.
         point("restore.swapped")
-        if self._is_as_seen(fd, temporary, path):
+        if self._is_unchanged(fd, temporary, path):
             os.unlink(temporary, dir_fd=fd)
             return True
-        exchange(fd, temporary, name)
+        rename_exchange(fd, temporary, name)
         return False
 
-    def _replace_plainly(self, fd: int, temporary: bytes, name: bytes, path: bytes) -> bool:
-        """For file systems that cannot swap: look, then rename."""
-        if exists(fd, name) and not self._is_as_seen(fd, name, path):
+    def _check_and_rename(self, fd: int, temporary: bytes, name: bytes, path: bytes) -> bool:
+        """For file systems that cannot swap names: check, then rename. A change in between would be lost."""
+        if exists(fd, name) and not self._is_unchanged(fd, name, path):
             return False
         os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
         return True
 
     def remove(self, fd: int, name: bytes, path: bytes) -> bool:
-        """Set aside, look, and only then remove: what changed under us gets its name back. Whether it is gone."""
+        """Rename to a temporary name, check, and only then delete; a changed file gets its name back. Whether it is
+        gone."""
         temporary = self.temporary(path)
         try:
-            place(fd, name, temporary)
+            rename_noreplace(fd, name, temporary)
         except FileNotFoundError:
             return True
         point("restore.set_aside")
-        if self._is_as_seen(fd, temporary, path):
+        if self._is_unchanged(fd, temporary, path):
             os.unlink(temporary, dir_fd=fd)
             return True
-        place(fd, temporary, name)
+        rename_noreplace(fd, temporary, name)
         self.changed.append(path)
         return False
 
-    def _is_as_seen(self, fd: int, name: bytes, path: bytes) -> bool:
-        """Type, size, mtime and inode as in the safety snapshot; a rename changes only the ctime."""
+    def _is_unchanged(self, fd: int, name: bytes, path: bytes) -> bool:
+        """True if type, size, mtime and inode are as in the safety snapshot; a rename changes only the ctime."""
         seen = self._seen(path)
         try:
             now = os.stat(name, dir_fd=fd, follow_symlinks=False)
@@ -125,7 +127,7 @@ class Swapper:
 
 
 def exists(fd: int, name: bytes) -> bool:
-    """Whether a directory has this name, whatever it is."""
+    """Whether a directory has an entry of this name."""
     try:
         os.stat(name, dir_fd=fd, follow_symlinks=False)
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""The memory of one root: every captured directory, and how it is kept between processes.
+"""The cached state of one root: every directory of its last snapshot, and how it is saved between processes.
 
-It is written to a cache file: whole or not believed, never needed for correctness, bound to the root, the policy and
-the segments it relies on.
+The cache file is never needed for correctness: if it fails its checksum, or belongs to another root, policy or set of
+segments, it is ignored.
 """
 
 from __future__ import annotations
@@ -18,17 +18,17 @@ from relight.workspaces.changes.nodes import Node
 from relight.workspaces.pool.objects import digest
 
 CACHE_VERSION: Final = 4
-"""4: stores in a workspace are left out by their content; what was remembered before may hold some"""
+"""4: stores in a workspace are left out by their content; older caches may contain some"""
 CACHE_MAX_BYTES: Final = 1024 * 1024 * 1024
 
 
-class Memory:
-    """What the last snapshot left to know. Changed only by a run that met no error."""
+class TreeState:
+    """What is known since the last snapshot. Changed only by a run that met no error."""
 
     def __init__(self) -> None:
         self.nodes: dict[bytes, Node] = {}
-        self.again: set[bytes] = set()
-        """directories with names whose last look was not conclusive"""
+        self.recheck: set[bytes] = set()
+        """directories with names that have to be checked again"""
         self.repositories: set[bytes] = set()
         self.exclude: list[int] = []
         """stat of `.git/info/exclude`"""
@@ -37,42 +37,42 @@ class Memory:
         self.record: SnapshotRecord | None = None
 
     def drop(self, path: bytes) -> list[bytes]:
-        """Forget a directory and all below it; their paths."""
+        """Forget a directory and everything below it; returns their paths."""
         below = [one for one in self.nodes if one == path or one.startswith(path + b"/")]
         for one in below:
             del self.nodes[one]
-            self.again.discard(one)
+            self.recheck.discard(one)
         return below
 
 
 class Cached(msgspec.Struct, array_like=True):
-    """The cache file."""
+    """The content of the cache file."""
 
     version: int
     bound_to: str
-    """root, policy: what the memory is valid for"""
+    """root and policy that the state is valid for"""
     segments: list[str]
     last: bytes
     exclude: list[int]
     repositories: list[bytes]
     nodes: list[tuple[bytes, int, bytes, bytes, list[bytes]]]
-    """path, mode, block, ref, names to look at again"""
+    """path, mode, block, ref, names to check again"""
 
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Cached)
 
 
-def save(path: Path, memory: Memory, bound_to: str, segments: Iterable[str]) -> None:
-    """Whole or not believed; a cache that cannot be written is no error."""
-    nodes = [(one.path, one.mode, one.rebuilt(), one.ref, sorted(one.again)) for one in memory.nodes.values()]
+def save(path: Path, state: TreeState, bound_to: str, segments: Iterable[str]) -> None:
+    """Write the cache file; failing to is no error."""
+    nodes = [(one.path, one.mode, one.current_block(), one.ref, sorted(one.recheck)) for one in state.nodes.values()]
     cached = Cached(
         version=CACHE_VERSION,
         bound_to=bound_to,
         segments=sorted(segments),
-        last=memory.last,
-        exclude=memory.exclude,
-        repositories=sorted(memory.repositories),
+        last=state.last,
+        exclude=state.exclude,
+        repositories=sorted(state.repositories),
         nodes=nodes,
     )
     data = _encoder.encode(cached)
@@ -86,22 +86,22 @@ def save(path: Path, memory: Memory, bound_to: str, segments: Iterable[str]) -> 
         partial.unlink(missing_ok=True)
 
 
-def load(path: Path, bound_to: str, rowed: frozenset[str]) -> tuple[Memory, list[str]] | None:
-    """The memory and the segments it relies on, if it is whole, ours, and all of those are still there."""
+def load(path: Path, bound_to: str, registered: frozenset[str]) -> tuple[TreeState, list[str]] | None:
+    """The state and the segments it depends on, if the file is valid and all of those are still registered."""
     cached = read(path)
-    if cached is None or cached.bound_to != bound_to or not rowed.issuperset(cached.segments):
+    if cached is None or cached.bound_to != bound_to or not registered.issuperset(cached.segments):
         return None
-    memory = Memory()
-    for at, mode, block, ref, again in cached.nodes:
-        memory.nodes[at] = Node(at, mode, block=block, ref=ref, again=frozenset(again))
-        if again:
-            memory.again.add(at)
-    memory.repositories, memory.exclude, memory.last = set(cached.repositories), cached.exclude, cached.last
-    return memory, cached.segments
+    state = TreeState()
+    for at, mode, block, ref, recheck in cached.nodes:
+        state.nodes[at] = Node(at, mode, block=block, ref=ref, recheck=frozenset(recheck))
+        if recheck:
+            state.recheck.add(at)
+    state.repositories, state.exclude, state.last = set(cached.repositories), cached.exclude, cached.last
+    return state, cached.segments
 
 
 def read(path: Path) -> Cached | None:
-    """The cache file, if it is whole and of our version."""
+    """The cache file, if it is valid and of this version."""
     try:
         if path.stat().st_size > CACHE_MAX_BYTES:
             return None

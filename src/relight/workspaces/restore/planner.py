@@ -1,7 +1,7 @@
-"""Plan a restore or an undo: take the safety snapshot, gather what target, disk and history hold, let journal decide.
+"""Plans a restore or an undo: takes the safety snapshot, collects what target, disk and history contain.
 
-The decision is journal/files/restore_plan.py's. What is done here is to hand it only what differs, and to make sure
-that the safety snapshot holds everything the target would write over.
+`journal.files.restore_plan` decides. This module passes it only what differs, and makes sure that the safety snapshot
+contains everything the target would overwrite.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from relight.workspaces.store_detection import is_our_log
 
 
 class Planner:
-    """Plans for one root."""
+    """Plans restores of one root."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class Planner:
         include: Callable[[Iterable[bytes]], None],
         as_written: Manifests | None = None,
     ) -> None:
-        """`as_written`: the same snapshots with the modes they hold, where `manifests` leaves some of those out."""
+        """`as_written`: the same snapshots with their original modes, if `manifests` removes some."""
         self._manifests, self._log = manifests, log
         self._snapshot, self._include, self._as_written = snapshot, include, as_written
 
@@ -56,19 +56,21 @@ class Planner:
             choice=choice,
             exact=exact,
             paths=paths,
-            decision=self._telling_modes(tree, decide(choice, exact, paths, True)),
+            decision=self._report_modes(tree, decide(choice, exact, paths, True)),
             left_out=tuple(self._manifests.skipped(tree)),
         )
 
-    def _telling_modes(self, tree: bytes, decision: Decision) -> Decision:
-        """With the paths that get another mode than the target says."""
+    def _report_modes(self, tree: bytes, decision: Decision) -> Decision:
+        """Add the paths that get another mode than the target has."""
         if self._as_written is None:
             return decision
         kept = list(decision.kept)
         for action in decision.writes:
-            said = self._as_written.find(tree, action.path)
-            if said is not None and action.entry is not None and said.mode != action.entry.mode:
-                why = f"written with mode {action.entry.mode:04o} instead of {said.mode:04o}: it came from elsewhere"
+            recorded = self._as_written.find(tree, action.path)
+            if recorded is not None and action.entry is not None and recorded.mode != action.entry.mode:
+                why = (
+                    f"written with mode {action.entry.mode:04o} instead of {recorded.mode:04o}: it came from elsewhere"
+                )
                 kept.append(Kept(path=action.path, reason=why))
         return msgspec.structs.replace(decision, kept=tuple(sorted(kept, key=lambda one: one.path)))
 
@@ -87,7 +89,7 @@ class Planner:
         )
 
     def _to_undo(self, restore: str | None) -> RestoreRecord:
-        """The one that is named, the one whose undoing was interrupted, or the newest that still stands."""
+        """The named restore, or one whose undo was interrupted, or the newest that was not undone."""
         records = {one.id: one for one in self._log.records()}
         interrupted = next((one.undoes for one in records.values() if one.state == "begun" and one.undoes), None)
         if restore is None and interrupted is not None and interrupted in records:
@@ -100,7 +102,7 @@ class Planner:
         return found
 
     def _safety(self, tree: bytes) -> Snapshot:
-        """The disk as it is, with everything the target would write over, ignored or not."""
+        """A snapshot of the disk that includes everything the target would overwrite, ignored or not."""
         safety = self._snapshot()
         wanted, found = self._manifests.differing(tree, self._manifests.record(safety.id).tree)
         hidden = tuple(path for path, entry in found.items() if _is_hidden(entry) and is_content(wanted.get(path)))
@@ -138,9 +140,9 @@ class Planner:
         return decide
 
     def _stores(self, wanted: Flat, found: Flat, disk: bytes) -> set[bytes]:
-        """What belongs to a store: on disk, or among what the target holds, since older versions captured stores too.
+        """Paths that belong to a store: on disk, or in the target, since older versions captured stores too.
 
-        A log that belongs beside a database must not come back to one that is in use: SQLite would take it for its own.
+        A write-ahead log must not be restored beside a database that is in use: SQLite would take it for its own.
         """
         stores = {path for path, entry in found.items() if _is_store(entry)}
         stores.update(
@@ -156,7 +158,8 @@ class Planner:
         return stores
 
     def _is_captured_store(self, entry: Entry, log: Entry | None) -> bool:
-        """By its content. A database is whole pages, a segment has its ending: nothing else is read for it."""
+        """Whether a captured file is a store's, by its content. Only plausible files are read: whole pages, or a
+        segment."""
         pages = entry.size_bytes >= PAGE_BYTES and entry.size_bytes % PAGE_BYTES == 0
         if entry.kind not in ("file", "big") or not (pages or entry.name.endswith((b".seg", b".idx"))):
             return False
@@ -167,7 +170,7 @@ class Planner:
         return is_database(head) or is_store_content(head)
 
     def _last(self, known: bytes, found: Flat) -> Flat:
-        """What the session last knew of the paths on disk. The modes that an interrupted restore left are its own."""
+        """The session's last known entries of the paths on disk. Modes of an interrupted restore count as its own."""
         unfinished = self._log.unfinished()
         half_done: Collection[bytes] = frozenset(unfinished.actions) if unfinished is not None else ()
         last: Flat = {}
@@ -180,7 +183,7 @@ class Planner:
         return last
 
     def _held(self, trees: set[bytes], paths: Sequence[bytes]) -> set[bytes]:
-        """Which of these paths some snapshot holds: asked a directory at a time, since directories are shared."""
+        """Which of these paths some snapshot has: looked up by directory, since directories are shared."""
         by_parent: dict[bytes, list[bytes]] = {}
         for path in paths:
             by_parent.setdefault(path.rpartition(b"/")[0], []).append(path)
@@ -200,7 +203,7 @@ class Planner:
 
 
 def is_content(entry: Entry | None) -> bool:
-    """Whether a snapshot holds something there, rather than the note that it was left out."""
+    """Whether an entry is content, rather than the record that it was left out."""
     return entry is not None and entry.kind != "skip"
 
 

@@ -1,9 +1,8 @@
-"""Carry out a decided restore through directory descriptors that cannot leave the root.
+"""Executes a restore plan through directory descriptors that cannot leave the root.
 
-Order: what stands in the way of a directory or file is removed → directories → files and links in batches (temporary
-file, content, mode, mtime, sync; then swap names) → deletes, children first → modes of directories → their sync.
-The note of the restore is durable before the first of these changes, most often in the same round as the first files.
-How a name is taken or given up without losing anybody's change: swapping.py. What a kill leaves: leftovers.py.
+Order: remove what is in the way of a file or directory; create directories; write files and links in batches (temporary
+file, content, mode, mtime, sync; then swap names); delete, children first; set modes of directories; sync them. `swap`
+replaces names without losing concurrent changes, `leftovers` removes what a killed restore left.
 """
 
 from __future__ import annotations
@@ -26,18 +25,18 @@ BATCH_FILES: Final = 64
 BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
-class Actor:
-    """One restore at work."""
+class RestoreExecutor:
+    """Executes one restore."""
 
     def __init__(self, root_fd: int, manifests: Manifests, seen: Seen, restore: str, order: Sequence[bytes]) -> None:
         self._root_fd, self._manifests = root_fd, manifests
         self._names = Swapper(root_fd, seen, restore, order)
         self.changed = self._names.changed
-        """what could not be done because somebody else was there"""
+        """paths that were left alone because another process changed them"""
         self.written = self.deleted = 0
 
     def run(self, writes: Sequence[Action], deletes: Sequence[Action], *, first: Sequence[int] = ()) -> None:
-        """All of it. The descriptors in `first` are synced before anything is changed, and closed."""
+        """Execute all actions. The descriptors in `first` are synced before anything is changed, and closed."""
         self._first = list(first)
         try:
             self._run(writes, deletes)
@@ -65,16 +64,16 @@ class Actor:
     # -- directories ------------------------------------------------------------------------------------------
 
     def _clear_the_way(self, writes: Sequence[Action], deletes: Sequence[Action]) -> list[Action]:
-        """Empty and remove directories whose place a file or link takes; the deletes that are left for later."""
-        places = _obstacles(writes)
-        if not places:
+        """Remove directories that are in the way of a file or link; returns the deletes that remain."""
+        obstacles = _obstacles(writes)
+        if not obstacles:
             return list(deletes)
-        inside = tuple(path + b"/" for path in places)
+        inside = tuple(path + b"/" for path in obstacles)
         for action in deletes:
             if action.path.startswith(inside):
                 self._delete(action)
                 point("restore.obstacle_removed")
-        for path in sorted(places, reverse=True):
+        for path in sorted(obstacles, reverse=True):
             self._delete(Action(path=path, found=Entry(name=path.rpartition(b"/")[2], kind="dir")))
             point("restore.obstacle_removed")
         return [action for action in deletes if not action.path.startswith(inside)]
@@ -116,14 +115,14 @@ class Actor:
                 try:
                     fds.append(open_directory(self._root_fd, path))
                 except OSError:
-                    continue  # gone by now, or not ours any more
+                    continue  # removed or replaced meanwhile
             self._sync_all(fds)
         finally:
             for fd in fds:
                 os.close(fd)
 
     def _sync_all(self, fds: list[int]) -> None:
-        """These, and what had to be durable first."""
+        """Sync these together with what has to be durable first: one parallel round instead of two."""
         fds, self._first = [*self._first, *fds], []
         sync_all(fds)
 
@@ -149,7 +148,7 @@ class Actor:
             point("restore.placed")
 
     def _write_temporary(self, action: Action) -> int | None:
-        """A descriptor to sync, -1 for a link, None where its directory is not there to be written."""
+        """Write the temporary file; returns a descriptor to sync, -1 for a link, None if its directory is missing."""
         entry, temporary = action.entry, self._names.temporary(action.path) + PARTIAL
         assert entry is not None
         with self._names.parent(action.path) as (fd, _):
@@ -198,7 +197,7 @@ class Actor:
 
 
 def _obstacles(writes: Sequence[Action]) -> tuple[bytes, ...]:
-    """Paths at which a directory stands where a file or link goes."""
+    """Paths of directories that are to become a file or link."""
     return tuple(
         one.path
         for one in writes

@@ -1,9 +1,9 @@
-"""Carry out a plan: note it, end what an interrupted restore left, act, note that it is done.
+"""Restores a root by a plan: record it, clean up after an interrupted restore, execute, record that it is done.
 
-    lock → fits the disk? → leftovers → note "begun" (durable) → act.py → note "done"
+    lock; enough space?; leftovers; record "begun" (durable); execute; record "done"
 
-A kill before the note has changed nothing; after it the note says what was going on, and the same plan made again goes
-on with it, under the same name and with the same way back.
+A kill before the record has changed nothing; after it the record says what was going on, and the same plan made again
+continues it, with the same id and the same safety snapshot.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from relight.workspaces.changes.scan import Stat
 from relight.workspaces.manifest import Manifests
 from relight.workspaces.pool.disk import free_bytes
 from relight.workspaces.pool.objects import CHUNK_BYTES, digest, encode_chunks
-from relight.workspaces.restore.actor import Actor
+from relight.workspaces.restore.executor import RestoreExecutor
 from relight.workspaces.restore.leftovers import clear_up
-from relight.workspaces.restore.planning import is_content
+from relight.workspaces.restore.planner import is_content
 from relight.workspaces.restore.restore_log import RestoreLog
 
 
-class Carrier:
+class Restorer:
     """Restores one root."""
 
     def __init__(
@@ -43,13 +43,13 @@ class Carrier:
         seen: Callable[[bytes], Stat | None],
         changed_since: Callable[[str], set[bytes]],
     ) -> None:
-        """`seen` tells the stat of a path in the last snapshot, `changed_since` takes one and compares."""
+        """`seen` returns the stat of a path in the last snapshot, `changed_since` takes a snapshot and compares."""
         self._name, self._path, self._root_fd = name, path, root_fd
         self._manifests, self._log = manifests, log
         self._seen, self._changed_since = seen, changed_since
 
-    def carry_out(self, plan: RestorePlan, *, is_as_planned: bool) -> RestoreOutcome:
-        """All of it. `is_as_planned`: the plan's safety snapshot is the newest look at the disk."""
+    def run(self, plan: RestorePlan, *, is_as_planned: bool) -> RestoreOutcome:
+        """Execute a plan. `is_as_planned`: its safety snapshot is still the newest state of the disk."""
         if plan.decision.conflicts and plan.choice == "stop":
             raise RestoreConflict(self._where(), [(one.path, one.reason) for one in plan.decision.conflicts])
         if plan.is_empty and not plan.undoes and self._log.unfinished() is None:
@@ -60,11 +60,11 @@ class Carrier:
         saved = self._clear_up(record)
         if (saved or not is_as_planned) and not self._changed_since(plan.safety.id) <= set(saved):
             raise Conflict(f"{self._where()}: changed since the restore was planned; plan again")
-        actor = Actor(self._root_fd, self._manifests, self._seen, record.id, record.actions)
+        executor = RestoreExecutor(self._root_fd, self._manifests, self._seen, record.id, record.actions)
         try:
             note = self._log.begin(record)
             point("restore.begun")
-            actor.run(plan.decision.writes, plan.decision.deletes, first=note)
+            executor.run(plan.decision.writes, plan.decision.deletes, first=note)
         except OSError as error:
             raise StoreUnavailable(
                 f"{self._where()}: the restore stopped half-way: {error}",
@@ -77,15 +77,15 @@ class Carrier:
             id=record.id,
             target=plan.target,
             safety=record.safety,
-            written=actor.written,
-            deleted=actor.deleted,
+            written=executor.written,
+            deleted=executor.deleted,
             kept=plan.decision.kept,
-            changed_meanwhile=tuple(dict.fromkeys(actor.changed)),
+            changed_meanwhile=tuple(dict.fromkeys(executor.changed)),
             saved_aside=saved,
         )
 
     def _check_room(self, plan: RestorePlan) -> None:
-        """What the files say they take is there, before the first of them is written."""
+        """Refuse before anything is written if the files do not fit on the disk."""
         grows = sum(
             max(0, one.entry.size_bytes - (one.found.size_bytes if one.found is not None else 0))
             for one in plan.decision.writes
@@ -102,7 +102,7 @@ class Carrier:
         return f'workspace "{self._name}" ({self._path})'
 
     def _begin(self, plan: RestorePlan) -> RestoreRecord:
-        """A new note, or the one of the interrupted restore that this plan goes on with."""
+        """A new record, or the one of the interrupted restore that this plan continues."""
         actions = tuple(one.path for one in (*plan.decision.writes, *plan.decision.deletes))
         unfinished = self._log.unfinished()
         if unfinished is None or unfinished.id == plan.undoes:
@@ -125,15 +125,15 @@ class Carrier:
         return msgspec.structs.replace(unfinished, choice=plan.choice, exact=plan.exact, actions=both)
 
     def _clear_up(self, record: RestoreRecord) -> tuple[bytes, ...]:
-        """Temporary files of interrupted restores, this one's and the one it undoes."""
+        """Clean up temporary files of interrupted restores: this one's and the one it undoes."""
         saved: list[bytes] = []
         for old in self._log.records():
             if old.state == "begun" and old.id in (record.id, record.undoes):
                 sides = [self._manifests.record(one).tree for one in (old.target, old.safety)]
-                saved += clear_up(self._root_fd, old.id, old.actions, self._knows(sides))
+                saved += clear_up(self._root_fd, old.id, old.actions, self._is_known_content(sides))
         return tuple(saved)
 
-    def _knows(self, trees: list[bytes]) -> Callable[[bytes, int, bytes], bool]:
+    def _is_known_content(self, trees: list[bytes]) -> Callable[[bytes, int, bytes], bool]:
         def is_known(path: bytes, dir_fd: int, name: bytes) -> bool:
             entries = [self._manifests.find(tree, path) for tree in trees]
             return _content_ref(dir_fd, name) in {entry.ref for entry in entries if entry and is_content(entry)}
@@ -142,7 +142,7 @@ class Carrier:
 
 
 def _content_ref(dir_fd: int, name: bytes) -> bytes:
-    """What a snapshot would call the content of a file or link; empty for anything else."""
+    """The hash a snapshot would have for a file or link; empty for anything else."""
     found = os.stat(name, dir_fd=dir_fd, follow_symlinks=False)
     if stat.S_ISLNK(found.st_mode):
         return os.readlink(name, dir_fd=dir_fd)
