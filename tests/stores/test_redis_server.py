@@ -132,7 +132,7 @@ def test_files_that_may_not_be_written_anew_are_spoken_of(server: RedisServer, f
     session = Trial(store, clock, Hooks()).begin()
     store.delete([session])
     assert store.find(session) is None
-    assert "their bytes stay in the server's files until it writes those anew" in told[-1]
+    assert "their bytes stay in the server's files until it rewrites those" in told[-1]
     store.close()
 
 

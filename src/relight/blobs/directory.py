@@ -32,7 +32,7 @@ _FORBIDDEN: Final = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class DirectoryBlobs:
-    """A directory of blobs."""
+    """Blobs in one directory, addressed as file:///directory."""
 
     is_own = False
 

@@ -35,7 +35,7 @@ from relight.workspaces.workspace import TreeWorkspace, workspace_key
 
 
 class TreeWorkspaces:
-    """Implements `ports.workspace.Workspaces`."""
+    """Opens and manages a store's workspaces. Implements `ports.workspace.Workspaces`."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ _MASK_AT, _BTIME_AT = 0, 80
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What identifies a directory."""
+    """What identifies a root: its path, inode and birth time."""
 
     path: str
     inode: int

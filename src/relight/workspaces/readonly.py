@@ -111,7 +111,6 @@ class TreeContent:
                 yield self._pool.read(ref)
 
     def take_in(self, objects: Iterable[bytes], snapshots: Iterable[str]) -> dict[str, Snapshot]:
-        """As `Workspaces.take_in`."""
         try:
             for data in objects:
                 if len(data) > OBJECT_MAX_BYTES:

@@ -230,9 +230,9 @@ class TreeWorkspace:
     def audit(self) -> tuple[Change, ...]:
         """Read every file again and compare with the cached state; empty if that is right."""
         with self._lock:
-            believed = self.snapshot()
+            cached = self.snapshot()
             ref, _, _, _ = self._tracker.fresh().run()
-            return self.diff(believed.id, snapshot_id(ref))
+            return self.diff(cached.id, snapshot_id(ref))
 
     # -- reading ----------------------------------------------------------------------------------------------
 

@@ -64,7 +64,7 @@ class ServerState(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """An opened store."""
+    """The id, schema version and state of an opened store."""
 
     id: str
     version: int

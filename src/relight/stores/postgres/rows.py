@@ -33,7 +33,7 @@ Row = tuple[Any, ...]
 
 
 def to_bytes(text: str) -> bytes:
-    """Text as stored."""
+    """Text as stored: UTF-8, lone surrogates included."""
     return text.encode("utf-8", "surrogatepass")
 
 
@@ -64,7 +64,7 @@ def up_to(seq: int | None) -> int:
 
 
 def step_columns(sid: int, step: Step) -> Row:
-    """Bindings of `insert_step`."""
+    """Bindings of the statement `insert_step`."""
     return (
         sid,
         step.seq,
@@ -85,7 +85,7 @@ def step_columns(sid: int, step: Step) -> Row:
 
 
 class StepRow(NamedTuple):
-    """Bindings of `commit_step`."""
+    """Bindings of the statement `commit_step`, in its order."""
 
     sid: int
     planned_on: bytes
@@ -248,7 +248,7 @@ def label_columns(identity: Identity) -> list[tuple[bytes, bytes]]:
 
 
 def session_row(identity: Identity, head: Head) -> Row:
-    """Bindings of `insert_session`."""
+    """Bindings of the statement `insert_session`."""
     id_, created_us, others = identity_columns(identity)
     return (id_, created_us, head.status, *others, seal(identity))
 

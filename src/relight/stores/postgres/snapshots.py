@@ -16,7 +16,7 @@ from relight.values.snapshot import Snapshot
 
 
 def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:
-    """Bindings of `insert_snapshot`."""
+    """Bindings of `insert_snapshot`, one row per snapshot."""
     columns = ((sid, seq, to_bytes(one.root), to_bytes(one.pool), to_bytes(one.id)) for one in snapshots)
     return [(*row, row_seal("snapshot", *row)) for row in columns]
 

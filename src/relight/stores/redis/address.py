@@ -25,7 +25,7 @@ _PASSWORD: Final = re.compile(r"^([a-z]+://[^:@/?]*:)[^?]*@")
 
 
 class Address(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed address."""
+    """The parts of an address of a Redis store."""
 
     url: str
     """as given"""
@@ -39,20 +39,20 @@ class Address(msgspec.Struct, frozen=True, kw_only=True):
 
 def parse(url: str) -> Address:
     """The parts of an address, or UsageError."""
-    place, _, query = url.partition("?")
+    base, _, query = url.partition("?")
     given = parse_qsl(query, keep_blank_values=True)
     ours = {key: value for key, value in given if key in ("prefix", "durability")}
     others = urlencode([(key, value) for key, value in given if key not in ours])
     prefix = ours.get("prefix", DEFAULT_PREFIX)
     demanded = ours.get("durability")
-    if place.partition("://")[0] not in SCHEMES or not _PREFIX.fullmatch(prefix):
+    if base.partition("://")[0] not in SCHEMES or not _PREFIX.fullmatch(prefix):
         raise UsageError(f"not an address of a Redis store: {without_password(url)!a}", hints=[f"such as {_EXAMPLE}"])
     if demanded is not None and demanded not in get_args(Level):
         raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(get_args(Level))])
     return Address(
         url=url,
-        driver=f"{place}?{others}" if others else place,
-        shown=without_password(place),
+        driver=f"{base}?{others}" if others else base,
+        shown=without_password(base),
         prefix=prefix,
         demanded=cast(Level | None, demanded),
     )

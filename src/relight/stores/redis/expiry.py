@@ -185,11 +185,11 @@ class Expiry:
     def apply(self, days: float | None) -> None:
         """Apply a policy: every finished session gets its TTL, counted from now; None removes them all."""
         for status in self._keys.expiring:
-            members, place = self._server.execute("ZRANGE", self._keys.statuses[status], 0, -1), 0
-            while place < len(members):
-                for member in members[place : place + _BATCH]:
+            members, start = self._server.execute("ZRANGE", self._keys.statuses[status], 0, -1), 0
+            while start < len(members):
+                for member in members[start : start + _BATCH]:
                     self._apply(bytes_text(member[8:]), days)
-                place += _BATCH
+                start += _BATCH
 
     def _apply(self, session: str, days: float | None) -> None:
         keys, forks = self._keys.session(session), self._keys.by("parent", session)

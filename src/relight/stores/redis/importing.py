@@ -38,14 +38,14 @@ class SessionImport:
         """checks, each with the error to raise if it fails"""
         self._commands: list[Command] = []
         self._numbers: dict[str, int] = {}
-        self._places: dict[bytes, bytes] = {}
+        self._final_keys: dict[bytes, bytes] = {}
         """staged key to final key"""
         self._size = 0
         self._waiting: list[Command] = []
         self._waiting_bytes = 0
 
     def begin(self, records: Sequence[Record]) -> None:
-        """Add the sessions."""
+        """Add the sessions' records, with the checks that their ids and names are free."""
         names = [record.identity.name for record in records if record.identity.name is not None]
         for name in names:
             if names.count(name) > 1:
@@ -55,20 +55,20 @@ class SessionImport:
             identity = record.identity
             self._numbers[identity.id] = number
             checks, commands = self._sessions.create_commands(identity, record.head)
-            for place, check in enumerate(checks, 1):
-                self._checks[check] = _meaning(identity, place)
+            for position, check in enumerate(checks, 1):
+                self._checks[check] = _conflict(identity, position)
             self._commands += commands
 
     def add(self, step: Step, snapshots: Sequence[Snapshot]) -> None:
-        """Stage one step."""
-        place = self._keys.session(step.session)
-        checks, commands = self._journal.step_commands(place, step, snapshots)
+        """Stage one step under its session's temporary key."""
+        keys = self._keys.session(step.session)
+        checks, commands = self._journal.step_commands(keys, step, snapshots)
         pools = [one.pool for one in snapshots for _ in one.segments]
         for check, pool in zip(checks, pools, strict=True):
             self._checks.setdefault(check, _swept(step.session, pool))
         written, _, *named = commands
         stage = self._keys.stage(self._token, self._numbers[step.session])
-        self._places[stage] = place.steps
+        self._final_keys[stage] = keys.steps
         self._waiting += [("HSET", stage, *written[2:]), ("EXPIRE", stage, STAGED_SECONDS)]
         self._commands += named
         self._size += len(step.body)
@@ -88,25 +88,25 @@ class SessionImport:
             row = rows.label_row(session, seq, label)
             self._commands.append(("RPUSH", self._keys.session(session).labels, row))
         self._commands.append(("INCRBY", self._keys.size, self._size))
-        for stage, final in self._places.items():
+        for stage, final in self._final_keys.items():
             self._commands += [("RENAME", stage, final), ("PERSIST", final)]
         commands = [*self._commands, ("INCR", self._keys.changes)]
         reply = self._server.transact(list(self._checks), commands)
         if reply.failed:
             raise list(self._checks.values())[reply.failed - 1](reply.found)
-        self._places.clear()
+        self._final_keys.clear()
 
     def drop(self) -> None:
         """Delete what is still staged."""
-        if self._places:
+        if self._final_keys:
             try:
-                self._server.execute("UNLINK", *self._places)
+                self._server.execute("UNLINK", *self._final_keys)
             except StoreUnavailable:
                 return  # it expires
 
 
-def _meaning(identity: Identity, place: int) -> Callable[[bytes], Conflict]:
-    return lambda found: name_conflict(identity, place, found)
+def _conflict(identity: Identity, position: int) -> Callable[[bytes], Conflict]:
+    return lambda found: name_conflict(identity, position, found)
 
 
 def _swept(session: str, pool: str) -> Callable[[bytes], Conflict]:

@@ -41,7 +41,7 @@ def member_of(created_us: int, session: str) -> bytes:
 
 
 def split_member(member: bytes) -> tuple[int, str]:
-    """The inverse of `member_of`."""
+    """The creation time and id in a member; the inverse of `member_of`."""
     return int.from_bytes(member[:_TIME_BYTES], "big") - _ZERO, bytes_text(member[_TIME_BYTES:])
 
 

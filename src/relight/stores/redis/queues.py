@@ -39,16 +39,16 @@ class Queues:
             commands.append(("ZREM", self._set_of(before), _member(before)))
             commands.append(("HDEL", keys.facts, "l", "w"))
         if after is not None:
-            line, place, member = text_bytes(format_queue_key(after.line)), self._set_of(after), _member(after)
+            line, queue_set, member = text_bytes(format_queue_key(after.line)), self._set_of(after), _member(after)
             commands.append(("SADD", self._keys.queues, line))
-            commands.append(("ZADD", place, after.wake_us or 0, member))
-            commands.append(("HSET", keys.facts, "l", place, "w", member))
+            commands.append(("ZADD", queue_set, after.wake_us or 0, member))
+            commands.append(("HSET", keys.facts, "l", queue_set, "w", member))
         return commands
 
     def leave_commands(self, keys: SessionKeys) -> list[Command]:
         """Commands that remove it by the session's own facts: its head may not be readable."""
-        place, member = self._server.execute("HMGET", keys.facts, "l", "w")
-        return [("ZREM", place, member)] if place is not None else []
+        queue_set, member = self._server.execute("HMGET", keys.facts, "l", "w")
+        return [("ZREM", queue_set, member)] if queue_set is not None else []
 
     def _set_of(self, row: QueueRow) -> bytes:
         line = text_bytes(format_queue_key(row.line))
@@ -61,7 +61,7 @@ class Queues:
     def list_queues(self) -> list[QueueKey]:
         """All queues that are not empty."""
         known = sorted(self._server.execute("SMEMBERS", self._keys.queues))
-        asked = [("ZCARD", place) for one in known for place in (self._keys.ready(one), self._keys.later(one))]
+        asked = [("ZCARD", queue_set) for one in known for queue_set in (self._keys.ready(one), self._keys.later(one))]
         sizes = self._server.execute_all(asked) if asked else []
         return sorted(
             parse_queue_key(bytes_text(one)) for n, one in enumerate(known) if sizes[2 * n] or sizes[2 * n + 1]

@@ -101,7 +101,7 @@ class Removal:
     def _tell_left(self, why: str) -> None:
         self._tell(
             f"{self._server.shown}: the sessions are deleted; their bytes stay in the server's files until it "
-            f"writes those anew (BGREWRITEAOF, BGSAVE), {why}"
+            f"rewrites those (BGREWRITEAOF, BGSAVE), {why}"
         )
 
     def _again(self, command: str, running: str, scheduled: str) -> None:
@@ -134,5 +134,5 @@ class Removal:
 def _left(shown: str, why: str) -> StoreUnavailable:
     return StoreUnavailable(
         f"{shown}: the sessions are deleted, but some of their bytes are still in the server's files: {why}",
-        hints=["have them written anew: redis-cli BGREWRITEAOF, and redis-cli BGSAVE where it makes dumps"],
+        hints=["have them rewritten: redis-cli BGREWRITEAOF, and redis-cli BGSAVE if it makes dumps"],
     )

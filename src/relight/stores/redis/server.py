@@ -62,7 +62,7 @@ class Reply(msgspec.Struct, frozen=True, gc=False):
 
 
 class Server:
-    """One server. Thread-safe."""
+    """The server at one address, with the driver's connection pool. Thread-safe."""
 
     def __init__(self, address: Address) -> None:
         self.shown = address.shown
@@ -83,7 +83,7 @@ class Server:
     # -- asking -----------------------------------------------------------------------------------------------
 
     def execute(self, *command: Argument) -> Any:
-        """Execute one command."""
+        """Execute one command and return its result."""
         with self._translate_errors():
             return self._client.execute_command(*command)
 
@@ -160,7 +160,7 @@ class Server:
             raise _store_error(self.shown, error) from error
 
     def close(self) -> None:
-        """Close the connections. Idempotent."""
+        """Close the connections; later calls raise StoreUnavailable. Idempotent."""
         self._ended = True
         self._client.close()
 

@@ -37,24 +37,24 @@ def store_error(
     error: Exception, where: str, *, session: str | None = None, seq: int | None = None, system_errno: int = 0
 ) -> StoreError:
     """The store error for an error of the driver."""
-    said = f"sqlite: {error}"
+    message = f"sqlite: {error}"
     if isinstance(error, _DAMAGED):
         # Our statements are fixed and tested: one that suddenly does not fit the schema means that the file changed.
         return Corrupt(f"the store {where} is damaged ({error})", session=session, seq=seq)
     if isinstance(error, apsw.FullError) or (isinstance(error, apsw.IOError) and _is_full(where, system_errno)):
         return StoreFull(where)
     if getattr(error, "extendedresult", 0) == apsw.SQLITE_READONLY_DBMOVED:
-        return StoreUnavailable(f"{where}: the file was moved or deleted while in use", evidence=[said])
+        return StoreUnavailable(f"{where}: the file was moved or deleted while in use", evidence=[message])
     if isinstance(error, _FORBIDDEN) or (isinstance(error, apsw.CantOpenError) and system_errno in _READ_ONLY_ERRNOS):
         return StoreReadOnly(where)
     if isinstance(error, apsw.BusyError | apsw.LockedError):
         return StoreUnavailable(
             f"{where}: locked by another process",
-            evidence=[said],
+            evidence=[message],
             hints=[f"see who has it open: fuser {where}"],
         )
     return StoreUnavailable(
-        f"{where}: the store could not be used", evidence=[said], hints=["check the disk, then: relight verify"]
+        f"{where}: the store could not be used", evidence=[message], hints=["check the disk, then: relight verify"]
     )
 
 

@@ -80,8 +80,8 @@ class WriterQueue:
         wakeup = mine.wakeup = threading.Lock()
         wakeup.acquire()
         self._waiting.append(mine)
-        # We appended after the holder may have seen an empty queue and released the lock; then nobody would wake us.
-        # Acquiring and leaving at once wakes whoever is first in the queue, which may be us.
+        # We appended after the holder may have seen an empty queue and released the lock; then no thread would wake us.
+        # Acquiring and leaving at once wakes the first in the queue, which may be us.
         if self._try_acquire(mine):
             self.leave(mine)
         while not wakeup.acquire(timeout=POLL_INTERVAL_SECONDS):
@@ -116,7 +116,7 @@ class WriterQueue:
         with suppress(ValueError):
             self._waiting.remove(mine)
         # Work that a leader has taken already is waited for even now: the caller may ask `find_commit` next, and must
-        # not be told "absent" for a step that is about to be written.
+        # not get "absent" for a step that is about to be written.
         is_woken = mine.wakeup is None
         while not is_woken and not mine.is_served and self._has_leader(mine):
             try:
@@ -175,13 +175,13 @@ class WriterQueue:
                 one.wakes = next_one
             self._first_served = served[0]
         # The lock is handed over, not freed and fought for: the successor becomes the holder before it is woken. Each
-        # round either wakes a successor, or frees the lock with nobody waiting, or retries because the queue changed.
+        # round either wakes a successor, or frees the lock with an empty queue, or retries because the queue changed.
         while True:
             try:
                 successor = self._waiting[0]
             except IndexError:
                 self.wake_served()
-                # Look at the queue again after freeing the lock: a thread that appended itself in between has tried to
+                # Check the queue again after freeing the lock: a thread that appended itself in between has tried to
                 # acquire before we freed it, and sleeps.
                 if not self._transfer(mine.ref, None) or not self._waiting or not self._try_acquire(mine):
                     return

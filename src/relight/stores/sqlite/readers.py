@@ -73,7 +73,7 @@ class Readers:
             self._idle.pop().close()
 
     def resume(self) -> None:
-        """Allow reading again."""
+        """Allow reading again after `suspend`."""
         while self._suspended:
             self._suspended.pop().release()
 

@@ -43,7 +43,7 @@ def to_text(text: str) -> str:
 
 
 def from_text(stored: str) -> str:
-    """The inverse of `to_text`."""
+    """The original of text stored by `to_text`."""
     if not stored.startswith(_ODD):
         return stored
     try:
@@ -82,7 +82,7 @@ def id_range(sid: int, after: int = 0, upto: int | None = None) -> tuple[int, in
 
 
 def step_row(sid: int, step: Step, body_id: int) -> Row:
-    """Bindings of `insert_step`."""
+    """Bindings of the statement `insert_step`."""
     return (
         sid << SEQ_BITS | step.seq,
         body_id,
@@ -229,7 +229,7 @@ def label_columns(identity: Identity) -> list[tuple[str, str]]:
 
 
 def session_row(identity: Identity, head: Head) -> Row:
-    """Bindings of `insert_session`."""
+    """Bindings of the statement `insert_session`."""
     id_, created_us, others = identity_columns(identity)
     return (id_, created_us, head.status, *others, seal(identity))
 

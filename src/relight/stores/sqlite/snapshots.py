@@ -17,7 +17,7 @@ from relight.values.snapshot import Snapshot
 
 
 def rows_of(sid: int, seq: int, snapshots: Sequence[Snapshot]) -> list[Row]:
-    """Bindings of `insert_snapshot`."""
+    """Bindings of `insert_snapshot`, one row per snapshot."""
     columns = ((sid, seq, to_text(one.root), to_text(one.pool), to_text(one.id)) for one in snapshots)
     return [(*row, row_seal("snapshot", *row)) for row in columns]
 

@@ -272,6 +272,6 @@ class SqliteStore:
         self._writer = self._writer.in_child()
 
     def resume(self) -> None:
-        """Allow connections again."""
+        """Allow connections again after `suspend`."""
         self._readers.resume()
         self._writer.resume()

@@ -59,7 +59,7 @@ class Watermark:
                 _SLOT.pack_into(slots, sid * SLOT_BYTES, seq, crc32(_CHECK.pack(sid, seq)))
 
     def clear(self, sids: Iterable[int]) -> None:
-        """Forget these sessions."""
+        """Zero the slots of deleted sessions."""
         for sid in sids:
             slots = self._slots_to_write(sid)
             if slots is not None:

@@ -186,7 +186,7 @@ class Classifier:
             if entry != former:
                 draft.changes[name] = entry
             if entry.ref == b"unreadable" and entry.kind == "skip":
-                run.unreadable.append((path, "it cannot be looked at"))
+                run.unreadable.append((path, "it cannot be read"))
         elif old != found or name in node.recheck or former is None or former.kind not in ("file", "big"):
             run.jobs.append(Job(draft, path, name, former))
 

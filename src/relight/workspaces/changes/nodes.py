@@ -24,7 +24,7 @@ class Page(NamedTuple):
 
 
 class Node:
-    """One captured directory."""
+    """One captured directory and its stored form."""
 
     __slots__ = ("_stats", "block", "entries", "mode", "pages", "path", "recheck", "ref", "rules")
 

@@ -87,7 +87,7 @@ class Pool:
             return location
 
     def clear_used(self) -> None:
-        """Start collecting `used` again."""
+        """Empty `used`, so that it collects for the next snapshot."""
         with self._lock:
             self.used.clear()
             self._reliable_cached.clear()

@@ -140,7 +140,7 @@ class Writer:
             self.flush()
 
     def sync(self) -> None:
-        """Make everything appended durable."""
+        """Make everything appended so far durable."""
         own = self.own
         if own is None or own.durable == own.end:
             return

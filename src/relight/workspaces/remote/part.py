@@ -64,7 +64,7 @@ class PartBuilder:
         return location, len(data) + ROW_BYTES
 
     def encode(self) -> bytes:
-        """The encoded part."""
+        """The encoded part, ready for upload."""
         index_bytes = b"".join(self._rows) + _NUMBERS.pack(self._body_bytes, len(self._rows))
         return b"".join((_MAGIC, *self._records, index_bytes, digest(index_bytes), _END))
 

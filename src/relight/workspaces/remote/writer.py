@@ -201,7 +201,7 @@ class RemoteWriter:
         self._in_flight.append(self._uploaders.submit(self._put, own.listed, own.name, *own.seal_part()))
 
     def _wait_for_uploads(self) -> None:
-        """Wait for all uploads."""
+        """Wait for all uploads; raises the error of one that failed."""
         while self._in_flight:
             self._in_flight.pop(0).result()
         self._stop_uploaders()

@@ -26,7 +26,7 @@ BATCH_BYTES: Final = 64 * 1024 * 1024
 
 
 class RestoreExecutor:
-    """Executes one restore."""
+    """Executes the actions of one restore plan."""
 
     def __init__(self, root_fd: int, manifests: Manifests, seen: Seen, restore: str, order: Sequence[bytes]) -> None:
         self._root_fd, self._manifests = root_fd, manifests

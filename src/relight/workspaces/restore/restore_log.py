@@ -38,7 +38,7 @@ class RestoreLog:
         private_directories.make(directory)
 
     def records(self) -> tuple[RestoreRecord, ...]:
-        """All records, newest first."""
+        """All records with their present state, newest first."""
         with os.scandir(self._directory) as found:
             names = {one.name: one for one in found}
         records = []

@@ -30,7 +30,7 @@ from relight.workspaces.restore.restore_log import RestoreLog
 
 
 class Restorer:
-    """Restores one root."""
+    """Restores the files of one root."""
 
     def __init__(
         self,

@@ -82,7 +82,8 @@ class Swapper:
             if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOENT):
                 raise
             return self._check_and_rename(fd, temporary, name, path)
-        # Checked after the swap: between a check and a swap the file could change, and that change would be deleted below.
+        # Checked after the swap: between a check and a swap the file could change, and that change would be deleted
+        # below.
         point("restore.swapped")
         if self._is_unchanged(fd, temporary, path):
             os.unlink(temporary, dir_fd=fd)
