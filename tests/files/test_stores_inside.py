@@ -56,7 +56,7 @@ def a_store(path: Path, workspace: Path, *, name: str = "other") -> None:
 def as_before() -> Iterator[None]:
     """Capture like 0.1.0, which knew no store but its own blobs."""
     with pytest.MonkeyPatch.context() as patch:
-        for method in ("claims", "is_part", "holds"):
+        for method in ("is_store_path", "is_store_file", "is_store_directory"):
             patch.setattr(Stores, method, lambda *args: False)
         yield
 
