@@ -273,6 +273,7 @@ OPTIONAL: Final = {
     "durability_reason": "why acknowledged steps may not survive a power cut; empty if they do",
     "durability_cures": "commands that would raise its durability",
     "expire_after": "delete finished sessions by itself after so many days, if the store can",
+    "expired": "the tombstone of a session that the store deleted by itself",
     "connections": "its connection pool, for blobs in the same database",
 }
 """Attributes a store may have beyond the port. Code uses no attribute of a store that is neither there nor here."""
