@@ -147,7 +147,7 @@ def test_a_copied_local_directory_does_not_overwrite_anything(fleet: Fleet) -> N
         two.write("a", b"of two")
         yours = second.snapshot().id
         one.write("a", b"of one again")
-        with pytest.raises(StoreUnavailable, match="somebody else"):
+        with pytest.raises(StoreUnavailable, match="another writer"):
             first.snapshot()
         again = first.snapshot().id
         assert first.read(mine, b"a") == b"of one"
