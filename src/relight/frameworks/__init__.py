@@ -1,1 +1,1 @@
-"""Doors for agent frameworks: each keeps its framework's own store protocol on relight. None knows another."""
+"""Framework adapters: each implements its framework's own store protocol on relight. They are independent."""

@@ -1,4 +1,4 @@
-"""The Claude Agent SDK on relight: its transcripts are relight sessions, durable and visible like all others.
+"""Claude Agent SDK adapter: its transcripts are relight sessions.
 
 with relight.open() as rl:
     options = ClaudeAgentOptions(session_store=RelightSessionStore(rl), session_store_flush="eager")

@@ -1,9 +1,9 @@
 """`RelightSessionStore`: the SDK's `SessionStore` on a relight store, with all optional methods.
 
 A transcript is a relight session: `relight list` shows it, `verify` checks it, `export` and `sweep` treat it like any
-other. An append is one durable step before it returns. Lines with a `uuid` are taken once, however often and by
-whomever they are given; concurrent processes are put in a row by their commits (`sessions/shared.py`). Nothing that is
-stored is imported or run: lines are JSON.
+other. An append is one durable step before it returns. A line with a `uuid` is stored once, however often it is
+appended and by how many processes; commits order concurrent processes (`sessions/shared.py`). Nothing that is stored is
+imported or run: lines are JSON.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from claude_agent_sdk.types import (
 
 from relight.errors import NotFound, UsageError
 from relight.frameworks.claude_agent_sdk import transcripts
-from relight.frameworks.claude_agent_sdk.transcripts import SUMMARY, Entry, Known
+from relight.frameworks.claude_agent_sdk.transcripts import SUMMARY, Entry, SeenLines
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
 from relight.library.facade import Relight
@@ -44,10 +44,10 @@ AGENT: Final = "claude-agent-sdk"
 PROVIDER: Final = "anthropic"
 PROJECT_LABEL: Final = "project"
 MAX_OPEN: Final = 256
-"""transcripts kept in memory between two appends"""
+"""transcripts that stay open between appends"""
 HOOK_SECONDS: Final = 10.0
-"""how long a tool waits until its call is durable, before it is refused"""
-_LOOK_SECONDS: Final = 0.002
+"""how long a tool waits for its call to be durable, before it is refused"""
+_POLL_INTERVAL_SECONDS: Final = 0.002
 _MAX_CALLS: Final = 10_000
 _NOT_DURABLE: Final = (
     "relight: this call could not be made durable, so it was not started; nothing ran. "
@@ -58,10 +58,10 @@ _T = TypeVar("_T")
 
 
 class RelightSessionStore(SessionStore):
-    """Give it to `ClaudeAgentOptions(session_store=...)`. Thread-safe; works under asyncio and trio.
+    """Pass it to `ClaudeAgentOptions(session_store=...)`. Thread-safe; works under asyncio and trio.
 
-    `workspace`: the agent's directory, captured beside its transcript as `rl.session(workspace=...)` does, at the
-    moments that `snapshot` names. `labels` are given to every session it begins.
+    `workspace`: the agent's directory, captured with the transcript like that of `rl.session(workspace=...)`, as often
+    as `snapshot` says. `labels` are set on every session it creates.
     """
 
     def __init__(
@@ -73,50 +73,50 @@ class RelightSessionStore(SessionStore):
         labels: Mapping[str, str] | None = None,
         lease_seconds: float | None = None,
     ) -> None:
-        self._rl = _opened(rl)
+        self._rl = _check_library(rl)
         self._workspace = workspace
         self._snapshot = snapshot
         self._labels = dict(labels or {})
         self._lease_seconds = lease_seconds
-        self._open: OrderedDict[str, tuple[SharedSession, Known]] = OrderedDict()
+        self._open: OrderedDict[str, tuple[SharedSession, SeenLines]] = OrderedDict()
         self._lock = Lock()
         self._durable: OrderedDict[str, None] = OrderedDict()
-        """calls whose line is in the store, the latest ones"""
+        """ids of the latest calls whose line is durable"""
 
     def ref(self, session_id: str, project_key: str) -> str:
         """The name of the relight session of a transcript: for `relight show`, `rl.rewind`, `rl.restore`, ..."""
         return name_of(project_key, session_id)
 
     def close(self) -> None:
-        """Give back what this process owns; the store goes on being usable."""
+        """Release the leases of this process; the store stays usable."""
         with self._lock:
             opened, self._open = list(self._open.values()), OrderedDict()
-        for joint, _ in opened:
-            joint.close()
+        for shared, _ in opened:
+            shared.close()
 
     # -- hooks ------------------------------------------------------------------------------------------------
 
     def hooks(self) -> dict[HookEvent, list[HookMatcher]]:
-        """For `ClaudeAgentOptions(hooks=...)`: no tool starts before the line that asks for it is durable here.
+        """For `ClaudeAgentOptions(hooks=...)`: no tool starts before the line that requests it is durable.
 
-        The SDK hands lines over a moment after Claude Code has written them, and a process that is killed in that
-        moment would leave a tool that ran and that the store does not know of. Needs `session_store_flush="eager"`.
+        The SDK appends lines a moment after Claude Code has written them. If the process is killed in that moment, a
+        tool has run that the store does not know of. Requires `session_store_flush="eager"`.
         """
         return {"PreToolUse": [HookMatcher(hooks=[self._before_tool], timeout=HOOK_SECONDS * 2, on_failure="block")]}
 
-    async def _before_tool(self, told: HookInput, call: str | None, context: HookContext) -> HookJSONOutput:
-        asked = cast("dict[str, Any]", told).get("tool_use_id") or call
-        if asked is None:
-            return {}  # nothing by which it could be known again
+    async def _before_tool(self, given: HookInput, call: str | None, context: HookContext) -> HookJSONOutput:
+        call_id = cast("dict[str, Any]", given).get("tool_use_id") or call
+        if call_id is None:
+            return {}  # without an id its line cannot be recognised
         with move_on_after(HOOK_SECONDS):
-            while asked not in self._durable:
-                await sleep(_LOOK_SECONDS)
+            while call_id not in self._durable:
+                await sleep(_POLL_INTERVAL_SECONDS)
             return {}
         decision: dict[str, Any] = {"hookEventName": "PreToolUse", "permissionDecision": "deny"}
         return cast("HookJSONOutput", {"hookSpecificOutput": {**decision, "permissionDecisionReason": _NOT_DURABLE}})
 
-    def _know(self, lines: Sequence[Entry]) -> None:
-        """These lines are in the store."""
+    def _mark_durable(self, lines: Sequence[Entry]) -> None:
+        """Remember the calls of lines that are durable."""
         with self._lock:
             for call in transcripts.calls_of(lines):
                 self._durable[call] = None
@@ -126,10 +126,10 @@ class RelightSessionStore(SessionStore):
     # -- the protocol -----------------------------------------------------------------------------------------
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        """One durable step with those entries that are not there yet, in the order of the calls."""
+        """Commit the entries that are not stored yet as one step; concurrent appends keep the order of the calls."""
         if not entries:
             return
-        joint, known = self._joint(key)
+        shared, known = self._shared(key)
         lines = [_a_line(entry) for entry in entries]
         subpath = _subpath(key)
         summarise = partial(_summarised, _main(key))
@@ -138,70 +138,72 @@ class RelightSessionStore(SessionStore):
             return known.append(fold, lines, subpath, summarise)
 
         begins = subpath is None and transcripts.begins(lines)
-        asked = joint.enqueue(decide, begins=begins)  # here, before anything is awaited: this is the order of the calls
+        # Before the first await: two appends that are called one after the other are queued in this order, whichever
+        # thread runs first.
+        pending = shared.enqueue(decide, begins=begins)
 
         def settle() -> None:
             try:
-                asked.wait()
+                pending.wait()
             except NotFound:
                 if not begins:
-                    raise  # the rest of a removed transcript: it does not come back
-                joint.forget()
-                joint.write(decide)
-            self._know(lines)
+                    raise  # the rest of a transcript that was deleted: it must not come back without its beginning
+                shared.forget()
+                shared.write(decide)
+            self._mark_durable(lines)
 
         await _in_thread(settle)
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
-        """All entries of a transcript, checked by their digests; None where there are none."""
-        joint, _ = self._joint(key)
+        """All entries of a transcript, verified by their digests; None if there are none."""
+        shared, _ = self._shared(key)
         subpath = _subpath(key)
 
         def read(fold: Fold, _: object) -> list[Entry] | None:
             lines = fold.messages or None if subpath is None else transcripts.subagent(fold.state, subpath)
             return [isolated(line) for line in lines] if lines is not None else None
 
-        found = await _in_thread(partial(joint.read, read))
-        self._know(found or ())
+        found = await _in_thread(partial(shared.read, read))
+        self._mark_durable(found or ())
         return cast("list[SessionStoreEntry] | None", found)
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
-        """The main transcripts of a project."""
+        """List the main transcripts of a project."""
         found = await _in_thread(partial(self._sessions, project_key))
         return [{"session_id": info.key or "", "mtime": _mtime(info)} for info in found]
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
-        """The SDK's summaries; each is read from the newest step of its session."""
+        """List the SDK's summaries of a project's transcripts, each read from the newest step of its session."""
 
         def read() -> list[SessionSummaryEntry]:
-            told = [(info, self._summary(info)) for info in self._sessions(project_key)]
-            return [_as_summary(info, summary) for info, summary in told if summary is not None]
+            found = [(info, self._summary(info)) for info in self._sessions(project_key)]
+            return [_as_summary(info, summary) for info, summary in found if summary is not None]
 
         return await _in_thread(read)
 
     async def delete(self, key: SessionKey) -> None:
-        """A transcript with its sub-agents, to the last byte; or one sub-agent's lines."""
-        joint, _ = self._joint(key)
+        """Delete a transcript with its sub-agents and all data, or the lines of one sub-agent."""
+        shared, _ = self._shared(key)
         subpath = _subpath(key)
         if subpath is None:
-            await _in_thread(partial(joint.drop, remembered=True))
+            await _in_thread(partial(shared.drop, remembered=True))
             return
 
         def forget() -> None:
-            if joint.read(lambda fold, _: subpath in transcripts.subpaths(fold.state)):
-                joint.write(lambda fold: transcripts.forget_subagent(fold, subpath))
+            if shared.read(lambda fold, _: subpath in transcripts.subpaths(fold.state)):
+                shared.write(lambda fold: transcripts.forget_subagent(fold, subpath))
 
         await _in_thread(forget)
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
-        """The sub-agents of a transcript."""
-        joint, _ = self._joint(_main(key))
-        found = await _in_thread(partial(joint.read, lambda fold, _: transcripts.subpaths(fold.state)))
+        """List the sub-agents of a transcript."""
+        shared, _ = self._shared(_main(key))
+        found = await _in_thread(partial(shared.read, lambda fold, _: transcripts.subpaths(fold.state)))
         return found or []
 
     # -- sessions ---------------------------------------------------------------------------------------------
 
-    def _joint(self, key: SessionKey) -> tuple[SharedSession, Known]:
+    def _shared(self, key: SessionKey) -> tuple[SharedSession, SeenLines]:
         project, session = _checked(key, "project_key"), _checked(key, "session_id")
         name = name_of(project, session)
         with self._lock:
@@ -218,16 +220,16 @@ class RelightSessionStore(SessionStore):
                         snapshot=self._snapshot,
                         lease_seconds=self._lease_seconds,
                     ),
-                    Known(),
+                    SeenLines(),
                 )
             self._open.move_to_end(name)
             return self._open[name]
 
     def _make_room(self) -> None:
-        """Those that rest are opened again when they are asked for."""
+        """Close idle sessions if too many are open; they are opened again on demand."""
         if len(self._open) < MAX_OPEN:
             return
-        for name in [name for name, (joint, _) in self._open.items() if joint.is_idle][: MAX_OPEN // 4]:
+        for name in [name for name, (shared, _) in self._open.items() if shared.is_idle][: MAX_OPEN // 4]:
             self._open.pop(name)[0].forget()
 
     def _sessions(self, project_key: str) -> list[SessionInfo]:
@@ -236,33 +238,33 @@ class RelightSessionStore(SessionStore):
 
     def _summary(self, info: SessionInfo) -> dict[str, Any] | None:
         try:
-            return self._told_summary(info)
+            return self._read_summary(info)
         except NotFound:
             return None  # deleted since it was listed
 
-    def _told_summary(self, info: SessionInfo) -> dict[str, Any] | None:
+    def _read_summary(self, info: SessionInfo) -> dict[str, Any] | None:
         for event in self._rl.tail(info.id, after=info.seq - 1):
             if SUMMARY in event.state and info.head == info.seq:
                 return cast("dict[str, Any]", event.state[SUMMARY])
         return self._rl.load(info.id).state.get(SUMMARY)
 
 
-def _opened(rl: object) -> Relight:
+def _check_library(rl: object) -> Relight:
     if isinstance(rl, Relight):
         return rl
     hints = ["with relight.open() as rl: RelightSessionStore(rl)"]
-    raise UsageError(f"a session store stands on what relight.open() gives, not on a {type(rl).__name__}", hints=hints)
+    raise UsageError(f"expected the result of relight.open(), not a {type(rl).__name__}", hints=hints)
 
 
 def name_of(project_key: str, session_id: str) -> str:
-    """The name of a transcript's session: its id, so that it can be found by it, and what tells projects apart."""
-    told_apart = sha256(f"{len(project_key)}:{project_key}{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
+    """The session's name: the readable part of the transcript's id, and a digest that distinguishes projects."""
+    digest = sha256(f"{len(project_key)}:{project_key}{session_id}".encode("utf-8", "surrogatepass")).hexdigest()
     readable = _ODD.sub("-", session_id)[:80].lstrip("._-")
-    return f"{readable}.{told_apart[:12]}" if readable else told_apart[:32]
+    return f"{readable}.{digest[:12]}" if readable else digest[:32]
 
 
 async def _in_thread(function: Callable[[], _T]) -> _T:
-    """Who waits may be cancelled: what was asked for is done all the same."""
+    """Run in a thread. If the caller is cancelled, the work is still completed."""
     return await to_thread.run_sync(function, abandon_on_cancel=True)
 
 
@@ -273,20 +275,20 @@ def _main(key: Mapping[str, Any]) -> SessionKey:
 def _checked(key: Mapping[str, Any], field: str) -> str:
     value = key.get(field)
     if not isinstance(value, str) or not value:
-        raise UsageError(f"a session key needs a {field}, not {value!a}")
+        raise UsageError(f"{field} of a session key must be text, not {value!a}")
     return value
 
 
 def _subpath(key: Mapping[str, Any]) -> str | None:
     subpath = key.get("subpath")
     if subpath is not None and (not isinstance(subpath, str) or not subpath):
-        raise UsageError(f"a subpath is text, or left out for the main transcript; not {subpath!a}")
+        raise UsageError(f"subpath must be text, or be left out for the main transcript; not {subpath!a}")
     return subpath
 
 
 def _a_line(entry: Any) -> Entry:
     if not isinstance(entry, dict):
-        raise UsageError(f"an entry is a dict, not {type(entry).__name__}")
+        raise UsageError(f"an entry must be a dict, not {type(entry).__name__}")
     return isolated(entry)
 
 

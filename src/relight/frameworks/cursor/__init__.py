@@ -1,4 +1,4 @@
-"""The Cursor SDK on relight: its local agents, runs, run events and checkpoints are kept in relight sessions.
+"""Cursor SDK adapter: local agents, runs, run events and checkpoints are stored in relight sessions.
 
 with relight.open() as rl:
     local = LocalAgentOptions(cwd=".", store=LocalAgentStoreConfig(type="custom"))

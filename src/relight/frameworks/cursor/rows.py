@@ -1,8 +1,8 @@
-"""What the Cursor SDK's store operations write and answer. Pure: rows, events, filters and pages.
+"""Writes and pages of the Cursor SDK's store operations: rows, events, blobs, filters. Pure.
 
-An agent's session holds its row and the rows of its runs as state; a run's session holds its events as messages; the
-blobs of an agent's checkpoints are the state of a third. Orders, default sizes and cursors are those of the SDK's own
-stores. A create of what exists, and an update of what does not, is refused, as there.
+An agent's session has its row and the rows of its runs as state; a run's session has its events as messages; a third
+session has the blobs of an agent's checkpoints as state. Order, page sizes and cursors are those of the SDK's own
+stores, and so are the refusals: creating what exists, updating what does not.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _VERDICTS: Final = {
     "cancelled": StatusChange(status="halted", reason="the run was cancelled"),
     "expired": StatusChange(status="halted", reason="the run expired"),
 }
-_RESTS: Final = StatusChange(status="completed", reason="no run is active")
+_IDLE: Final = StatusChange(status="completed", reason="no run is active")
 _FAILED: Final = StatusChange(status="failed", reason="its last run ended with an error")
 
 Row = dict[str, Any]
@@ -43,42 +43,42 @@ Row = dict[str, Any]
 def put_agent(fold: Fold, row: Row, *, is_new: bool) -> Write:
     """Create or update an agent's row."""
     _check_there(AGENT_ROW in fold.state, is_new, f"agent {row['agentId']}")
-    return Write(kind="state", changes=Changes(state={AGENT_ROW: row}), ends=_agent_rest(row))
+    return Write(kind="state", changes=Changes(state={AGENT_ROW: row}), ends=_agent_status(row))
 
 
 def put_run(fold: Fold, row: Row, *, is_new: bool) -> Write:
     """Create or update the row of one run."""
     key = f"{_RUN}{row['runId']}"
     _check_there(key in fold.state, is_new, f"run {row['runId']} of agent {row['agentId']}")
-    return Write(kind="state", changes=Changes(state={key: row}), ends=_agent_rest(fold.state.get(AGENT_ROW)))
+    return Write(kind="state", changes=Changes(state={key: row}), ends=_agent_status(fold.state.get(AGENT_ROW)))
 
 
 def remove_rows(fold: Fold, keys: Sequence[str]) -> Write | None:
-    """Without these rows; None where none of them is there."""
+    """Remove rows; None if none of them exists."""
     gone = [key for key in keys if key in fold.state]
-    return Write(kind="state", changes=Changes(unset=gone), ends=_RESTS) if gone else None
+    return Write(kind="state", changes=Changes(unset=gone), ends=_IDLE) if gone else None
 
 
 def runs_of(state: Mapping[str, Any]) -> list[Row]:
-    """The runs of an agent."""
+    """The rows of an agent's runs."""
     return [row for key, row in state.items() if key.startswith(_RUN)]
 
 
 def run_key(run_id: str) -> str:
-    """Where the row of a run stands."""
+    """The state key of a run's row."""
     return f"{_RUN}{run_id}"
 
 
 def verdict_of(row: Row) -> StatusChange | None:
-    """How a run ended; None while it has not."""
+    """The status change for a run that has ended; None while it has not."""
     return _VERDICTS.get(str(row.get("status")))
 
 
-def _agent_rest(row: Any) -> StatusChange | None:
+def _agent_status(row: Any) -> StatusChange | None:
     status = row.get("status") if isinstance(row, dict) else None
     if status == "running":
         return None
-    return _FAILED if status == "error" else _RESTS
+    return _FAILED if status == "error" else _IDLE
 
 
 def _check_there(is_there: bool, is_new: bool, what: str) -> None:
@@ -92,7 +92,7 @@ def _check_there(is_there: bool, is_new: bool, what: str) -> None:
 
 
 class Keys:
-    """Which events of a run can be known again, kept up with the run as it grows."""
+    """Index of a run's events by idempotency key, extended as the run grows."""
 
     def __init__(self) -> None:
         self._messages: list[Row] | None = None
@@ -100,7 +100,8 @@ class Keys:
         self._by_key: dict[str, Row] = {}
 
     def find(self, fold: Fold, key: str | None) -> Row | None:
-        """The event that was appended under this key."""
+        """The event that was appended under this key; None if there is none."""
+        # The fold extends its list in place; another list means another state (a reset), to be indexed again.
         if fold.messages is not self._messages or len(fold.messages) < self._counted:
             self._messages, self._counted, self._by_key = fold.messages, 0, {}
         for event in fold.messages[self._counted :]:
@@ -111,29 +112,29 @@ class Keys:
 
 
 def next_event(fold: Fold, given: Row) -> Row:
-    """The event with its place in the run: one after the last."""
+    """The event with the next number of its run."""
     seq = int(fold.messages[-1]["seq"]) + 1 if fold.messages else 1
     return {**given, "seq": seq, "offset": str(seq)}
 
 
 def put_event(fold: Fold, event: Row) -> Write:
-    """Add it. One that comes after the end of its run does not begin the run anew."""
+    """Add an event. One that arrives after the end of its run keeps the run's final status."""
     return Write(changes=Changes(messages=[event]), ends=_VERDICTS.get(fold.state.get(_ENDED, "")))
 
 
 def end_events(fold: Fold, status: str) -> Write | None:
-    """The run has ended; None where that is known."""
+    """Record the end of a run; None if it is recorded already."""
     if fold.state.get(_ENDED) == status:
         return None
     return Write(kind="state", changes=Changes(state={_ENDED: status}), ends=_VERDICTS[status])
 
 
 def events_after(events: Sequence[Row], offset: Any, limit: Any) -> tuple[list[Row], str | None]:
-    """A page of events behind an offset, and the offset of the next page where there is one."""
+    """A page of events after an offset, and the offset of the next page, if any."""
     try:
         after = int(offset or 0)
     except (TypeError, ValueError, OverflowError):
-        raise UsageError(f"not an offset of run events: {offset!a}") from None
+        raise UsageError(f"invalid offset of run events: {offset!a}") from None
     rest = [event for event in events if event["seq"] > after]
     page = rest[: _size(limit, EVENTS_PAGE)]
     return page, (page[-1]["offset"] if page and len(rest) > len(page) else None)
@@ -143,26 +144,26 @@ def events_after(events: Sequence[Row], offset: Any, limit: Any) -> tuple[list[R
 
 
 def put_blob(fold: Fold, blob: str, data: str, *, is_new: bool) -> Write | None:
-    """Create or update a blob; None where these very bytes are there."""
+    """Create or update a blob; None if it has these bytes already."""
     key = f"{_BLOB}{blob}"
     _check_there(key in fold.state, is_new, f"checkpoint blob {blob}")
     if fold.state.get(key) == data:
         return None
-    return Write(kind="state", changes=Changes(state={key: data}), ends=_RESTS)
+    return Write(kind="state", changes=Changes(state={key: data}), ends=_IDLE)
 
 
 def remove_blobs(fold: Fold, blobs: Iterable[str]) -> Write | None:
-    """Without these blobs; None where none of them is there."""
+    """Remove blobs; None if none of them exists."""
     return remove_rows(fold, [f"{_BLOB}{blob}" for blob in blobs])
 
 
 def blob_of(state: Mapping[str, Any], blob: str) -> str | None:
-    """The bytes of a blob, as base64."""
+    """The bytes of a blob as base64; None if it does not exist."""
     return state.get(f"{_BLOB}{blob}")
 
 
 def blobs_of(state: Mapping[str, Any]) -> list[str]:
-    """The blobs that are there."""
+    """The ids of the stored blobs."""
     return [key[len(_BLOB) :] for key in state if key.startswith(_BLOB)]
 
 
@@ -170,71 +171,71 @@ def blobs_of(state: Mapping[str, Any]) -> list[str]:
 
 
 def wanted(given: Any, names: str) -> set[str] | None:
-    """The ids a filter names; None where it names none, which means all."""
+    """The ids in a filter; None: no filter."""
     ids = given.get(names) if isinstance(given, Mapping) else None
     if not ids:
         return None
     if not isinstance(ids, list | tuple) or not all(isinstance(one, str) for one in ids):
-        raise UsageError(f"{names} is a list of ids, not {ids!a:.100}")
+        raise UsageError(f"{names} must be a list of ids, not {ids!a:.100}")
     return set(ids)
 
 
 def page_of_agents(rows: Iterable[Row], given: Mapping[str, Any]) -> Row:
-    """Newest first."""
+    """A page of agents, last updated first."""
     rows = [row for row in rows if given.get("cwd") is None or row.get("cwd") == given["cwd"]]
     return _page(rows, given, ("updatedAt", "agentId"), newest_first=True)
 
 
 def page_of_runs(rows: Iterable[Row], given: Mapping[str, Any]) -> Row:
-    """By their turns."""
+    """A page of runs, by turn number."""
     return _page(rows, given, ("turnNumber", "runId"), newest_first=False)
 
 
 def page_of_blobs(blobs: Iterable[str], given: Mapping[str, Any]) -> Row:
-    """By their ids; the last one is the cursor."""
+    """A page of blob ids, sorted; the cursor is the last id."""
     after = given.get("cursor") or ""
     if not isinstance(after, str):
-        raise UsageError("not a cursor of this list")
+        raise UsageError("invalid cursor")
     ordered = sorted(blob for blob in blobs if blob > after)
     page = ordered[: _size(given.get("limit"), PAGE)]
     return {"items": page, **({"nextCursor": page[-1]} if page and len(ordered) > len(page) else {})}
 
 
 def _page(rows: Iterable[Row], given: Mapping[str, Any], by: tuple[str, str], *, newest_first: bool) -> Row:
-    def place(row: Mapping[str, Any]) -> tuple[float, str]:
+    def position(row: Mapping[str, Any]) -> tuple[float, str]:
         number = row.get(by[0])
         if not isinstance(number, int | float) or isinstance(number, bool):
-            number = 0  # one odd row must not hide the others
+            number = 0  # one malformed row must not make the whole list unsortable
         return number, row[by[1]]
 
-    ordered = sorted(rows, key=place, reverse=newest_first)
+    ordered = sorted(rows, key=position, reverse=newest_first)
     if given.get("cursor"):
-        last = place(_read_cursor(given["cursor"], by))
-        ordered = [row for row in ordered if (place(row) < last if newest_first else place(row) > last)]
+        last = position(_read_cursor(given["cursor"], by))
+        ordered = [row for row in ordered if (position(row) < last if newest_first else position(row) > last)]
     page = ordered[: _size(given.get("limit"), PAGE)]
     if page and len(ordered) > len(page):
-        return {"items": page, "nextCursor": _cursor(dict(zip(by, place(page[-1]), strict=True)))}
+        return {"items": page, "nextCursor": _cursor(dict(zip(by, position(page[-1]), strict=True)))}
     return {"items": page}
 
 
-def _cursor(place: Row) -> str:
-    text = json.dumps(place, separators=(",", ":"), ensure_ascii=False)
+def _cursor(position: Row) -> str:
+    text = json.dumps(position, separators=(",", ":"), ensure_ascii=False)
     return base64.urlsafe_b64encode(text.encode()).decode().rstrip("=")
 
 
 def _read_cursor(cursor: Any, by: tuple[str, str]) -> Row:
     try:
-        place = json.loads(base64.urlsafe_b64decode(f"{cursor}==="))
-        if isinstance(place[by[0]], int | float) and isinstance(place[by[1]], str):
-            return {name: place[name] for name in by}
+        position = json.loads(base64.urlsafe_b64decode(f"{cursor}==="))
+        if isinstance(position[by[0]], int | float) and isinstance(position[by[1]], str):
+            return {name: position[name] for name in by}
     except (ValueError, TypeError, KeyError):
         pass
-    raise UsageError("not a cursor of this list")
+    raise UsageError("invalid cursor")
 
 
 def _size(limit: Any, default: int) -> int:
     if limit is None:
         return default
     if not isinstance(limit, int | float) or not limit >= 0:
-        raise UsageError(f"a limit is a number from 0 on, not {limit!a}")
+        raise UsageError(f"limit must be a number of at least 0, not {limit!a}")
     return int(min(limit, sys.maxsize))

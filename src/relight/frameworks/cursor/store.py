@@ -1,8 +1,8 @@
 """`RelightAgentStore`: the Cursor SDK's `LocalAgentStoreHandler` on a relight store.
 
-Every operation is one durable step before it is answered. Run events are numbered inside the commit that adds them,
-so that any number of threads and processes can append to one run without a gap and without a duplicate
-(`sessions/shared.py`); an event with an idempotency key is taken once. Nothing that is stored is imported or run.
+Every write is one durable step before it returns. Run events are numbered inside the commit that adds them, so that
+any number of threads and processes can append to one run without gap or duplicate (`sessions/shared.py`); an event with
+an idempotency key is stored once. Nothing that is stored is imported or run.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from relight.sessions.shared import SharedSession, Write
 AGENT: Final = "cursor"
 KIND_LABEL: Final = "cursor"
 MAX_OPEN: Final = 512
-"""sessions kept in memory between two operations"""
+"""sessions that stay open between operations"""
 _ODD: Final = re.compile(r"[^A-Za-z0-9._-]")
 
 Kind = Literal["agent", "run", "checkpoints"]
@@ -35,12 +35,12 @@ Payload = Mapping[str, Any]
 
 
 class RelightAgentStore:
-    """Give it to `Client.launch_bridge(store_handler=...)` with `local.store` of the type `custom`. Thread-safe."""
+    """Pass it to `Client.launch_bridge(store_handler=...)` with a `local.store` of type `custom`. Thread-safe."""
 
     def __init__(
         self, rl: Relight, *, labels: Mapping[str, str] | None = None, lease_seconds: float | None = None
     ) -> None:
-        sessions = Sessions(_opened(rl), dict(labels or {}), lease_seconds)
+        sessions = Sessions(_check_library(rl), dict(labels or {}), lease_seconds)
         self._sessions = sessions
         self.agents = Agents(sessions)
         self.runs = Runs(sessions)
@@ -56,12 +56,12 @@ class RelightAgentStore:
         return name_of("run", run_id)
 
     def close(self) -> None:
-        """Give back what this process owns; the store goes on being usable."""
+        """Release the leases of this process; the store stays usable."""
         self._sessions.close()
 
 
 class Sessions:
-    """The relight sessions behind the four substores, opened when they are asked for."""
+    """The relight sessions behind the four substores, opened on demand."""
 
     def __init__(self, rl: Relight, labels: dict[str, str], lease_seconds: float | None) -> None:
         self._rl = rl
@@ -79,8 +79,8 @@ class Sessions:
             if name not in self._open:
                 self._make_room()
                 labels = {**self._labels, KIND_LABEL: kind}
-                joint = self._rl.join(name, agent=AGENT, key=key, labels=labels, lease_seconds=self._lease_seconds)
-                self._open[name] = joint, Keys()
+                shared = self._rl.join(name, agent=AGENT, key=key, labels=labels, lease_seconds=self._lease_seconds)
+                self._open[name] = shared, Keys()
             self._open.move_to_end(name)
             return self._open[name]
 
@@ -91,18 +91,18 @@ class Sessions:
     def close(self) -> None:
         with self._lock:
             opened, self._open = list(self._open.values()), OrderedDict()
-        for joint, _ in opened:
-            joint.close()
+        for shared, _ in opened:
+            shared.close()
 
     def _make_room(self) -> None:
         if len(self._open) < MAX_OPEN:
             return
-        for name in [name for name, (joint, _) in self._open.items() if joint.is_idle][: MAX_OPEN // 4]:
+        for name in [name for name, (shared, _) in self._open.items() if shared.is_idle][: MAX_OPEN // 4]:
             self._open.pop(name)[0].forget()
 
 
 class Agents:
-    """Rows of agents."""
+    """The substore of agents."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
@@ -118,27 +118,27 @@ class Agents:
 
     def _put(self, payload: Payload, *, is_new: bool) -> Row:
         row = _document(payload, "agent")
-        joint = self._sessions.of("agent", _text(row, "agentId"))
-        if joint.read(_agent_row) is None and not is_new:
+        shared = self._sessions.of("agent", _text(row, "agentId"))
+        if shared.read(_agent_row) is None and not is_new:
             raise NotFound(row["agentId"], what="agent", hints=["create it first"])
-        joint.write(partial(rows.put_agent, row=row, is_new=is_new))
+        shared.write(partial(rows.put_agent, row=row, is_new=is_new))
         return row
 
     def delete(self, payload: Payload) -> None:
         given = _filter(payload)
         ids, cwd = rows.wanted(given, "agentIds"), given.get("cwd")
         removed = 0
-        for joint in self._matching(ids):
-            row = joint.read(_agent_row)
+        for shared in self._matching(ids):
+            row = shared.read(_agent_row)
             if row is not None and cwd in (None, row.get("cwd")):
-                joint.write(partial(rows.remove_rows, keys=[AGENT_ROW]))
-                _drop_if_empty(joint)
+                shared.write(partial(rows.remove_rows, keys=[AGENT_ROW]))
+                _drop_if_empty(shared)
                 removed += 1
         if not removed:
             raise NotFound("the filter", what="agent", hints=["nothing was deleted"])
 
     def list(self, payload: Payload) -> Row:
-        found = [row for joint in self._sessions.all("agent") if (row := joint.read(_agent_row)) is not None]
+        found = [row for shared in self._sessions.all("agent") if (row := shared.read(_agent_row)) is not None]
         return rows.page_of_agents(found, _filter(payload))
 
     def _matching(self, ids: set[str] | None) -> Sequence[SharedSession]:
@@ -146,20 +146,20 @@ class Agents:
 
 
 class Runs:
-    """Rows of runs, which stand with their agent."""
+    """The substore of runs; their rows are in the session of their agent."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def get(self, payload: Payload) -> Row | None:
         key = rows.run_key(_text(payload, "runId"))
-        joint = self._sessions.of("agent", _text(payload, "agentId"))
-        return joint.read(lambda fold, _: isolated(fold.state.get(key)))
+        shared = self._sessions.of("agent", _text(payload, "agentId"))
+        return shared.read(lambda fold, _: isolated(fold.state.get(key)))
 
     def create(self, payload: Payload) -> Row:
         row = self._put(payload, is_new=True)
         events = self._sessions.of("run", row["runId"])
-        events.read(lambda fold, _: None)  # one of this id that was deleted before is begun anew
+        events.read(lambda fold, _: None)  # reopens the session: a run of this id may have been deleted before
         return row
 
     def update(self, payload: Payload) -> Row:
@@ -172,19 +172,20 @@ class Runs:
     def _put(self, payload: Payload, *, is_new: bool) -> Row:
         row = _document(payload, "run")
         run, agent = _text(row, "runId"), _text(row, "agentId")
-        joint = self._sessions.of("agent", agent)
-        if joint.read(lambda fold, _: True) is None and not is_new:
+        shared = self._sessions.of("agent", agent)
+        if shared.read(lambda fold, _: True) is None and not is_new:
             raise NotFound(run, what="run", hints=["create it first"])
-        joint.write(partial(rows.put_run, row=row, is_new=is_new))
+        shared.write(partial(rows.put_run, row=row, is_new=is_new))
         return row
 
     def delete(self, payload: Payload) -> None:
-        """Runs with their events. The events go last: cut off between the two, they belong to no run and can be
-        deleted by the run's id."""
+        """Delete runs with their events."""
+        # The events last: after a crash between the two they belong to no run, and a retry by the run's id still
+        # finds them. The other order would leave a run whose events are lost.
         given = _filter(payload)
-        for joint, row in self._matching(given):
-            joint.write(partial(rows.remove_rows, keys=[rows.run_key(row["runId"])]))
-            _drop_if_empty(joint)
+        for shared, row in self._matching(given):
+            shared.write(partial(rows.remove_rows, keys=[rows.run_key(row["runId"])]))
+            _drop_if_empty(shared)
             self._sessions.of("run", row["runId"]).drop()
 
     def list(self, payload: Payload) -> Row:
@@ -194,9 +195,11 @@ class Runs:
     def _matching(self, given: Payload) -> Sequence[tuple[SharedSession, Row]]:
         agents, runs = rows.wanted(given, "agentIds"), rows.wanted(given, "runIds")
         sessions = self._sessions
-        joints = sessions.all("agent") if agents is None else [sessions.of("agent", one) for one in sorted(agents)]
-        found = [(joint, row) for joint in joints for row in joint.read(_run_rows) or ()]
-        return [(joint, row) for joint, row in found if runs is None or row["runId"] in runs]
+        shared_sessions = (
+            sessions.all("agent") if agents is None else [sessions.of("agent", one) for one in sorted(agents)]
+        )
+        found = [(shared, row) for shared in shared_sessions for row in shared.read(_run_rows) or ()]
+        return [(shared, row) for shared, row in found if runs is None or row["runId"] in runs]
 
 
 class RunEvents:
@@ -207,10 +210,10 @@ class RunEvents:
 
     def append(self, payload: Payload) -> Row:
         run = _text(payload, "runId")
-        joint, keys = self._sessions.with_keys("run", run)
+        shared, keys = self._sessions.with_keys("run", run)
         key = payload.get("idempotencyKey") or None
         if key is not None and not isinstance(key, str):
-            raise UsageError(f"an idempotencyKey is text, not {key!a:.100}")
+            raise UsageError(f"idempotencyKey must be text, not {key!a:.100}")
         given: Row = isolated(
             {
                 "runId": run,
@@ -221,15 +224,16 @@ class RunEvents:
                 "createdAt": time.time_ns() // 1_000_000,
             }
         )
-        told: list[Row] = []
+        result: list[Row] = []
 
+        # Runs again on a newer state whenever another writer commits first, so the number is always the next one.
         def decide(fold: Fold) -> Write | None:
-            there = keys.find(fold, key)
-            told[:] = [there or rows.next_event(fold, given)]
-            return rows.put_event(fold, told[0]) if there is None else None
+            existing = keys.find(fold, key)
+            result[:] = [existing or rows.next_event(fold, given)]
+            return rows.put_event(fold, result[0]) if existing is None else None
 
-        joint.write(decide)
-        return isolated(told[0])
+        shared.write(decide)
+        return isolated(result[0])
 
     def list(self, payload: Payload) -> Row:
         def read(fold: Fold, _: object) -> Row:
@@ -241,20 +245,20 @@ class RunEvents:
     def delete(self, payload: Payload) -> None:
         runs = rows.wanted(_filter(payload), "runIds")
         sessions = self._sessions
-        for joint in sessions.all("run") if runs is None else [sessions.of("run", one) for one in sorted(runs)]:
-            joint.drop()
+        for shared in sessions.all("run") if runs is None else [sessions.of("run", one) for one in sorted(runs)]:
+            shared.drop()
 
 
 class Checkpoints:
-    """Blobs of checkpoints, by agent; bytes are base64 on the wire and in the journal."""
+    """The substore of checkpoint blobs, by agent; bytes are base64 on the wire and in the journal."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
     def get(self, payload: Payload) -> Row:
         blob = _text(payload, "blobId")
-        joint = self._sessions.of("checkpoints", _text(payload, "agentId"))
-        data = joint.read(lambda fold, _: rows.blob_of(fold.state, blob))
+        shared = self._sessions.of("checkpoints", _text(payload, "agentId"))
+        data = shared.read(lambda fold, _: rows.blob_of(fold.state, blob))
         return {"found": True, "data": data} if data is not None else {"found": False}
 
     def create(self, payload: Payload) -> None:
@@ -266,25 +270,25 @@ class Checkpoints:
     def _put(self, payload: Payload, *, is_new: bool) -> None:
         blob, data = _text(payload, "blobId"), payload.get("data", "")
         if not isinstance(data, str):
-            raise UsageError("the data of a checkpoint blob is base64 text")
-        joint = self._sessions.of("checkpoints", _text(payload, "agentId"))
-        if joint.read(lambda fold, _: True) is None and not is_new:
+            raise UsageError("data must be base64 text")
+        shared = self._sessions.of("checkpoints", _text(payload, "agentId"))
+        if shared.read(lambda fold, _: True) is None and not is_new:
             raise NotFound(blob, what="checkpoint blob", hints=["create it first"])
-        joint.write(partial(rows.put_blob, blob=blob, data=data, is_new=is_new))
+        shared.write(partial(rows.put_blob, blob=blob, data=data, is_new=is_new))
 
     def delete(self, payload: Payload) -> None:
         given = _filter(payload)
         blobs = rows.wanted(given, "blobIds")
-        for joint in self._matching(given):
+        for shared in self._matching(given):
             if blobs is None:
-                joint.drop()
-            elif joint.read(lambda fold, _: True):
-                joint.write(partial(rows.remove_blobs, blobs=sorted(blobs)))
+                shared.drop()
+            elif shared.read(lambda fold, _: True):
+                shared.write(partial(rows.remove_blobs, blobs=sorted(blobs)))
 
     def list(self, payload: Payload) -> Row:
         given = _filter(payload)
         blobs = rows.wanted(given, "blobIds")
-        found = [blob for joint in self._matching(given) for blob in joint.read(_blobs) or ()]
+        found = [blob for shared in self._matching(given) for blob in shared.read(_blobs) or ()]
         return rows.page_of_blobs([one for one in found if blobs is None or one in blobs], given)
 
     def _matching(self, given: Payload) -> Sequence[SharedSession]:
@@ -295,10 +299,10 @@ class Checkpoints:
 
 
 def name_of(kind: Kind, key: str) -> str:
-    """The name of a session: the SDK's own id, so that it can be found by it, and what tells the kinds apart."""
-    told_apart = sha256(f"{kind}:{key}".encode("utf-8", "surrogatepass")).hexdigest()
+    """The session's name: the readable part of the SDK's id, the kind, and a digest that makes it unique."""
+    digest = sha256(f"{kind}:{key}".encode("utf-8", "surrogatepass")).hexdigest()
     readable = _ODD.sub("-", key)[:70].lstrip("._-") or kind
-    return f"{readable}.{kind}-{told_apart[:16]}"
+    return f"{readable}.{kind}-{digest[:16]}"
 
 
 def _agent_row(fold: Fold, _: object) -> Row | None:
@@ -314,9 +318,9 @@ def _blobs(fold: Fold, _: object) -> list[str]:
     return rows.blobs_of(fold.state)
 
 
-def _drop_if_empty(joint: SharedSession) -> None:
-    """Of an agent without a row and without a run nothing is left to keep."""
-    joint.drop(only_if=lambda fold: AGENT_ROW not in fold.state and not rows.runs_of(fold.state))
+def _drop_if_empty(shared: SharedSession) -> None:
+    """Remove the session of an agent that has neither row nor runs any more."""
+    shared.drop(only_if=lambda fold: AGENT_ROW not in fold.state and not rows.runs_of(fold.state))
 
 
 def _text(payload: Payload, field: str) -> str:
@@ -338,8 +342,8 @@ def _filter(payload: Payload | None) -> Payload:
     return given if isinstance(given, Mapping) else {}
 
 
-def _opened(rl: object) -> Relight:
+def _check_library(rl: object) -> Relight:
     if isinstance(rl, Relight):
         return rl
     hints = ["with relight.open() as rl: RelightAgentStore(rl)"]
-    raise UsageError(f"a store stands on what relight.open() gives, not on a {type(rl).__name__}", hints=hints)
+    raise UsageError(f"expected the result of relight.open(), not a {type(rl).__name__}", hints=hints)

@@ -1,4 +1,4 @@
-"""The OpenAI Agents SDK on relight: a conversation is a relight session, and an interrupted run is a checkpoint of it.
+"""OpenAI Agents SDK adapter: a conversation is a relight session, an interrupted run a checkpoint of it.
 
 with relight.open() as rl:
     result = await Runner.run(agent, "hello", session=RelightSession("user-42", rl))

@@ -1,4 +1,4 @@
-"""Reading and writing a joint session from an event loop: the work is done in a thread, and always to its end."""
+"""Reading and writing a shared session from an event loop: in a thread, and always to completion."""
 
 from __future__ import annotations
 
@@ -16,22 +16,23 @@ _T = TypeVar("_T")
 
 
 async def in_thread(function: Callable[[], _T]) -> _T:
-    """Done to its end, also where the caller is cancelled meanwhile: who writes must know what was written."""
+    """Run in a thread to completion, even if the caller is cancelled: a writer must know what was written."""
     return await stored(function, always=True)
 
 
-async def look(joint: SharedSession, reader: Callable[[Fold, Head], _T]) -> _T | None:
-    """What the reader makes of the newest state; None where there is no such session."""
-    return await in_thread(partial(joint.read, reader))
+async def read_newest(shared: SharedSession, reader: Callable[[Fold, Head], _T]) -> _T | None:
+    """Apply a reader to the newest state; None if the session does not exist."""
+    return await in_thread(partial(shared.read, reader))
 
 
-async def write(joint: SharedSession, decide: Decide) -> Checkpoint | None:
-    """One durable step; its place in the row is taken before anything is awaited, so it is that of the call."""
-    asked = joint.enqueue(decide)
-    return await in_thread(asked.wait)
+async def write(shared: SharedSession, decide: Decide) -> Checkpoint | None:
+    """Commit one step."""
+    # Queued before the first await: concurrent writes keep the order of their calls.
+    pending = shared.enqueue(decide)
+    return await in_thread(pending.wait)
 
 
-async def write_if_there(joint: SharedSession, decide: Decide) -> None:
-    """The same, where the session exists: it is not begun for it."""
-    if await look(joint, lambda fold, head: True):
-        await write(joint, decide)
+async def write_if_exists(shared: SharedSession, decide: Decide) -> None:
+    """Commit one step if the session exists; it is not created."""
+    if await read_newest(shared, lambda fold, head: True):
+        await write(shared, decide)

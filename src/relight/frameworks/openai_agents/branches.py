@@ -1,8 +1,8 @@
-"""Branches of a conversation, with the verbs of the SDK's own `AdvancedSQLiteSession`.
+"""Branches of a conversation, with the methods of the SDK's own `AdvancedSQLiteSession`.
 
-A branch is a fork: a relight session of its own that stores only what it adds, and which `relight list` shows. The
-conversation's own session names its branches. A branch is named there when it is whole: cut off before that, there is
-an unnamed fork that the next branch of the same name replaces, and nothing else.
+A branch is a fork: a relight session that stores only what it adds, and that `relight list` shows. The session of the
+conversation registers its branches, each after its fork is complete: a crash before that leaves an unregistered fork,
+which the next branch of the same name replaces.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from relight.frameworks.openai_agents import items as decide
-from relight.frameworks.openai_agents.awaiting import in_thread, look, write
+from relight.frameworks.openai_agents.awaiting import in_thread, read_newest, write
 from relight.frameworks.openai_agents.items import BRANCHES, PREVIEW, Item
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
@@ -25,53 +25,53 @@ from relight.values.checkpoint import Checkpoint
 
 MAIN: Final = "main"
 _CANDIDATES: Final = 8
-"""checkpoints that are compared with the turn a branch begins at; else the branch stores its beginning itself"""
+"""checkpoints that are compared with the items of a new branch; if none is equal, the branch stores its items itself"""
 
 
 class Branches:
-    """The branches of one conversation; the current one is this object's own."""
+    """The branches of one conversation. Which one is current is a property of this object, and not stored."""
 
     _rl: Relight
     _main: SharedSession
-    _joints: dict[str, SharedSession]
+    _shared_sessions: dict[str, SharedSession]
     _current: str
     _join: Callable[..., SharedSession]
 
     def _begin_branches(self, main: SharedSession) -> None:
-        self._main, self._joints, self._current = main, {MAIN: main}, MAIN
+        self._main, self._shared_sessions, self._current = main, {MAIN: main}, MAIN
 
     @property
-    def _joint(self) -> SharedSession:
-        return self._joints[self._current]
+    def _shared(self) -> SharedSession:
+        return self._shared_sessions[self._current]
 
     @property
     def branch(self) -> str:
-        """The branch that is read and written."""
+        """Name of the current branch."""
         return self._current
 
-    # -- the verbs --------------------------------------------------------------------------------------------
+    # -- the SDK's methods ------------------------------------------------------------------------------------
 
     async def create_branch_from_turn(self, turn_number: int, branch_name: str | None = None) -> str:
-        """A branch with everything before the user's n-th message, and switch to it; its name."""
+        """Create a branch with everything before the user's n-th message, and switch to it; its name."""
         if branch_name is not None and not branch_name.strip():
             raise ValueError("Branch name cannot be empty")
-        source = self._joint
-        items = await look(source, lambda fold, _: [isolated(item) for item in fold.messages]) or []
+        source = self._shared
+        items = await read_newest(source, lambda fold, _: [isolated(item) for item in fold.messages]) or []
         turns = decide.user_turns(items)
         if not 1 <= turn_number <= len(turns):
             raise ValueError(f"Turn {turn_number} does not contain a user message in branch '{self._current}'")
-        taken = set(await look(self._main, self._own) or ())
+        taken = set(await read_newest(self._main, self._own) or ())
         name = branch_name or _unused(f"branch_from_turn_{turn_number}", taken)
         if name == MAIN or name in taken:
             raise ValueError(f"Branch '{name}' already exists")
         made = await in_thread(partial(self._fork, source, name, items[: turns[turn_number - 1]]))
         created = await in_thread(lambda: int(self._rl.get(made.name).created_at.timestamp() * 1000))
         await write(self._main, partial(self._registered, name=name, session=made.name, created=created))
-        self._joints[name], self._current = made, name
+        self._shared_sessions[name], self._current = made, name
         return name
 
     async def create_branch_from_content(self, search_term: str, branch_name: str | None = None) -> str:
-        """As `create_branch_from_turn`, from the first user message with this text in it."""
+        """Like `create_branch_from_turn`, from the first user message that contains a text."""
         found = await self.find_turns_by_content(search_term)
         if not found:
             raise ValueError(f"No user turns found containing '{search_term}'")
@@ -79,11 +79,11 @@ class Branches:
 
     async def switch_to_branch(self, branch_id: str) -> None:
         """Read and write this branch from now on."""
-        self._joints[branch_id] = await self._joint_of(branch_id)
+        self._shared_sessions[branch_id] = await self._shared_of(branch_id)
         self._current = branch_id
 
     async def delete_branch(self, branch_id: str, force: bool = False) -> None:
-        """Remove a branch with its bytes; its name is not used again. With `force` the current one too."""
+        """Delete a branch with its data; its name cannot be used again. With `force` also the current one."""
         if not branch_id or not branch_id.strip():
             raise ValueError("Branch ID cannot be empty")
         if branch_id == MAIN:
@@ -91,45 +91,45 @@ class Branches:
         if branch_id == self._current and not force:
             message = f"Cannot delete current branch '{branch_id}'. Use force=True or switch branches first"
             raise ValueError(message)
-        joint = await self._joint_of(branch_id)
+        shared = await self._shared_of(branch_id)
         if branch_id == self._current:
             self._to_main()
         await write(self._main, partial(decide.unbranch, name=branch_id))
-        await in_thread(partial(joint.drop, with_forks=True))
-        self._joints.pop(branch_id, None)
+        await in_thread(partial(shared.drop, with_forks=True))
+        self._shared_sessions.pop(branch_id, None)
 
     async def list_branches(self) -> list[dict[str, Any]]:
-        """All branches: branch_id, message_count, user_turns, is_current, created_at."""
+        """List all branches: branch_id, message_count, user_turns, is_current, created_at."""
         listed = [await self._described(MAIN, self._main)]
         for name in await self._names():
-            listed.append(await self._described(name, await self._joint_of(name)))
+            listed.append(await self._described(name, await self._shared_of(name)))
         return [one for one in listed if one is not None]
 
     async def get_conversation_turns(self, branch_id: str | None = None) -> list[dict[str, Any]]:
-        """The user's messages, by their turns."""
-        joint = await self._joint_of(branch_id)
-        turns = await look(joint, _turns)
+        """List the user's messages by turn."""
+        shared = await self._shared_of(branch_id)
+        turns = await read_newest(shared, _turns)
         if not turns:
             return []
-        rows = await in_thread(lambda: self._rl.checkpoints(joint.name))
+        rows = await in_thread(lambda: self._rl.checkpoints(shared.name))
         return [{**turn, "timestamp": _when(rows, index)} for index, turn in turns]
 
     async def find_turns_by_content(self, search_term: str, branch_id: str | None = None) -> list[dict[str, Any]]:
-        """The user's messages with this text in them."""
+        """List the user's messages that contain a text."""
         turns = await self.get_conversation_turns(branch_id)
         return [turn for turn in turns if decide.has_text(turn["full_content"], search_term)]
 
-    # -- behind them ------------------------------------------------------------------------------------------
+    # -- helpers ----------------------------------------------------------------------------------------------
 
     async def _names(self) -> dict[str, str]:
-        """Branch to its session, those that were removed left out."""
+        """Branch -> session, without deleted branches."""
 
-        found = await look(self._main, self._own) or {}
+        found = await read_newest(self._main, self._own) or {}
         return {name: self._session_of(name) for name, is_there in found.items() if is_there}
 
     def _own(self, fold: Fold, _: object = None) -> dict[str, bool]:
-        """The names in use, and whether each still has a branch. A fork of this conversation has a copy of what names
-        our branches, and no say over them."""
+        """The used names, and whether each still has a branch."""
+        # A fork of this conversation has a copy of the registry; the branches in it belong to the original.
         branches = fold.state.get(BRANCHES, {})
         return {
             name: bool(entry)
@@ -138,29 +138,29 @@ class Branches:
         }
 
     def _session_of(self, branch: str) -> str:
-        """The session of a branch: of this name, of this conversation, and of no other."""
+        """The session name of a branch, unique to this conversation and branch."""
         main = self._main.name
-        told_apart = sha256(f"{len(main)}:{main}{branch}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
-        return f"{main[:80]}.branch-{told_apart}"
+        digest = sha256(f"{len(main)}:{main}{branch}".encode("utf-8", "surrogatepass")).hexdigest()[:12]
+        return f"{main[:80]}.branch-{digest}"
 
-    async def _joint_of(self, branch_id: str | None) -> SharedSession:
+    async def _shared_of(self, branch_id: str | None) -> SharedSession:
         if branch_id is None:
-            return self._joint
+            return self._shared
         if branch_id == MAIN:
             return self._main
         session = (await self._names()).get(branch_id)
         if session is None:
             raise ValueError(f"Branch '{branch_id}' does not exist")
-        return self._joints.get(branch_id) or self._join(session, begins=False)
+        return self._shared_sessions.get(branch_id) or self._join(session, begins=False)
 
-    async def _described(self, name: str, joint: SharedSession) -> dict[str, Any] | None:
+    async def _described(self, name: str, shared: SharedSession) -> dict[str, Any] | None:
         def read(fold: Fold, _: object) -> tuple[int, int]:
             return len(fold.messages), len(decide.user_turns(fold.messages))
 
-        counts = await look(joint, read)
+        counts = await read_newest(shared, read)
         if counts is None:
             return None
-        created: datetime = await in_thread(lambda: self._rl.get(joint.name).created_at)
+        created: datetime = await in_thread(lambda: self._rl.get(shared.name).created_at)
         return {
             "branch_id": name,
             "message_count": counts[0],
@@ -173,25 +173,25 @@ class Branches:
         names = await self._names()
         self._to_main()
         for name, session in names.items():
-            joint = self._joints.pop(name, None) or self._join(session, begins=False)
-            await in_thread(partial(joint.drop, with_forks=True))
+            shared = self._shared_sessions.pop(name, None) or self._join(session, begins=False)
+            await in_thread(partial(shared.drop, with_forks=True))
 
     def _to_main(self) -> None:
         self._current = MAIN
 
-    async def _is_back_on_main(self) -> bool:
-        """Where the conversation was cleared by somebody else while this object stood on a branch: on main again, as
-        the SDK's own session is. Not where the branch was deleted: what is said there is not meant for main."""
-        if self._current == MAIN or self._current in (await look(self._main, self._own) or {}):
+    async def _return_to_main(self) -> bool:
+        """Switch to main if another process has cleared the conversation; whether it was so."""
+        # Like the SDK's own session. Not if only the branch was deleted: what is added there is not meant for main.
+        if self._current == MAIN or self._current in (await read_newest(self._main, self._own) or {}):
             return False
-        self._joints.pop(self._current).forget()
+        self._shared_sessions.pop(self._current).forget()
         self._to_main()
         return True
 
     def _fork(self, source: SharedSession, branch: str, items: list[Item]) -> SharedSession:
-        """A fork that holds exactly these items: from a checkpoint that does, or from the head and then reset."""
+        """A fork with exactly these items: of a checkpoint that has them, else of the head with a reset."""
         made = self._join(self._session_of(branch), begins=False)
-        made.drop(with_forks=True)  # what a branch of this name that was never finished has left
+        made.drop(with_forks=True)  # left by a crash before a branch of this name was registered
         made.forget()
         rl = self._rl
         rows = [row for row in rl.checkpoints(source.name) if row.message_count == len(items)]
@@ -215,17 +215,17 @@ def _unused(name: str, taken: set[str]) -> str:
 
 
 def _turns(fold: Fold, _: object) -> list[tuple[int, dict[str, Any]]]:
-    """Where each of the user's messages stands, and what is told about it."""
-    told = []
+    """(index, description) of each user message."""
+    turns = []
     for number, index in enumerate(decide.user_turns(fold.messages), 1):
         content = isolated(fold.messages[index].get("content", ""))
         text = decide.text_of(content)
         preview = text if len(text) <= PREVIEW else f"{text[:PREVIEW]}..."
-        told.append((index, {"turn": number, "content": preview, "full_content": content, "can_branch": True}))
-    return told
+        turns.append((index, {"turn": number, "content": preview, "full_content": content, "can_branch": True}))
+    return turns
 
 
 def _when(rows: Sequence[Checkpoint], index: int) -> str | None:
-    """When the message at this place came: at the first of the latest checkpoints that all have it."""
+    """Time of the message at an index: that of the earliest checkpoint since when it has always been there."""
     having = list(takewhile(lambda row: row.message_count > index, reversed(rows)))
     return having[-1].created_at.isoformat() if having else None

@@ -1,8 +1,8 @@
-"""What the verbs of a session of the OpenAI Agents SDK write. Pure: from the present state to a write.
+"""Writes of the session methods of the OpenAI Agents SDK, computed from the present state. Pure.
 
-Items are the session's messages, verbatim. Beside them, in its state: the run that waits for a decision, with the ids
-of the calls it waits with, and the branches. A run that waits is over as soon as one of those calls has an output: the
-same step that adds the output takes the run away, so that no later program can take it up and run the tool again.
+Items are the session's messages, verbatim. Its state has the run that waits for a decision, with the ids of its calls,
+and the branches. A waiting run is over as soon as one of those calls has an output: the step that adds the output also
+removes the run, so that no later program can load it and run the tool again.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ RUN: Final = "run_state"
 RUN_CALLS: Final = "run_calls"
 BRANCHES: Final = "branches"
 PREVIEW: Final = 100
-_RESTS: Final = StatusChange(status="completed", reason="its turn is over")
+_IDLE: Final = StatusChange(status="completed", reason="its turn is over")
 
 Item = dict[str, Any]
 
@@ -39,48 +39,48 @@ class Waiting(msgspec.Struct, frozen=True, kw_only=True):
     tool: str
     arguments: Any
     approved: bool | None
-    """None: nobody has decided yet"""
+    """None: not decided yet"""
 
     @property
     def question(self) -> str:
-        """What a person is asked; `relight approve` and `relight deny` answer it."""
+        """The question for a person; `relight approve` and `relight deny` answer it."""
         return question_of(self.call, self.tool, self.arguments)
 
 
 def add(fold: Fold, items: Sequence[Item]) -> Write:
-    """Add items; a run that waited for one of the outputs is over with them."""
+    """Add items; a run that waited for one of the outputs is removed."""
     answered = {call for item in items for call in OPENAI_RESPONSES.answers(item)}
     unset = [RUN, RUN_CALLS] if answered & set(fold.state.get(RUN_CALLS, ())) else []
     changes = Changes(messages=items, unset=unset)
-    return Write(changes=changes, ends=_resting(_open_calls(fold, items), [*fold.messages[-1:], *items]))
+    return Write(changes=changes, ends=_idle_status(_open_calls(fold, items), [*fold.messages[-1:], *items]))
 
 
 def pop(fold: Fold) -> Write | None:
-    """All items but the last; None where there is none."""
+    """Remove the last item; None if there is none."""
     if not fold.messages:
         return None
-    return Write(kind="reset", changes=Changes(messages=fold.messages[:-1]), ends=_RESTS)
+    return Write(kind="reset", changes=Changes(messages=fold.messages[:-1]), ends=_IDLE)
 
 
 def count(fold: Fold, usage: Usage) -> Write:
-    """What a run cost; nothing else changes."""
-    return Write(kind="mark", changes=Changes(usage=usage), ends=_stay(fold))
+    """Record the usage of a run."""
+    return Write(kind="mark", changes=Changes(usage=usage), ends=_present_status(fold))
 
 
 def clear(fold: Fold) -> Write | None:
-    """No item, no waiting run, no branch; None where that is so already."""
+    """Remove all items, the waiting run and the branches; None if there are none."""
     gone = [key for key in (RUN, RUN_CALLS, BRANCHES) if key in fold.state]
     if not fold.messages and not gone:
         return None
-    return Write(kind="reset", changes=Changes(messages=[], unset=gone), ends=_RESTS)
+    return Write(kind="reset", changes=Changes(messages=[], unset=gone), ends=_IDLE)
 
 
 def keep(fold: Fold, items: Sequence[Item]) -> Write:
-    """A branch begins: these items, no waiting run, no branches of its own."""
+    """Begin a branch: exactly these items, no waiting run, no branches."""
     unset = [key for key in (RUN, RUN_CALLS, BRANCHES) if key in fold.state]
     if list(items) == fold.messages:
-        return Write(kind="state", changes=Changes(unset=unset), ends=_RESTS)
-    return Write(kind="reset", changes=Changes(messages=items, unset=unset), ends=_RESTS)
+        return Write(kind="state", changes=Changes(unset=unset), ends=_IDLE)
+    return Write(kind="reset", changes=Changes(messages=items, unset=unset), ends=_IDLE)
 
 
 def _open_calls(fold: Fold, items: Iterable[Item]) -> set[str]:
@@ -91,20 +91,19 @@ def _open_calls(fold: Fold, items: Iterable[Item]) -> set[str]:
     return opened
 
 
-def _resting(opened: set[str], items: Sequence[Item]) -> StatusChange | None:
-    """Did the model have the last word, and is no call open?"""
-    return _RESTS if not opened and items and items[-1].get("role") == "assistant" else None
+def _idle_status(opened: set[str], items: Sequence[Item]) -> StatusChange | None:
+    """The status change if the last message is the model's and no call is open; else None."""
+    return _IDLE if not opened and items and items[-1].get("role") == "assistant" else None
 
 
 # -- a run that waits ---------------------------------------------------------------------------------------------
 
 
 def save_run(fold: Fold, run: Mapping[str, Any], calls: Sequence[Waiting], *, begun: Set[str], name: str) -> Write:
-    """A run as a checkpoint. What was approved is written down as begun before its tool can run: cut off after this,
-    the call is in doubt, and is refused to whoever did not begin it. With an undecided call the session waits for a
-    person.
+    """Save a run as a checkpoint. With an undecided call the session waits for a person.
 
-    `begun`: calls that the same program has written down before.
+    Approved calls get an intent before their tools can run: after a crash they are in doubt, and a program that did not
+    begin them is refused (InDoubt). `begun`: calls whose intent this program has recorded before.
     """
     undecided = [one for one in calls if one.approved is None]
     changes = Changes(
@@ -127,15 +126,15 @@ def _intent(fold: Fold, call: Waiting, begun: Set[str], name: str) -> list[Inten
 
 
 def forget_run(fold: Fold) -> Write | None:
-    """No run waits any more; None where none did."""
+    """Remove the waiting run; None if there is none."""
     if RUN not in fold.state:
         return None
-    ends = _resting(_open_calls(fold, ()), fold.messages) or _RESTS
+    ends = _idle_status(_open_calls(fold, ()), fold.messages) or _IDLE
     return Write(kind="state", changes=Changes(unset=[RUN, RUN_CALLS]), ends=ends)
 
 
 def waiting_run(fold: Fold) -> dict[str, Any] | None:
-    """The run that waits, as it was saved; None where there is none, or where one of its calls has a result by now."""
+    """The waiting run as it was saved; None if there is none, or if one of its calls has a result."""
     run = fold.state.get(RUN)
     if not isinstance(run, dict):
         return None
@@ -148,35 +147,35 @@ def waiting_run(fold: Fold) -> dict[str, Any] | None:
 
 
 def user_turns(items: Sequence[Item]) -> list[int]:
-    """Where the user's messages stand: turn 1 is the first of them."""
+    """The indexes of the user's messages; turn 1 is the first."""
     return [index for index, item in enumerate(items) if item.get("role") == "user"]
 
 
 def text_of(content: Any) -> str:
-    """A user message's words, as a preview shows them."""
+    """The text of a user message, for a preview."""
     return content if isinstance(content, str) else json.dumps(content, ensure_ascii=False)
 
 
 def has_text(content: Any, term: str) -> bool:
-    """Is the term in a user message, whatever the case of its letters?"""
+    """Whether a user message contains a term; case is ignored."""
     parts = content if isinstance(content, list) else [content]
     texts = [part.get("text") if isinstance(part, dict) else part for part in parts]
     return any(term.lower() in text.lower() for text in texts if isinstance(text, str))
 
 
 def branch(fold: Fold, name: str, session: str, *, at: int) -> Write:
-    """Add a branch. A name is never used again, so that an old reference does not lead to another branch."""
+    """Register a branch. A name is never used again, so that an old reference cannot mean another branch."""
     branches = {**fold.state.get(BRANCHES, {}), name: {"session": session, "created_at": at}}
-    return Write(kind="state", changes=Changes(state={BRANCHES: branches}), ends=_stay(fold))
+    return Write(kind="state", changes=Changes(state={BRANCHES: branches}), ends=_present_status(fold))
 
 
 def unbranch(fold: Fold, name: str) -> Write | None:
-    """Remove a branch; its name stays taken."""
+    """Mark a branch as deleted; its name stays used."""
     branches = fold.state.get(BRANCHES, {})
     if not branches.get(name):
         return None
-    return Write(kind="state", changes=Changes(state={BRANCHES: {**branches, name: None}}), ends=_stay(fold))
+    return Write(kind="state", changes=Changes(state={BRANCHES: {**branches, name: None}}), ends=_present_status(fold))
 
 
-def _stay(fold: Fold) -> StatusChange | None:
-    return _resting(_open_calls(fold, ()), fold.messages)
+def _present_status(fold: Fold) -> StatusChange | None:
+    return _idle_status(_open_calls(fold, ()), fold.messages)
