@@ -1,7 +1,7 @@
-"""Every environment variable relight reads: name, default, meaning. The one table; the reference is made from it.
+"""Every environment variable that relight reads: name, default, meaning. The reference is generated from this table.
 
-It is a list to look things up in, not a reader: whoever acts on a setting reads it where it acts. A test compares
-the two, so that nothing is read that is not listed here, and nothing is listed that nobody reads.
+The table is documentation; a setting is read by the code that uses it. A test checks that every variable read is listed
+here, and that every one listed is read.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class Setting(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     default: str
-    """what holds where it is not set, in words"""
+    """what applies if it is not set, in words"""
     meaning: str
     for_people: bool = True
     """False: set by relight itself or by its tests"""
@@ -26,20 +26,20 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_STORE",
         default="`relight/relight.db` in the user's data directory",
-        meaning="Where sessions are kept: the path of an SQLite file, or an address such as `sqlite:////var/r.db` or"
+        meaning="Where sessions are stored: the path of an SQLite file, or an address such as `sqlite:////var/r.db` or"
         " `postgresql://user@host/database`.",
     ),
     Setting(
         name="RELIGHT_BLOBS",
         default="a directory of the store's own: beside the file, or in the user's data directory where it is a server",
-        meaning="Where captured files lie: a directory of this machine, for a store on a server; or off the machine, so"
+        meaning="Where captured files are stored: a directory of this machine, for a store on a server; or remotely, so"
         " that any machine can restore them: `s3://bucket/prefix` (object storage), `postgresql:` (the store's own"
         " database), `file:///shared/directory`.",
     ),
     Setting(
         name="RELIGHT_BLOB_CACHE",
         default="`4 GB`",
-        meaning="The most that captured files which lie off the machine may take on this one; `none`: no bound.",
+        meaning="Size limit of the local cache of captured files that are stored remotely; `none`: no limit.",
     ),
     Setting(
         name="RELIGHT_S3_ENDPOINT",
@@ -59,7 +59,7 @@ SETTINGS: Final = (
     Setting(
         name="AWS_ENDPOINT_URL",
         default="none",
-        meaning="The same, for all services.",
+        meaning="The address of all AWS services, if AWS_ENDPOINT_URL_S3 is not set.",
     ),
     Setting(
         name="AWS_REGION",
@@ -69,33 +69,33 @@ SETTINGS: Final = (
     Setting(
         name="AWS_DEFAULT_REGION",
         default="none",
-        meaning="The region, where AWS_REGION does not say it.",
+        meaning="The region of the bucket, if AWS_REGION is not set.",
     ),
     Setting(
         name="AWS_ACCESS_KEY_ID",
         default="the role of the machine or container",
-        meaning="The key for object storage.",
+        meaning="The access key id for object storage.",
     ),
     Setting(
         name="AWS_SECRET_ACCESS_KEY",
         default="the role of the machine or container",
-        meaning="Its secret.",
+        meaning="The secret access key for object storage.",
     ),
     Setting(
         name="AWS_SESSION_TOKEN",
         default="none",
-        meaning="Its token, where the key is a temporary one.",
+        meaning="The session token, if the access key is a temporary one.",
     ),
     Setting(
         name="RELIGHT_DURABILITY",
-        default="whatever the store gives; `relight doctor` says what",
+        default="that of the store; see `relight doctor`",
         meaning="The least that an acknowledged step has to survive: `power-loss`, `process-crash` or `none`. A store"
-        " that promises less is refused.",
+        " with less is refused.",
     ),
     Setting(
         name="RELIGHT_CONFIG",
         default="`relight/config.toml` in the user's configuration directory, if it is there",
-        meaning="A file of settings. Only the environment can name it.",
+        meaning="The configuration file. Only the environment can name it.",
     ),
     Setting(
         name="XDG_CONFIG_HOME",
@@ -115,13 +115,13 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_CACHE_MINUTES",
         default="`5`",
-        meaning="How long the provider keeps a prompt it has read: a resume later than that reads it from a cold cache,"
-        " and its plan says so.",
+        meaning="How long the provider caches a prompt: a resume later than that pays for the whole prompt again, and"
+        " its plan says so.",
     ),
     Setting(
         name="RELIGHT_PRICES",
         default="the dated table that `relight doctor --prices` shows",
-        meaning='A TOML file with prices of your own, above those of the table: `[models."NAME"]` with `input`,'
+        meaning='A TOML file with your own prices, which take precedence: `[models."NAME"]` with `input`,'
         " `output`, `cache_read` and `cache_write` in US dollars for a million tokens.",
     ),
     Setting(
@@ -132,7 +132,7 @@ SETTINGS: Final = (
     Setting(
         name="NO_COLOR",
         default="colours on a terminal",
-        meaning="Anything but nothing: no colour.",
+        meaning="If not empty: no colour.",
     ),
     Setting(
         name="CLICOLOR_FORCE",
@@ -157,8 +157,8 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_INCLUDE",
         default="nothing that is ignored or secret is captured",
-        meaning="Patterns with colons between them, as in `.gitignore`: files that are captured all the same, such as"
-        " `.env:build/report.html`.",
+        meaning="Patterns as in `.gitignore`, separated by colons: files that are captured although they are ignored or"
+        " secret, such as `.env:build/report.html`.",
     ),
     Setting(
         name="RELIGHT_FILE_CAP",
@@ -169,13 +169,13 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_QUOTA",
         default="`100 GB`",
-        meaning="The most that the captured files of one workspace may take on disk; `none`: no bound. A capture that"
-        " would pass it is refused, and the step is kept with a note.",
+        meaning="Size limit of the captured files of one workspace on disk; `none`: no limit. A capture that would"
+        " exceed it is refused; the step is committed with a note.",
     ),
     Setting(
         name="RELIGHT_FREE_FLOOR",
         default="`200 MB`",
-        meaning="The least that a capture leaves free on the disk; `none`: no bound.",
+        meaning="Free disk space below which nothing is captured; `none`: no limit.",
     ),
     Setting(
         name="RELIGHT_NATIVE",
@@ -185,7 +185,7 @@ SETTINGS: Final = (
     Setting(
         name="XDG_CACHE_HOME",
         default="`~/.cache`",
-        meaning="Where the compiled walker is kept.",
+        meaning="Where the compiled walker is cached.",
     ),
     Setting(
         name="RELIGHT_TOKEN",
@@ -195,8 +195,8 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_CALLBACK_ALLOW",
         default="none: callbacks reach public addresses only",
-        meaning="Host names, addresses or networks, with commas between them, that a callback may reach although they"
-        " are not public.",
+        meaning="Host names, addresses or networks, separated by commas, that a callback may reach although they are"
+        " not public.",
     ),
     Setting(
         name="SSH_CONNECTION",
@@ -213,7 +213,7 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_LEASE_SECONDS",
         default="`30`",
-        meaning="How long a lease lasts without a sign of life; after that another worker takes the session over.",
+        meaning="How long a lease lasts without a heartbeat; after that another worker takes the session over.",
     ),
     Setting(
         name="RELIGHT_REDACT",
@@ -224,18 +224,18 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_SWEEP_SECONDS",
         default="`5`",
-        meaning="How often a worker looks for sessions whose owner is lost; as `relight worker --sweep`.",
+        meaning="How often a worker searches for sessions whose owner is lost; as `relight worker --sweep`.",
     ),
     Setting(
         name="RELIGHT_RETENTION",
         default="none: nothing is removed by itself (Redis: finished sessions expire after 7 days)",
-        meaning="How long finished sessions are kept, as `relight sweep --set` takes it: `7d`, `36h`, `2w` or `off`."
-        " Servers, workers and supervisors that have it make it the policy of the store, and sweep once a day.",
+        meaning="How long finished sessions are stored, as for `relight sweep --set`: `7d`, `36h`, `2w` or `off`."
+        " Servers, workers and supervisors that have it set it as the store's policy, and sweep once a day.",
     ),
     Setting(
         name="RELIGHT_ENGINE",
         default="`procrastinate` on PostgreSQL where `relight[fleet]` is installed, else `embedded`",
-        meaning="What wakes workers: `embedded` looks at the store, `procrastinate` keeps rows in the same database.",
+        meaning="The wakeup engine: `embedded` polls the store, `procrastinate` uses jobs in the same database.",
     ),
     Setting(
         name="RELIGHT_ATTEND",
@@ -258,8 +258,8 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_SECRETS",
         default="variables whose names look like secrets",
-        meaning="Names of further variables, with commas between them, whose values are redacted wherever they show;"
-        " `--secret` adds to it.",
+        meaning="Names of further variables, separated by commas, whose values are redacted everywhere; `--secret` adds"
+        " to it.",
     ),
     Setting(
         name="RELIGHT_PARENT",

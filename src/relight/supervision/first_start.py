@@ -254,7 +254,7 @@ def check_files(context: Context, pending: Pending) -> None:
 
 
 def check_places(context: Context, pending: Pending) -> None:
-    """What making the directories of a new session would refuse, told before anything is made."""
+    """Raise what creating the directories of a new session would raise, before anything is created."""
     begun = Directories(context).has_begun
     for root, path in pending.identity.workspace.items():
         if not os.path.lexists(path) or context.workspaces().is_unfinished(path, begun):

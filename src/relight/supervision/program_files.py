@@ -1,9 +1,9 @@
-"""The workspace of a program that does not use the library: captured by its supervisor, at each start and at the end.
+"""Captures the workspace of a program that does not use the library: before each start, and at its end.
 
-A program that opens its session captures its files itself, with every step. One that never does has the steps of its
-supervisor alone: `working`, with the files as they are before it runs (after a kill, as the dead attempt left them),
-and its end, with what it made of them. Whether it will open its session is not known before it runs; where its command
-shows that it does, nothing is captured before, and where it did not after all, its end is.
+A program that opens its session captures its files itself, with every step. For one that never does, the supervisor
+captures them with its own steps: `working`, with the files before the run (after a kill, as the dead attempt left
+them), and the end, with the files after it. Whether a program will open its session is not known before it runs: if its
+command shows that it imports relight, nothing is captured before the run.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from relight.values.step import Changes
 
 
 class RunFiles:
-    """Of one supervised program; nothing where its session has no workspace."""
+    """The workspace of one supervised program; does nothing if its session has none."""
 
     def __init__(self, context: Context, session: str) -> None:
         self._context = context
         self._session = session
         self._files: Files | None = None
         self._are_ours = False
-        """is it known that nobody else captures them?"""
+        """whether the program itself does not capture them"""
 
     def before_start(self, recorder: Recorder) -> None:
-        """Capture, and show it as working in the same step. An unusable workspace is refused."""
+        """Capture the files in the step that sets the status to working. Raises if the workspace is unusable."""
         identity = recorder.identity
         if not identity.workspace or not identity.command or identity.policy.library:
             return
@@ -43,14 +43,14 @@ class RunFiles:
             self.commit(recorder, Changes(status=StatusChange(status="working")))
 
     def has_ended(self, *, plain: bool) -> None:
-        """Its program has. `plain`: it never opened its session."""
+        """The program has ended. `plain`: it never opened its session."""
         self._are_ours = plain
         if not plain:
             self.close()
 
     def commit(self, recorder: Recorder, changes: Changes, **how: Any) -> Checkpoint:
-        """A step of its status, with the files as they are where they are ours to capture; a capture that fails costs
-        a note and not the step."""
+        """Commit a status step, with a capture of the files if they are ours to capture. A failed capture becomes a
+        note; the step is committed anyway."""
         if not self._are_ours or not recorder.identity.workspace:
             return recorder.commit("status", changes, **how)
         try:
@@ -72,7 +72,7 @@ class RunFiles:
         return self._files
 
     def close(self) -> None:
-        """Let go of the workspace: its program has ended, or captures it itself."""
+        """Close the workspace: the program has ended, or captures it itself."""
         if self._files is not None:
             self._files.close()
             self._files = None

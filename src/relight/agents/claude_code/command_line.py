@@ -1,7 +1,7 @@
-"""Command lines of Claude Code: what the user's says, and the one that resumes the same work.
+"""Command lines of Claude Code: parses the user's, and builds the one that resumes the same work.
 
-All flags of the user are kept but those that choose a session. Ours come first, where no flag with several values can
-swallow them; a prompt of ours comes last, behind `--`, so that it is a prompt whatever it begins with.
+The user's flags are passed on, except those that choose a session. Ours come first, where no flag with several values
+can swallow them; our prompt comes last, after `--`, so that it is a prompt whatever it begins with.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
-"""A conversation that grows: a line that goes on where it stands is added; for anything else the tree is read anew.
+"""Incremental version of `tree.entries` for a growing transcript.
 
-It gives what `tree.entries` gives for all lines together, without looking at old ones again: a transcript of hours has
-many thousands, and a tool waits while its hook reads the newest.
+A line that continues the active branch is appended; after any other line the whole tree is read again. The result is
+that of `tree.entries` for all lines. Incremental, because a transcript of hours has many thousands of lines, and a tool
+call waits while its hook reads the newest.
 """
 
 from __future__ import annotations
@@ -23,17 +24,17 @@ class Growing:
         self._entries: list[Entry] = []
         self._told: dict[str, Usage] = {}
         self._reply = ""
-        """the reply that was begun last"""
+        """id of the newest reply"""
         self._ending: int | None = None
-        """where the entry stands that ends this reply's turn, if one does"""
+        """index of the entry that ends this reply's turn, if one does"""
         self._recent: set[str] = set()
-        """lines since the last words of either side: whoever has one of them as parent goes on here"""
+        """lines since the last message of either side: a child of one of them continues the branch"""
         self._is_bare = False
-        """are all of these blocks of one reply, and results of its calls?"""
+        """whether all of these are blocks of one reply and results of its calls"""
         self._replies: set[str] = set()
-        """all that were ever begun, on this branch or another"""
+        """ids of all replies, on any branch"""
         self._asked: set[str] = set()
-        """calls of the reply that was begun last"""
+        """ids of the newest reply's calls"""
         self.version: str | None = None
 
     def entries(self, lines: Sequence[Line]) -> tuple[Entry, ...]:
@@ -50,12 +51,12 @@ class Growing:
         self._reply, self._ending, self._recent, self._asked = "", None, set(), set()
         self._replies = {tree.reply_of(line) for line in lines}
         exact = list(self._entries)
-        for place, entry in enumerate(exact):
+        for index, entry in enumerate(exact):
             self._count(entry.line)
-            self._follow(entry.line, place)
-        self._entries = exact  # who ends a turn is known of all lines together
-        places = (place for place, entry in enumerate(exact) if entry.ends_turn and self._is_current(entry.line))
-        self._ending = max(places, default=None)
+            self._follow(entry.line, index)
+        self._entries = exact  # `_follow` has changed ends of turns, which `tree.entries` knows exactly
+        endings = (index for index, entry in enumerate(exact) if entry.ends_turn and self._is_current(entry.line))
+        self._ending = max(endings, default=None)
 
     def _add(self, line: Line) -> bool:
         """Add a line that continues the branch, or is not part of it; False if neither is certain."""
@@ -75,7 +76,8 @@ class Growing:
         return True
 
     def _hangs_here(self, line: Line) -> bool:
-        """On the last line; a result also on its own call, where nothing but blocks and results came since."""
+        """Whether it is a child of the last line; a result may also be a child of its own call, if only blocks and
+        results came since."""
         parent = line.get("parentUuid")
         if not self._entries:
             return False
@@ -86,8 +88,8 @@ class Growing:
     def _count(self, line: Line) -> Usage | None:
         return tree.news(line, tree.reply_of(line), self._told)
 
-    def _follow(self, line: Line, place: int) -> None:
-        """Where the next line may hang; of a reply only the last line can end the turn."""
+    def _follow(self, line: Line, index: int) -> None:
+        """Update what the next line may continue, and which entry ends the turn."""
         reply = tree.reply_of(line)
         begins = bool(reply) and reply != self._reply
         if begins or (line.get("type") == "user" and not tree.answers_of(line)):
@@ -98,8 +100,8 @@ class Growing:
             self._reply = reply
             self._replies.add(reply)
             self._asked.update(tree.calls_of(line))
-            self._end(self._ending, ends=False)
-            self._ending = place if tree.ends_turn(line) else None
+            self._end(self._ending, ends=False)  # only the last line of a reply can end its turn
+            self._ending = index if tree.ends_turn(line) else None
             self._end(self._ending, ends=True)
         self._recent.add(line["uuid"])
         answers = tree.answers_of(line)
@@ -109,6 +111,6 @@ class Growing:
     def _is_current(self, line: Line) -> bool:
         return tree.reply_of(line) == self._reply
 
-    def _end(self, place: int | None, *, ends: bool) -> None:
-        if place is not None and self._entries[place].ends_turn is not ends:
-            self._entries[place] = msgspec.structs.replace(self._entries[place], ends_turn=ends)
+    def _end(self, index: int | None, *, ends: bool) -> None:
+        if index is not None and self._entries[index].ends_turn is not ends:
+            self._entries[index] = msgspec.structs.replace(self._entries[index], ends_turn=ends)

@@ -1,7 +1,7 @@
-"""What the sub-agents of a session use: each writes a transcript of its own, beside that of the session.
+"""Usage of a session's sub-agents, each of which writes its own transcript beside the session's.
 
-Their words are no part of the conversation; their tokens are paid for all the same, and count against its limits. What
-was there before this attempt began was counted by the one that saw it.
+Their messages are not part of the conversation, but their tokens are paid for and count against its limits. Lines from
+before this attempt were counted by the attempt that ran then.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Lines that we write into a transcript of Claude Code: calls a hook told of, results, and a session under a new id.
+"""Lines that we write into a Claude Code transcript: calls that a hook reported, results, and copies of a session.
 
-A line that we make takes session, directory and version from the lines it follows. Its id is made from what it says, so
-that writing it twice writes the same line.
+A line gets session, directory and version from the lines it follows. Its id is derived from its content, so writing
+it twice writes the same line.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""Command lines of Codex: `codex exec` works without a screen, `codex` draws one, both have a `resume` of their own.
+"""Command lines of Codex: `codex exec` is headless, `codex` draws a screen; both have a `resume`.
 
-`exec resume` does not take every flag that `exec` takes; those stand between `exec` and `resume`, where they count as
-well. All flags of the user are kept but those that choose a thread.
+`exec resume` does not accept every flag of `exec`; those go between `exec` and `resume`. The user's
+flags are passed on, except those that choose a thread.
 """
 
 from __future__ import annotations
@@ -131,13 +131,13 @@ def _joined(
     """The user's command with our flags inserted: after `exec`, if there is one."""
     if not ours:
         return (*start, *given)
-    at = next((place for place, word in enumerate(given) if word in _EXEC), -1) + 1 if headless else 0
+    at = next((index for index, word in enumerate(given) if word in _EXEC), -1) + 1 if headless else 0
     return (*start, *given[:at], *ours, *given[at:])
 
 
 def _alone(line: argv.CommandLine) -> tuple[str, ...]:
-    """On a screen it is a front end of a daemon that serves all of a user's Codexes, and that carries the environment
-    of the first: killed, its turn would go on, and a process would be taken for this session's that serves others."""
+    # With a screen, Codex is by default a front end of one daemon per user, which has the environment of the session
+    # that started it. If we killed the front end its turn would continue, and the daemon would look like our orphan.
     return () if line.has("--no-daemon") else ("--no-daemon",)
 
 

@@ -1,10 +1,10 @@
 """The conversation in a rollout of Codex: a flat list of lines {timestamp, ordinal, type, payload}.
 
 The first line describes the thread. `response_item` lines are what the model sees; a `compacted` line replaces all of
-them before it. Of the rest we keep what tells the tokens, the end of a turn, under which settings a turn ran, and what
-the model was told about the world (without it Codex tells it all again).
+them before it. Of the other lines we record those with tokens, ends of turns, settings of a turn, and the context given
+to the model (without which Codex would give it again).
 
-A fork holds only what came after it: what was before lies in its parent's rollout, below an ordinal.
+A fork's rollout has only the lines after the fork; earlier ones are in its parent's rollout, below an ordinal.
 """
 
 from __future__ import annotations

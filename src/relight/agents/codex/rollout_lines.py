@@ -1,7 +1,7 @@
-"""Lines that we write into a rollout of Codex: calls, results, and a whole thread under a new id.
+"""Lines that we write into a Codex rollout: calls, results, and whole threads under a new id.
 
-A thread of ours is complete in itself: it names no parent, and a provider that is known where it is put, so that it
-resumes there.
+A thread that we write is self-contained: it names no parent, and a provider that is configured at its destination, so
+that it can be resumed there.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def prompted(text: str, *, at_us: int) -> Line:
 
 
 def asked(call: NativeCall, lines: Sequence[Line], *, at_us: int) -> Line:
-    """A line in which the model asks for this call."""
+    """A model line with this call."""
     if isinstance(call.arguments, str) and call.name in _FREE_TEXT:
         item = {"type": "custom_tool_call", "name": call.name, "input": call.arguments, "call_id": call.id}
     else:
