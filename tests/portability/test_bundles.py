@@ -591,4 +591,4 @@ def test_what_is_no_bundle_is_refused(there: Machine, tmp_path: Path) -> None:
 
 
 def test_the_public_kit_holds_stores_to_it() -> None:
-    assert "taken_in_whole_or_not_at_all" in {one.check for one in run_kit(MemoryStore).outcomes}
+    assert "imported_whole_or_not_at_all" in {one.check for one in run_kit(MemoryStore).outcomes}

@@ -82,7 +82,7 @@ def export_to(
     attachments: Mapping[str, str | os.PathLike[str]] | None = None,
 ) -> Exported:
     """Write the bundle of a session to a new file."""
-    given = {check_name(name): Path(place) for name, place in (attachments or {}).items()}
+    given = {check_name(name): Path(attached) for name, attached in (attachments or {}).items()}
     _check(found, key, given)
     partial = f"{path}.partial-{context.entropy.session_id()[:8]}"
     if os.path.lexists(path):
@@ -117,9 +117,9 @@ def _check(found: Found, key: bytes | None, attachments: Mapping[str, Path]) -> 
         raise UsageError(f"a key of {len(key)} bytes; the minimum is {KEY_MIN_BYTES}", hints=hints)
     if len(attachments) > MAX_ATTACHMENTS:
         raise UsageError(f"{len(attachments)} attachments; the maximum is {MAX_ATTACHMENTS}")
-    for place in attachments.values():
-        if not place.is_file():
-            raise NotFound(str(place), what="file")
+    for attached in attachments.values():
+        if not attached.is_file():
+            raise NotFound(str(attached), what="file")
 
 
 class _Export:
@@ -148,8 +148,8 @@ class _Export:
         writer.manifest(self._manifest(found if self._redact else 0, list(attachments)))
         steps = sum(self._write_part(writer, number, part) for number, part in enumerate(self._parts))
         objects = sum(self._write_objects(writer, number, root) for number, root in enumerate(self._roots))
-        for number, place in enumerate(attachments.values()):
-            with open(place, "rb") as source:
+        for number, attached in enumerate(attachments.values()):
+            with open(attached, "rb") as source:
                 for data in self._pieces(source):
                     writer.piece(Piece(number, data))
         digest = writer.end(key)

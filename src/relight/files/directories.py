@@ -60,7 +60,3 @@ class Directories:
         for made in reversed(self._made):
             made.discard()
         self._made.clear()
-
-    @property
-    def are_made(self) -> bool:
-        return bool(self._made)

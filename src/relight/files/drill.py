@@ -65,12 +65,12 @@ def drill(context: Context, found: Found, directory: Path, *, most_bytes: int) -
     try:
         load(context.store, found)
         targets = snapshots_at(rows_of(context, found), position_of(found))
-        for place, (name, snapshot) in enumerate(sorted(targets.items())):
+        for number, (name, snapshot) in enumerate(sorted(targets.items())):
             content = context.workspaces().content(found.identity.pools[name])
             try:
                 if _declared_bytes(content, snapshot, room) > most_bytes:
                     return None
-                restore_into(content, snapshot, directory / str(place), room)
+                restore_into(content, snapshot, directory / str(number), room)
             finally:
                 content.close()
     except _TooLarge:

@@ -117,7 +117,7 @@ class FileOperation:
 
     def _check_known(self, path: bytes) -> None:
         """A requested path must be in the checkpoint or on disk. NotFound says why it is in neither."""
-        places = self._found.identity.workspace.values()
+        roots = self._found.identity.workspace.values()
         why = [one.reason for plan in self.plans.values() for one in plan.left_out if one.path == path]
         if why:
             raise NotFound(
@@ -130,7 +130,7 @@ class FileOperation:
             for one in part
         }
         known = path in touched or any(one.startswith(path + b"/") for one in touched)
-        if not known and not any(os.path.lexists(os.path.join(os.fsencode(place), path)) for place in places):
+        if not known and not any(os.path.lexists(os.path.join(os.fsencode(root), path)) for root in roots):
             raise NotFound(os.fsdecode(path), what="captured file")
 
     def make_undo(self, operation: Operation) -> None:

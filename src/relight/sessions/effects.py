@@ -32,8 +32,7 @@ from relight.sessions.settling import settling_outcome
 from relight.sessions.tools import Tool, changed_tools, fingerprint_of
 from relight.values.call import OUTCOME_UNKNOWN, Call, Intent, Outcome, OutcomeStatus
 from relight.values.checkpoint import Checkpoint
-from relight.values.session import Head
-from relight.values.step import Changes, Step
+from relight.values.step import Changes
 
 if TYPE_CHECKING:
     from relight.sessions.session import Session
@@ -279,21 +278,3 @@ def settle(session: Session, key: str, result: Any, *, retry: bool) -> Checkpoin
         outcome = settling_outcome(session._recorder, key, result, retry=retry)
         session._refuse_running((outcome.asked_seq, outcome.id))
         return session._record("result", Changes(outcomes=[outcome], note={"settled": key}))
-
-
-def trial_step(head: Head) -> Step:
-    """A step that is never stored, to fold a change before it is committed."""
-    return Step(
-        session=head.session,
-        seq=head.seq + 1,
-        kind="reset",
-        at_us=head.updated_us,
-        attempt=head.attempt,
-        base=head.head,
-        since=head.seq + 1,
-        message_count=0,
-        turns=0,
-        key=b"",
-        digest=b"",
-        body=b"",
-    )

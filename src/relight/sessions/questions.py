@@ -80,7 +80,7 @@ def _check(question: str, key: str | None, choices: Sequence[str] | None, timeou
 
 def _refuse_inside(session: Session) -> None:
     if session._running:
-        slots = [session._recorder.fold.slot(*place) or place[1] for place in session._running]
+        slots = [session._recorder.fold.slot(*effect) or effect[1] for effect in session._running]
         names = ", ".join(sorted(one if isinstance(one, str) else one.site.name for one in slots))
         session._misused = UsageError(
             f"s.wait was called while {names} is running: after the answer it would have to run again, with everything "
@@ -120,14 +120,14 @@ def approved(session: Session, slot: Slot, tool: Tool, arguments: dict[str, Any]
     An existing decision counts before the tool's predicate is called, so a denial holds whatever the predicate says
     later. Raises Waiting if a person has to decide; nothing has begun then.
     """
-    place = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, arguments)
-    answer = session._recorder.fold.answered.get(place)
+    decision_key = approval_slot(slot.asked_seq, slot.site.id, slot.site.name, arguments)
+    answer = session._recorder.fold.answered.get(decision_key)
     if answer is not None:
-        return answer == "allow", [place]
+        return answer == "allow", [decision_key]
     if not (yield from _wants_approval(tool, arguments, slot.key)):
         return True, []
     question = question_of(slot.site.id, slot.site.name, arguments)
-    asking = Asking(kind="approval", key=place)
+    asking = Asking(kind="approval", key=decision_key)
     change = StatusChange(status="waiting", reason="asks", question=question, asking=asking)
     session._record("status", Changes(status=change), release=True)
     raise _waiting(session, change)

@@ -67,14 +67,14 @@ class RunningEffects:
 class Execution:
     """One effect of a session, from before its intent until after its outcome."""
 
-    def __init__(self, session: Session, place: EffectKey) -> None:
+    def __init__(self, session: Session, effect: EffectKey) -> None:
         self._session = session
-        self._place = place
+        self._effect = effect
         self.request: Execute | None = None
         """the function being run; if it outlives the program, its `late` callback calls `end`"""
 
     def __enter__(self) -> Execution:
-        self._session._begin_execution(self._place)
+        self._session._begin_execution(self._effect)
         return self
 
     def __exit__(
@@ -85,4 +85,4 @@ class Execution:
 
     def end(self) -> None:
         """The effect has ended, and its outcome, if any, is recorded."""
-        self._session._end_execution(self._place)
+        self._session._end_execution(self._effect)

@@ -395,26 +395,26 @@ class Session:
 
     # -- effects under way ------------------------------------------------------------------------------------
 
-    def _begin_execution(self, place: EffectKey) -> None:
+    def _begin_execution(self, effect: EffectKey) -> None:
         """From here until `_end_execution` the session keeps its lease and the store stays open."""
         with self._recorder.lock:
             self._check_open()
-            self._refuse_running(place)
-            self._running.add(place)
-            self._context.running_effects.begin(self.id, place[1])
+            self._refuse_running(effect)
+            self._running.add(effect)
+            self._context.running_effects.begin(self.id, effect[1])
 
-    def _end_execution(self, place: EffectKey) -> None:
+    def _end_execution(self, effect: EffectKey) -> None:
         """The last running effect to end does what was deferred: it releases the lease or ends the block."""
         try:
             with self._recorder.lock:
-                self._running.discard(place)
+                self._running.discard(effect)
                 left = self._exit_error if not self._running else None
                 if left is None and self._release_due and not self._running:
                     self._release_lease()
             if left is not None:
                 self._end_block(left[0])
         finally:
-            self._context.running_effects.end(self.id, place[1])
+            self._context.running_effects.end(self.id, effect[1])
 
     def _release_lease(self) -> None:
         """Release without writing a step: the verdict is committed already."""
@@ -428,10 +428,10 @@ class Session:
         if not self._is_async and is_coroutine_function(function):
             raise UsageError(f"{what} is a coroutine function", hints=["await it: relight.aio has the same verbs"])
 
-    def _refuse_running(self, place: EffectKey) -> None:
-        if place in self._running:
+    def _refuse_running(self, effect: EffectKey) -> None:
+        if effect in self._running:
             hints = ["its outcome is recorded when it has ended; wait for it"]
-            raise UsageError(f"{place[1]!a} is still running in this process", hints=hints)
+            raise UsageError(f"{effect[1]!a} is still running in this process", hints=hints)
 
     def _record(
         self,

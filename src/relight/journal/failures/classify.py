@@ -34,9 +34,9 @@ _AGENTS: Final = {
 def classify(ending: Ending) -> Verdict:
     """Decide the class, the cure and the time to retry."""
     ending = msgspec.structs.replace(ending, agent=_AGENTS.get(ending.agent, ending.agent))
-    told = _own(ending) or _structured(ending)
-    vague = told is not None and told.kind == "unknown" and ending.agent not in _SPEAKERS
-    finding = (None if vague else told) or _by_words(ending) or told or _by_exit(ending)
+    reported = _own(ending) or _structured(ending)
+    vague = reported is not None and reported.kind == "unknown" and ending.agent not in _SPEAKERS
+    finding = (None if vague else reported) or _by_words(ending) or reported or _by_exit(ending)
     exit_fields = {"exit_code": ending.exit_code, "signal": _signal(ending)}
     known = {name: value for name, value in exit_fields.items() if value is not None}
     return verdict(ending, msgspec.structs.replace(finding, fields={**finding.fields, **known}))
@@ -86,9 +86,9 @@ def _retried(ending: Ending) -> Finding | None:
         if pick(line, "subtype") not in ("api_retry", "api_error"):
             continue
         error = mapping(pick(line, "error"))
-        told = pick(line, "error_status") or pick(error, "status")
+        reported = pick(line, "error_status") or pick(error, "status")
         offline = pick(error, "isNetworkDown") is True or pick(error, "connection") is not None
-        text = f"API Error: {told}" if told else str(pick(line, "error") or "")[:200]
+        text = f"API Error: {reported}" if reported else str(pick(line, "error") or "")[:200]
         kind = "network" if offline else texts.class_of(text)
         return Finding(kind=kind, source="transcript", text=one_line(text)) if kind is not None else None
     return None

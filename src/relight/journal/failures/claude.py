@@ -130,9 +130,9 @@ def _is_error(result: dict[str, Any]) -> bool:
 
 
 def _facts(ending: Ending, result: dict[str, Any] | None) -> Facts | None:
-    told = _api_error(ending.lines, only_last=result is None)
+    streamed = _api_error(ending.lines, only_last=result is None)
     kept = _api_error(ending.transcript, only_last=True)
-    line = told if told is not None else kept
+    line = streamed if streamed is not None else kept
     refusal = _refusal(ending.lines)
     if result is None and line is None and refusal is None:
         return None
@@ -143,7 +143,7 @@ def _facts(ending: Ending, result: dict[str, Any] | None) -> Facts | None:
         source="result" if result is not None or line is not kept else "transcript",
         result={**(result or {}), **({"stop_reason": "refusal"} if refusal is not None else {})},
         line=line or {},
-        info=_info(ending.lines, (told, kept), ("rejected",)),
+        info=_info(ending.lines, (streamed, kept), ("rejected",)),
         text=text,
         said=reset.said_us(line, ending.now_us),
     )

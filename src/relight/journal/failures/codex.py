@@ -51,9 +51,9 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
 
 def find(ending: Ending) -> Finding | None:
     """What Codex's own records say about this end, or None."""
-    kept, told = _last_turn(ending.transcript, ending.now_us), _last_turn(ending.lines, ending.now_us)
-    turn = kept if kept is not None and (kept.failed or told is None or not told.failed) else told
-    if turn is None or (not turn.failed and told is None and ending.exit_code not in {0, None}):
+    kept, reported = _last_turn(ending.transcript, ending.now_us), _last_turn(ending.lines, ending.now_us)
+    turn = kept if kept is not None and (kept.failed or reported is None or not reported.failed) else reported
+    if turn is None or (not turn.failed and reported is None and ending.exit_code not in {0, None}):
         return None
     source: Any = "transcript" if turn is kept else "result"
     if turn.aborted:
@@ -138,15 +138,15 @@ def _is_money(limits: dict[str, Any]) -> bool:
 
 def _limits(lines: Sequence[Any]) -> dict[str, Any]:
     """The last rate limits reported; missing windows come from the last report that had some."""
-    told = [
+    reported = [
         limits
         for line in lines
         if isinstance(limits := _limits_in(line), dict)  # null in every line of a run without a response
     ]
-    if not told:
+    if not reported:
         return {}
-    windows = next((limits for limits in reversed(told) if pick(limits, "primary", "secondary") is not None), {})
-    return {**told[-1], "primary": windows.get("primary"), "secondary": windows.get("secondary")}
+    windows = next((limits for limits in reversed(reported) if pick(limits, "primary", "secondary") is not None), {})
+    return {**reported[-1], "primary": windows.get("primary"), "secondary": windows.get("secondary")}
 
 
 def _limits_in(line: Any) -> Any:

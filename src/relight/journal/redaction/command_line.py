@@ -37,8 +37,8 @@ def recordable(
 ) -> Recordable:
     """The recordable form of a command. `prompt`: the word that is the agent's prompt."""
     made = Recordable([], [], [])
-    for place, word in enumerate(command):
-        after = _without(command, place, redactor)
+    for index, word in enumerate(command):
+        after = _without(command, index, redactor)
         names = [name for name in _MARK.findall(after) if name in environment and mark(name) not in word]
         if after != word and expanded([after], names, environment) != [word]:
             for name in names:
@@ -61,13 +61,13 @@ def expanded(command: Sequence[str], variables: Collection[str], environment: Ma
     return [_MARK.sub(value, word) if OPENING in word else word for word in command]
 
 
-def _without(command: Sequence[str], place: int, redactor: Redactor) -> str:
+def _without(command: Sequence[str], index: int, redactor: Redactor) -> str:
     """One word without its secrets: those recognisable in it, and those that a preceding option announces."""
-    word = command[place]
+    word = command[index]
     after = redactor.text(word)
-    if after != word or place == 0:
+    if after != word or index == 0:
         return after
     program = command[0].rpartition("/")[2]
-    before = f"{program} {command[place - 1]} " if place > 1 else f"{program} "
+    before = f"{program} {command[index - 1]} " if index > 1 else f"{program} "
     together = redactor.text(before + word)
     return together[len(before) :] if together.startswith(before) else word

@@ -113,7 +113,7 @@ def refuse_secrets_in(identity: Identity, redactor: Callable[[], Redactor]) -> N
 
 def _asked(answer: Any, redactor: Redactor) -> Any:
     """Question, answer, key, reason: the answer is the program's data, and the key identifies it."""
-    after = [redactor.value(one) if place in (0, 3) else one for place, one in enumerate(answer)]
+    after = [redactor.value(one) if index in (0, 3) else one for index, one in enumerate(answer)]
     return answer if all(new is old for new, old in zip(after, answer, strict=True)) else after
 
 

@@ -54,9 +54,6 @@ _DATE: Final = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
 _UUID: Final = re.compile(r"[0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 _MIN_TOKEN: Final = 12
 _SENTENCE: Final = re.compile(r"[A-Za-z-]+[.!?:,]?")
-_ENV_LINE: Final = re.compile(
-    r"(?:^|[\n;&|]|\bexport|\benv|\bENV|\bARG|\bset|\bsetx|-e|--env|--build-arg|\$env:|\+|-|>)[ \t]*[A-Z0-9_]*$"
-)
 _PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
 
 
