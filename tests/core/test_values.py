@@ -353,6 +353,6 @@ def test_usage_that_is_no_mapping_is_refused(world: World, wrong: object) -> Non
 def test_labels_and_metadata_are_mappings(world: World, field: str) -> None:
     rl = world.start()
     for wrong in (["a"], "a", 3):
-        with pytest.raises(UsageError, match=f"{field} is a mapping"):
+        with pytest.raises(UsageError, match=f"{field} must be a mapping"):
             rl.session("a", **{field: wrong})  # type: ignore[arg-type]
     assert rl.find("a") is None
