@@ -75,7 +75,7 @@ def test_wrapping_keeps_every_character_and_the_width(text: str, width: int) -> 
 
 @given(texts)
 def test_a_block_keeps_its_bound_and_says_what_it_leaves_out(text: str) -> None:
-    lines = block(text * 20, most=8)
+    lines = block(text * 20, max_lines=8)
     assert len(lines) <= 8
     assert not any(dangerous(line) for line in lines)
 

@@ -113,8 +113,8 @@ def list_sessions(cli: CliContext, /, as_json: bool, watch: bool, sort: str, eve
             from relight.cli.render.watch import watch as redraw
 
             return redraw(console, lambda: _screen(read_listing(rl, filters, sort, everything, SCREEN_ROWS), cli))
-        most = SCREEN_ROWS if console.out.terminal and not as_json and not everything else None
-        listing = read_listing(rl, filters, sort, everything, most)
+        limit = SCREEN_ROWS if console.out.terminal and not as_json and not everything else None
+        listing = read_listing(rl, filters, sort, everything, limit)
     if as_json:
         console.document([session_document(info) for info in listing.sessions])
     elif console.out.table:
@@ -158,8 +158,8 @@ def _since_us(since: str | None, now: datetime) -> int | None:
     return round(begin.timestamp() * 1e6)
 
 
-def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, most: int | None) -> Listing:
-    """Read at most `most` sessions, and count the others that match up to a bound."""
+def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, limit: int | None) -> Listing:
+    """Read at most `limit` sessions, and count the others that match up to a bound."""
     counts = rl.counts()
     archived = 0 if everything or filters.status == "archived" else counts.get("archived", 0)
     sessions = rl.sessions(
@@ -177,16 +177,16 @@ def read_listing(rl: Relight, filters: Filters, sort: str, everything: bool, mos
         if (info.status == "archived" and archived) or (filters.here and working_directory(info) != filters.here):
             continue
         matching += 1
-        if most is None or matching <= most or sort != "created":
+        if limit is None or matching <= limit or sort != "created":
             found.append(info)
         elif not filters.any or matching > COUNTED:
             more = filters.any
             break
-    if not filters.any and most is not None:
+    if not filters.any and limit is not None:
         matching = sum(counts.values()) - archived
     urgent = rl.needing(most=STRIP)
     return Listing(
-        sessions=_sorted(found, sort)[:most],
+        sessions=_sorted(found, sort)[:limit],
         matching=matching,
         more=more,
         archived=archived,

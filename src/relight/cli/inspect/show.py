@@ -326,9 +326,8 @@ def _call_text(call: Call) -> str:
 
 def _indented(text: str, style: Style) -> list[Line]:
     room = style.width - 2 if style.terminal else 1_000_000
-    return [
-        ["  ", cut(printable(line, style), room, ellipsis=style.ellipsis)] for line in block(text, most=_BLOCK_LINES)
-    ]
+    lines = [printable(line, style) for line in block(text, max_lines=_BLOCK_LINES)]
+    return [["  ", cut(line, room, ellipsis=style.ellipsis)] for line in lines]
 
 
 def _document(found: SessionView, *, verbose: bool) -> dict[str, Any]:

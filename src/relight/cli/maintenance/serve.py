@@ -148,9 +148,9 @@ def raise_open_files(wanted: int) -> int:
     """Raise the limit of open files to `wanted`, as far as permitted; returns the limit. Each stream needs one."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     unbounded = resource.RLIM_INFINITY
-    most = wanted if hard == unbounded else min(wanted, hard)
-    if soft != unbounded and soft < most:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+    target = wanted if hard == unbounded else min(wanted, hard)
+    if soft != unbounded and soft < target:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (target, hard))
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 

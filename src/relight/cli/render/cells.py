@@ -11,12 +11,12 @@ _WIDE: Final = frozenset("WF")
 _MIN_FILL: Final = 8
 
 
-def block(text: str, *, most: int) -> list[str]:
+def block(text: str, *, max_lines: int) -> list[str]:
     """The first lines of a longer text, inert; the last line says how many are left out."""
     lines = [inert(line.expandtabs(4)) for line in text.splitlines()]
-    if len(lines) <= most:
+    if len(lines) <= max_lines:
         return lines
-    return [*lines[: most - 1], f"… {len(lines) - most + 1} more lines"]
+    return [*lines[: max_lines - 1], f"… {len(lines) - max_lines + 1} more lines"]
 
 
 def cells(text: str) -> int:

@@ -48,7 +48,7 @@ class Console:
 
     def document(self, value: Any, *, indent: int | None = 2) -> None:
         """Write one JSON document, in ASCII only: text from an agent cannot send control sequences to the terminal."""
-        import json  # most of what is shown is not JSON, and completing a word waits for list_all import
+        import json  # not at the top: shell completion waits for every import
 
         # json leaves DEL unescaped, although it is a control character.
         text = json.dumps(value, indent=indent, ensure_ascii=True, default=str).replace("\x7f", "\\u007f")

@@ -56,8 +56,8 @@ def _from_os_error(error: OSError) -> RelightError:
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return StoreFull(str(error.filename or "the disk"))
     if error.errno in (errno.EMFILE, errno.ENFILE):
-        most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-        what = f"{where}too many open files: the limit of this process is {most}"
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        what = f"{where}too many open files: the limit of this process is {limit}"
         return StoreUnavailable(what, hints=["raise the limit and run again: ulimit -n 1024"])
     if error.strerror:
         return RelightError(f"{where}{error.strerror.lower()}", hints=["for the traceback: add --debug"])

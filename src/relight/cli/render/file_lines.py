@@ -78,10 +78,10 @@ def plan_lines(
 ) -> list[Line]:
     """What a restore writes, deletes and keeps, its conflicts, and what was left out."""
     rows = file_rows(plans, differences, conflict=conflict)
-    most = MAX_PATHS if style.terminal else len(rows)
-    lines = [_line(row, style) for row in rows[:most]]
-    if len(rows) > most:
-        lines.append([f"  and {count(len(rows) - most, 'more path')}; all of them: --json"])
+    limit = MAX_PATHS if style.terminal else len(rows)
+    lines = [_line(row, style) for row in rows[:limit]]
+    if len(rows) > limit:
+        lines.append([f"  and {count(len(rows) - limit, 'more path')}; all of them: --json"])
     if not rows:
         lines.append(["  nothing to do: the files are unchanged since then"])
     return lines + [line for plan in plans.values() for line in _left_out(plan.left_out, style)]
