@@ -17,10 +17,10 @@ from relight.journal.commit import plan_commit, plan_release, plan_renewal
 from relight.journal.queues.order import QueueRow, first_rows, queue_row_of
 from relight.journal.queues.slots import plan_slot, slot_wanted
 from relight.journal.queues.small_records import RecordKind
-from relight.journal.search import searchable
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
+from relight.stores.common import matches
 from relight.system.fork_handlers import reset_after_fork
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey
@@ -390,24 +390,11 @@ def _sort_key(record: Record) -> tuple[int, str]:
 
 
 def _fits(record: Record, query: Query) -> bool:
-    identity, head = record.identity, record.head
-    wanted = (
-        (query.agent, identity.agent),
-        (query.provider, identity.provider),
-        (query.key, identity.key),
-        (query.parent, identity.parent.session if identity.parent else None),
-    )
-    if any(want is not None and want != have for want, have in wanted):
-        return False
-    if query.statuses is not None and (head is None or head.status not in query.statuses):
-        return False
-    if any(identity.labels.get(key) != value for key, value in query.labels.items()):
-        return False
-    if query.created_since_us is not None and identity.created_us < query.created_since_us:
+    if query.created_since_us is not None and record.identity.created_us < query.created_since_us:
         return False
     if query.before is not None and _sort_key(record) >= query.before:
         return False
-    return query.text is None or query.text.casefold() in searchable(identity)
+    return matches(record, query)
 
 
 def _row(step: Step, label: str | None, taken: Sequence[Snapshot]) -> CheckpointRow:

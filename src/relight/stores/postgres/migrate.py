@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from relight.errors import Corrupt, NewerStore, NotAStore, StoreError
+from relight.stores.common import uncommented
 from relight.stores.postgres.connections import Connections, Cursor
 from relight.stores.postgres.driver import read_only, with_restore_hint
-from relight.stores.postgres.statements import HERE, SQL, uncommented
+from relight.stores.postgres.statements import HERE, SQL
 
 MIGRATIONS: Final = tuple(sorted((HERE / "migrations").glob("[0-9]*.sql")))
 VERSION: Final = len(MIGRATIONS)

@@ -12,10 +12,11 @@ from hashlib import sha256
 from typing import Any, Final, NamedTuple, get_args
 
 from relight.errors import Corrupt
-from relight.journal.chain import seal, unseal_head, unseal_identity
+from relight.journal.chain import seal
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.journal.search import searchable
 from relight.ports.store import CheckpointRow, Record
+from relight.stores.common import damaged_step, unsealed_head, unsealed_identity
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
 from relight.values.step import Step, StepKind
@@ -156,24 +157,6 @@ def read_step(session: str, row: Row) -> Step:
     )
 
 
-def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
-    """A stand-in for a row that holds no valid step: it fails its digest."""
-    return Step(
-        session=session,
-        seq=seq,
-        kind="mark",
-        at_us=0,
-        attempt=0,
-        base=0,
-        since=0,
-        message_count=0,
-        turns=0,
-        key=b"",
-        digest=digest,
-        body=b"",
-    )
-
-
 def _read_open(stored: bytes) -> tuple[OpenEffect, ...]:
     try:
         return decode_open(stored)
@@ -292,19 +275,3 @@ def _read_head(row: Row, identity: Identity) -> Head | None:
         return None
     id_bytes, created, columns = identity_columns(identity)
     return head if (id_bytes, created, *columns) == (id_, created_us, *others) else None
-
-
-def unsealed_identity(record: bytes) -> Identity | None:
-    """The identity in a sealed record, or None if it is damaged."""
-    try:
-        return unseal_identity(record)
-    except Undecodable:
-        return None
-
-
-def unsealed_head(record: bytes | None) -> Head | None:
-    """The head in a sealed record, or None if it is damaged."""
-    try:
-        return unseal_head(record) if record is not None else None
-    except Undecodable:
-        return None

@@ -11,8 +11,8 @@ from heapq import merge
 from itertools import islice
 from typing import Final
 
-from relight.journal.search import searchable
 from relight.ports.store import Query, Record
+from relight.stores.common import matches
 from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, member_of, split_member, time_bytes
 from relight.stores.redis.rows import listed_record
@@ -73,7 +73,7 @@ class Listing:
             return []
         stored = self._server.execute("MGET", *(key for one in keys for key in (one.identity, one.head)))
         records = map(listed_record, members, stored[::2], stored[1::2])
-        return [record for record in records if record is not None and _fits(record, query)]
+        return [record for record in records if record is not None and matches(record, query)]
 
     def counts(self) -> dict[Status, int]:
         """Number of sessions by status, without expired ones."""
@@ -81,21 +81,3 @@ class Listing:
         expired = Expiry(self._server, self._keys).count_expired()
         left = {status: size - expired.get(status, 0) for status, size in zip(self._keys.statuses, sizes, strict=True)}
         return {status: size for status, size in left.items() if size > 0}
-
-
-def _fits(record: Record, query: Query) -> bool:
-    """Check the other conditions, and those of the leading index again: the record may have changed since."""
-    identity, head = record.identity, record.head
-    wanted = (
-        (query.agent, identity.agent),
-        (query.provider, identity.provider),
-        (query.key, identity.key),
-        (query.parent, identity.parent.session if identity.parent else None),
-    )
-    if any(want is not None and want != have for want, have in wanted):
-        return False
-    if query.statuses is not None and (head is None or head.status not in query.statuses):
-        return False
-    if any(identity.labels.get(name) != value for name, value in query.labels.items()):
-        return False
-    return query.text is None or query.text.casefold() in searchable(identity)

@@ -16,6 +16,7 @@ from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.ports.store import CheckpointRow, Record
+from relight.stores.common import damaged_step
 from relight.stores.redis.keys import bytes_text, split_member, text_bytes
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
@@ -110,12 +111,12 @@ def read_step(session: str, seq: int, stored: object, body: object) -> Step:
     """The step; if its columns or body are damaged, a stand-in that fails its digest."""
     columns = read_columns(stored)
     if columns is None or not isinstance(body, bytes) or len(body) != columns[7]:
-        return _damaged(session, seq, b"" if columns is None else columns[11])
+        return damaged_step(session, seq, b"" if columns is None else columns[11])
     kind, at_us, attempt, base, since, message_count, turns, _, opened, label, key, digest = columns
     try:
         effects = decode_open(opened) if opened else ()
     except Undecodable:
-        return _damaged(session, seq, digest)
+        return damaged_step(session, seq, digest)
     return Step(
         session=session,
         seq=seq,
@@ -131,24 +132,6 @@ def read_step(session: str, seq: int, stored: object, body: object) -> Step:
         key=key,
         digest=digest,
         body=body,
-    )
-
-
-def _damaged(session: str, seq: int, digest: bytes) -> Step:
-    """A stand-in for a row that holds no valid step."""
-    return Step(
-        session=session,
-        seq=seq,
-        kind="mark",
-        at_us=0,
-        attempt=0,
-        base=0,
-        since=0,
-        message_count=0,
-        turns=0,
-        key=b"",
-        digest=digest,
-        body=b"",
     )
 
 

@@ -14,10 +14,11 @@ import apsw
 from relight.errors import Corrupt, NotFound
 from relight.journal.chain import seal
 from relight.journal.commit import plan_commit
+from relight.stores.common import unsealed_head
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.health import lost
-from relight.stores.sqlite.rows import Row, label_seal, step_row, to_text, unsealed_head
+from relight.stores.sqlite.rows import Row, label_seal, step_row, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.values.lease import Instant
 from relight.values.session import Head

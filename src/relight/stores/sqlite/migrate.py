@@ -14,8 +14,9 @@ import apsw
 
 from relight.errors import Corrupt, NewerStore, NotAStore
 from relight.journal.files.store_marks import APPLICATION_ID
+from relight.stores.common import uncommented
 from relight.stores.sqlite.rows import label_seal
-from relight.stores.sqlite.statements import HERE, SQL, uncommented
+from relight.stores.sqlite.statements import HERE, SQL
 
 _ADD_COLUMN: Final = ("ALTER", "TABLE", "ADD", "COLUMN")
 

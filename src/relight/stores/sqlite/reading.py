@@ -13,10 +13,11 @@ import apsw
 
 from relight.errors import Corrupt, NotFound
 from relight.ports.store import CheckpointRow
+from relight.stores.common import damaged_step
 from relight.stores.sqlite import snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.readers import Readers
-from relight.stores.sqlite.rows import damaged_step, id_range, read_checkpoints, read_label, read_step, to_text
+from relight.stores.sqlite.rows import id_range, read_checkpoints, read_label, read_step, to_text
 from relight.stores.sqlite.sessions import find
 from relight.stores.sqlite.statements import SQL
 from relight.values.step import Committed, Step

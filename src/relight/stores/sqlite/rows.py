@@ -11,10 +11,11 @@ from hashlib import sha256
 from typing import Any, Final, get_args
 
 from relight.errors import Corrupt
-from relight.journal.chain import seal, unseal_head, unseal_identity
+from relight.journal.chain import seal
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.journal.search import searchable
 from relight.ports.store import CheckpointRow, Record
+from relight.stores.common import damaged_step, unsealed_head, unsealed_identity
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
 from relight.values.step import Step, StepKind
@@ -129,24 +130,6 @@ def read_step(session: str, row: Row) -> Step:
         key=key,
         digest=digest,
         body=body,
-    )
-
-
-def damaged_step(session: str, seq: int, digest: bytes = b"") -> Step:
-    """A stand-in for a row that holds no valid step: an empty digest matches nothing."""
-    return Step(
-        session=session,
-        seq=seq,
-        kind="mark",
-        at_us=0,
-        attempt=0,
-        base=0,
-        since=0,
-        message_count=0,
-        turns=0,
-        key=b"",
-        digest=digest,
-        body=b"",
     )
 
 
@@ -274,19 +257,3 @@ def _read_head(row: Row, identity: Identity) -> Head | None:
     id_text, created, columns = identity_columns(identity)
     as_read = (id_text.encode(), created, *(None if column is None else column.encode() for column in columns))
     return head if as_read == (id_, created_us, *others) else None
-
-
-def unsealed_identity(record: object) -> Identity | None:
-    """The identity in a sealed record, or None if it is damaged."""
-    try:
-        return unseal_identity(record)  # type: ignore[arg-type]
-    except (Undecodable, TypeError):
-        return None
-
-
-def unsealed_head(record: object) -> Head | None:
-    """The head in a sealed record, or None if it is damaged."""
-    try:
-        return unseal_head(record)  # type: ignore[arg-type]
-    except (Undecodable, TypeError):
-        return None
