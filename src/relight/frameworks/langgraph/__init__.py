@@ -1,4 +1,4 @@
-"""LangGraph on relight: `RelightSaver(rl)` is a checkpointer whose threads are relight sessions."""
+"""LangGraph adapter: `RelightSaver(rl)` is a checkpointer whose threads are relight sessions."""
 
 from relight.errors import MissingExtra
 

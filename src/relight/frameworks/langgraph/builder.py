@@ -1,6 +1,6 @@
-"""A thread written as a whole: for a copy, for what a pruning keeps, for an import.
+"""Builds all records of a thread at once, for a copy, a pruning or an import.
 
-The records are made anew, because they name one another by number: what is left out must not be missed by what stays.
+Records refer to one another by number, so they are built again: a reference to one that is left out would dangle.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from relight.values.session import GENESIS
 from relight.values.step import StepKind
 
 _FIRST: int = 2
-"""the record behind the step that begins the session"""
+"""the record after the step that begins the session"""
 
 
 _Part = msgspec.Raw | ListPart | MapPart
 
 
 class Builder:
-    """Records in the order they will stand in."""
+    """Collects the records of a new thread, in order."""
 
     def __init__(self) -> None:
         self._records: list[tuple[bytes, StepKind]] = []
         self._named: list[Named] = []
         self._newest: tuple[int, Put] | None = None
-        """where the last checkpoint's record stands, and it"""
+        """(seq, record) of the last checkpoint"""
         self._last: dict[tuple[str, str], tuple[int, Encoded, _Part]] = {}
-        """namespace and channel to the record that has its last value, the value, and how it stands there"""
+        """(namespace, channel) -> record of its last value, the value, its encoding"""
 
     def put(
         self,
@@ -43,7 +43,7 @@ class Builder:
         metadata: msgspec.Raw,
         values: Mapping[str, Encoded],
     ) -> None:
-        """One checkpoint with all its values."""
+        """Add a checkpoint with all its values."""
         seq = len(self._records) + _FIRST
         held: dict[str, _Part] = {}
         at: dict[str, int] = {}
@@ -70,7 +70,7 @@ class Builder:
         self._named.append((seq, ns, id, parent, True))
 
     def writes(self, *, ns: str, id: str, writes: Iterable[Write]) -> None:
-        """What tasks wrote on top of a checkpoint."""
+        """Add the writes on top of a checkpoint."""
         tasks: dict[tuple[str, str], list[tuple[int, str, msgspec.Raw]]] = {}
         for write in writes:
             tasks.setdefault((write.task, write.path), []).append((write.at, write.channel, write.raw))
@@ -80,7 +80,7 @@ class Builder:
 
     @property
     def records(self) -> list[tuple[bytes, StepKind]]:
-        """All of them; of many, the last checkpoint's carries a page with those before it."""
+        """All records; if they are many, the last checkpoint carries a page of the earlier ones."""
         records = list(self._records)
         if self._newest is not None and self._newest[0] >= PAGE_RECORDS:
             at, put = self._newest
@@ -96,7 +96,7 @@ def _is_equal(one: Encoded, other: Encoded) -> bool:
 
 
 def _part(value: Encoded, last: tuple[int, Encoded, _Part] | None) -> _Part:
-    """What is to be written of a value, behind the one before."""
+    """The part of a value to write after the previous one."""
     if isinstance(value, msgspec.Raw):
         return value
     seq, before, part = last if last is not None else (0, (), None)
@@ -114,7 +114,7 @@ def _as_it_is(one: bytes, _: object) -> bytes:
 
 
 def rebuilt(index: Index, keep: Iterable[Stored]) -> list[tuple[bytes, StepKind]]:
-    """The records of a thread that holds these checkpoints of another one, with the writes on top of them."""
+    """The records of a thread with these checkpoints of another one, and the writes on top of them."""
     builder = Builder()
     for stored in sorted(keep):
         put = stored.put
@@ -129,7 +129,7 @@ def rebuilt(index: Index, keep: Iterable[Stored]) -> list[tuple[bytes, StepKind]
 
 
 def _copied(held: Encoded) -> Encoded:
-    """As it is now: the index goes on using its own."""
+    """A copy: the index keeps using its own."""
     return held if isinstance(held, msgspec.Raw) else dict(held) if isinstance(held, Mapping) else list(held)
 
 

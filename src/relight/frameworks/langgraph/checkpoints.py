@@ -1,7 +1,7 @@
-"""Between LangGraph's checkpoints and our records: what a `put` writes, and what a reader is given.
+"""Conversion between LangGraph's checkpoints and records.
 
-`whole` decodes one checkpoint. `outline` decodes nothing but names: its parts decode themselves when they are looked
-at. A list or a mapping is decoded from its elements, each of which was written once.
+`whole` decodes a checkpoint; `outline` decodes only names, and the parts at first access. A list or mapping is decoded
+from its elements, each of which was written once.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _COUNTERS: Final = "counters_since_delta_snapshot"
 
 
 class PutDraft:
-    """A checkpoint ready to be written, and what is to be remembered once it is."""
+    """A checkpoint to write, and what to remember once it is durable."""
 
     def __init__(self, thread: Thread, values: Values, ns: str) -> None:
         self.data = b""
@@ -45,7 +45,7 @@ class PutDraft:
         self._given: dict[str, Any] = {}
 
     def add(self, channel: str, value: Any, place: int | None) -> None:
-        """A value that may be new; `place`: the record that has the one before."""
+        """Add a value that may be new; `place`: the record of the previous one."""
         before = self._index.record(place) if place is not None else None
         if type(value) is list:
             self.lists[channel] = self._list(channel, value, place or 0, before)
@@ -83,7 +83,7 @@ class PutDraft:
         return maps.part_of(value, place, part, known, self._index.entries(place, channel), pack)
 
     def saved(self, thread: Thread, seq: int) -> None:
-        """It is durable: from now on these lists and mappings are what the next ones are compared with."""
+        """Called when it is durable: the next values are compared with these."""
         for channel, value in self._given.items():
             part, live = self.lists.get(channel), thread.live.get((self.ns, channel))
             if part is None:
@@ -103,7 +103,7 @@ def new_put(
     metadata: Mapping[str, Any],
     new_versions: Mapping[str, Any],
 ) -> PutDraft:
-    """The record of a checkpoint: what is new with it, and where the rest lies."""
+    """The record of a checkpoint: its new values, and references to the others."""
     draft = PutDraft(thread, values, ns)
     before = thread.index.find(ns, parent) if parent is not None else None
     versions_before = _versions(thread, before) if before is not None else {}
@@ -153,7 +153,7 @@ def _versions(thread: Thread, before: Stored) -> Mapping[str, Any]:
 
 
 def new_writes(values: Values, ns: str, id: str, task: str, path: str, writes: Sequence[tuple[int, str, Any]]) -> bytes:
-    """The record of what a task wrote."""
+    """The record of a task's writes."""
     packed = [(index, channel, msgspec.Raw(values.pack(value, channel))) for index, channel, value in writes]
     return pack(Writes(ns=ns, id=id, task=task, path=path, writes=packed))
 
@@ -162,15 +162,15 @@ def new_writes(values: Values, ns: str, id: str, task: str, path: str, writes: S
 
 
 class Checkpoints:
-    """Reads records as LangGraph's tuples."""
+    """Converts records to LangGraph's tuples."""
 
     def __init__(self, values: Values) -> None:
         self._values = values
         self._later = self._lazy_checkpoint, self.metadata, self._locked_pending
-        """bound once: a list of thousands of rows needs them in each"""
+        """bound once, because a list of thousands of rows calls them for each"""
 
     def whole(self, thread: Thread, stored: Stored, *, live: bool) -> CheckpointTuple:
-        """One checkpoint, decoded. `live`: a run goes on with these very objects."""
+        """One checkpoint, decoded. `live`: a run continues with these objects."""
         checkpoint = self._rest(thread, stored)
         checkpoint[_VALUES] = self._state(thread, stored, live=live)
         return CheckpointTuple(
@@ -182,7 +182,7 @@ class Checkpoints:
         )
 
     def outline(self, thread: Thread, stored: Stored) -> CheckpointTuple:
-        """The same, of which nothing is decoded yet."""
+        """One checkpoint, decoded at first access."""
         checkpoint, metadata, pending = self._later
         return CheckpointTuple(
             config=config_of(thread.id, stored.ns, stored.id),
@@ -193,19 +193,19 @@ class Checkpoints:
         )
 
     def metadata(self, thread: Thread, stored: Stored) -> dict[str, Any]:
-        """Of a checkpoint. Lists where tuples were given: in LangGraph's own savers it is JSON."""
+        """The metadata of a checkpoint; tuples are lists, because LangGraph's own savers store it as JSON."""
         found = self._mapping(thread, stored.seq, _record(thread, stored).metadata, "metadata")
         return {key: _as_json(value) for key, value in found.items()}
 
     def matches(self, thread: Thread, stored: Stored, filter: Mapping[str, Any]) -> bool:
-        """Has its metadata these values?"""
+        """Whether its metadata has these values."""
         held = self.metadata(thread, stored)
         return all(held.get(key) == value for key, value in filter.items())
 
     def history(
         self, thread: Thread, stored: Stored | None, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Per channel the writes on the path to a checkpoint since its nearest stored value, and that value."""
+        """Per channel, its nearest stored value and the writes since, on the path to a checkpoint."""
         index = thread.index
         written: dict[str, list[tuple[str, str, Any]]] = {channel: [] for channel in channels}
         seeds: dict[str, Any] = {}
@@ -327,7 +327,7 @@ def _as_json(value: Any) -> Any:
 
 
 def config_of(thread_id: str, ns: str, id: str) -> RunnableConfig:
-    """Where a checkpoint is found."""
+    """The config that names a checkpoint."""
     return {"configurable": {"thread_id": thread_id, "checkpoint_ns": ns, "checkpoint_id": id}}
 
 

@@ -1,9 +1,9 @@
-"""What LangGraph's own savers stored, read as data. No type of theirs is constructed, nothing is imported.
+"""Reads the values of LangGraph's own savers as data. No stored type is constructed or imported.
 
-Their serializer writes types as extensions of MessagePack that name a class, or a function, to be called with stored
+Their serializer writes types as MessagePack extensions that name a class or function to be called with stored
 arguments. Here such a name is only looked up in a closed list: messages and standard types become the marks of
-values.py; a model, dataclass or enum of the user's becomes data under its name, which a program that registers this
-very type will get back; whatever names a function, a pickle, or anything else is refused, by its name.
+values.py; a user's model, dataclass or enum becomes data under its name, which a program that registers the type can
+load; functions, pickles and anything else are refused, by name.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _DEPTH: Final = 200
 
 
 class Refusal(Exception):
-    """Something that cannot be data; says what."""
+    """A stored value that is not data; the message says what it is."""
 
 
 class _Named(NamedTuple):
-    """An extension as it was found."""
+    """A MessagePack extension, undecoded."""
 
     code: int
     data: bytes
 
 
 class Foreign:
-    """Translates values, and remembers which types of the user's it met."""
+    """Translates values, and counts the user types in them."""
 
     def __init__(self) -> None:
         self.types: dict[str, int] = {}
@@ -122,7 +122,7 @@ class Foreign:
         return self._named("dump", module, name, fields)
 
     def _named(self, mark: str, module: str, name: str, fields: Any) -> Any:
-        """A value of a type of the user's, under its name. What begins small is no type, but a function."""
+        """A value of a user type, by name. A lower-case name is a function and refused."""
         if not name[:1].isupper() or not isinstance(fields, dict) or MARK in fields:
             raise Refusal(f"a call of {module}.{name}")
         full = f"{module}.{name}"

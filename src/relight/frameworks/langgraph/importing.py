@@ -1,7 +1,7 @@
-"""Copying threads from LangGraph's own savers into relight: each whole or not at all, and read back before it counts.
+"""Imports threads from LangGraph's own savers: each whole or not at all, and verified by reading it back.
 
-A thread whose checkpoints are here already is left alone, whatever was added to it since, so that an import that was
-interrupted is simply run again. Another thread of the same id is never touched.
+A thread whose checkpoints are imported already is skipped, whatever was added to it since, so that an interrupted
+import can simply be run again. A different thread with the same id is never modified.
 """
 
 from __future__ import annotations
@@ -33,33 +33,33 @@ _LEASE_SECONDS = 5.0
 
 
 class ThreadReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of one thread."""
+    """Result of the import of one thread."""
 
     thread: str
     outcome: Outcome
     checkpoints: int = 0
     writes: int = 0
     why: str | None = None
-    """of a refusal"""
+    """reason of a refusal"""
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """What became of all."""
+    """Result of an import."""
 
     threads: list[ThreadReport]
     types: dict[str, int]
-    """types of the user's that were met, how often; the program has to register them before it can load them"""
+    """user types and how often they occurred; a program has to register them before it can load them"""
     dry_run: bool
 
     def count(self, outcome: Outcome) -> int:
-        """How many threads ended so."""
+        """Number of threads with this result."""
         return sum(one.outcome == outcome for one in self.threads)
 
 
 def import_threads(
     rl: Relight, url: str, *, threads: Sequence[str] = (), dry_run: bool = False
 ) -> Iterator[ThreadReport | Report]:
-    """Copy threads, all or these; a report of each as it is done, then one of all."""
+    """Copy all threads, or these; yields a result for each, then one for all."""
     foreign = Foreign()
     done: list[ThreadReport] = []
     with opened(url) as source:
@@ -136,7 +136,7 @@ def _add(builder: Builder, checkpoint: ForeignCheckpoint, values: dict[str, Enco
 
 
 def _digests(index: Index) -> list[bytes]:
-    """What is here, in the form that is compared."""
+    """The imported thread in the form used for comparison."""
     found = []
     for stored in index.newest_first(None):
         values: dict[str, Encoded] = {}
@@ -160,7 +160,7 @@ def _parts(value: Encoded) -> list[bytes]:
 
 
 def _digest(outline: Sequence[Any], values: dict[str, Encoded], writes: Sequence[Write]) -> bytes:
-    """A checkpoint with its values and writes, as one number."""
+    """Digest of a checkpoint with its values and writes."""
     state = sha256(encoded(outline))
     for channel in sorted(values):
         value = values[channel]

@@ -1,8 +1,8 @@
-"""A thread in memory: which checkpoints and writes its records hold, and how a value is put together from them.
+"""In-memory index of a thread: its checkpoints and writes, and how values are assembled from records.
 
-Built from the records in the order they were written; nothing but their outlines is decoded. Records never change, so
-the index only grows, except after a rewind, when it is built anew. A thread with pages is opened at the last one: the
-records between two pages are read, and verified, together and when the first of them is wanted.
+Built from the records in order; only their outlines are decoded. Records never change, so the index only grows, except
+after a rewind, when it is rebuilt. A thread with pages is opened at the last page; the records between two pages are
+read and verified as a group, when the first of them is needed.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from relight.sessions.record_log import Entry
 from relight.values.session import GENESIS
 
 PAGE_RECORDS: Final = 256
-"""records from which on the next checkpoint carries a page"""
+"""number of records after which the next checkpoint carries a page"""
 
 Encoded = msgspec.Raw | Sequence[bytes] | Mapping[str, bytes]
 """a value; the elements of a list; the entries of a mapping"""
@@ -30,7 +30,7 @@ Link = tuple[int, bytes]
 
 
 class Write(NamedTuple):
-    """One value that a task wrote."""
+    """One value written by a task."""
 
     task: str
     at: int
@@ -41,12 +41,12 @@ class Write(NamedTuple):
 
     @property
     def order(self) -> tuple[str, str, int]:
-        """As LangGraph applies them: by the task's path, then its id, then the order it wrote in."""
+        """Sort key in LangGraph's order: task path, task id, index."""
         return self.path, self.task, self.at
 
 
 class Stored(NamedTuple):
-    """A checkpoint, and the record it is in."""
+    """A checkpoint and its record."""
 
     seq: int
     ns: str
@@ -56,43 +56,43 @@ class Stored(NamedTuple):
 
     @property
     def put(self) -> Put:
-        """The record; read where it was not yet."""
+        """The record, read on demand."""
         return self.within.record(self.seq)
 
 
 class _Gap(NamedTuple):
-    """Records that were not read, between two that carry pages."""
+    """Unread records between two that carry pages."""
 
     after: Link
     upto: Link
 
 
 class Index:
-    """Everything a thread holds."""
+    """Index of a thread's checkpoints, writes and values."""
 
     def __init__(self, read: Callable[[Link, Link], list[Entry]] | None = None) -> None:
         self._read = read
         self.spaces: dict[str, dict[str, Stored]] = {}
-        """namespace to checkpoint id to checkpoint"""
+        """namespace -> checkpoint id -> checkpoint"""
         self._newest: dict[str, str] = {}
         self._by_seq: dict[int, Put] = {}
         self._writes: dict[tuple[str, str], dict[tuple[str, int], Write]] = {}
         self._lists: dict[tuple[str, str], tuple[int, list[bytes]]] = {}
-        """the list of a channel that was put together last"""
+        """channel -> the list assembled last"""
         self._maps: dict[tuple[str, str], tuple[int, dict[str, bytes]]] = {}
-        """the mapping of a channel that was put together last"""
+        """channel -> the mapping assembled last"""
         self.size_bytes = 0
         self._page: Link = (0, GENESIS)
         self._loose: list[Named] = []
         """the records since the last page"""
         self._gaps: dict[int, _Gap] = {}
-        """by the seq they end at"""
+        """gaps by the seq of their last record"""
         self._ends: list[int] = []
         self._unread: dict[tuple[str, str], list[int]] = {}
-        """checkpoint to the gaps in which there are writes on top of it"""
+        """checkpoint -> gaps that have writes on top of it"""
 
     def add(self, entry: Entry) -> None:
-        """Take one record in, behind all others. Undecodable."""
+        """Add one record after all others. Undecodable."""
         record = self._keep(entry)
         if isinstance(record, Put):
             self._name(entry.seq, record.ns, record.id, record.parent)
@@ -124,7 +124,7 @@ class Index:
     # -- pages ------------------------------------------------------------------------------------------------
 
     def due_page(self) -> Page | None:
-        """The page that the next checkpoint is to carry; None where none is due."""
+        """The page that the next checkpoint has to carry; None if none is due."""
         return page_of(self._page, self._loose) if len(self._loose) >= PAGE_RECORDS else None
 
     def _is_next(self, page: Page) -> bool:
@@ -174,7 +174,7 @@ class Index:
         self._page = entry.seq, entry.digest
 
     def _fill(self, end: int) -> None:
-        """Read the records of a gap, if that was not done yet."""
+        """Read the records of a gap, once."""
         gap = self._gaps.get(end)
         if gap is None:
             return
@@ -184,7 +184,7 @@ class Index:
         del self._gaps[end]
 
     def record(self, seq: int) -> Put:
-        """A checkpoint's record. KeyError where it is missing."""
+        """The record of a checkpoint. KeyError if it is missing."""
         found = self._by_seq.get(seq)
         if found is None:
             at = bisect_left(self._ends, seq)
@@ -196,7 +196,7 @@ class Index:
     # -- finding ----------------------------------------------------------------------------------------------
 
     def find(self, ns: str, id: str | None) -> Stored | None:
-        """The checkpoint of this id; the newest where none is given."""
+        """The checkpoint of an id, or the newest one."""
         id = id or self._newest.get(ns)
         return self.spaces.get(ns, {}).get(id) if id is not None else None
 
@@ -215,7 +215,7 @@ class Index:
         return self._writes.get((ns, id), {})
 
     def ordered_writes(self, ns: str, id: str) -> list[Write]:
-        """The same in the order in which they are applied."""
+        """The writes on top of a checkpoint, in the order of application."""
         return sorted(self.written(ns, id).values(), key=lambda write: write.order)
 
     # -- values -----------------------------------------------------------------------------------------------
@@ -226,21 +226,21 @@ class Index:
         return [*put.values, *put.lists, *put.maps, *put.at]
 
     def place(self, stored: Stored, channel: str) -> int | None:
-        """The record that has a channel's value; None where it has none."""
+        """The record that has a channel's value; None if it has no value."""
         put = stored.put
         if channel in put.values or channel in put.lists or channel in put.maps:
             return stored.seq
         return put.at.get(channel)
 
     def encoded(self, seq: int, channel: str) -> Encoded:
-        """What a record holds of a channel, whole. Not to be changed. KeyError where it, or a part, is missing."""
+        """The whole encoded value of a channel, not to be modified. KeyError if a part is missing."""
         put = self.record(seq)
         if channel in put.lists:
             return self.elements(seq, channel)
         return self.entries(seq, channel) if channel in put.maps else put.values[channel]
 
     def elements(self, seq: int, channel: str) -> list[bytes]:
-        """The encoded elements of the list that a record holds."""
+        """The encoded elements of the list in a record."""
         ns = self.record(seq).ns
         known = self._lists.get((ns, channel))
         parts: list[ListPart] = []
@@ -265,7 +265,7 @@ class Index:
         return elements
 
     def entries(self, seq: int, channel: str) -> dict[str, bytes]:
-        """The encoded entries of the mapping that a record holds."""
+        """The encoded entries of the mapping in a record."""
         ns = self.record(seq).ns
         known = self._maps.get((ns, channel))
         parts: list[MapPart] = []

@@ -1,8 +1,7 @@
-"""Values that are decoded when somebody looks at them: a list of checkpoints shows many and opens few.
+"""A dict and a list that are decoded at first access: a list of checkpoints shows many and opens few.
 
-Both are what they stand for, a dict and a list, also for code that asks for the type, copies, changes or compares them:
-every method that looks or changes reads first. They hold what they load from without a closure around it: of thousands
-of rows each object counts.
+They are real dicts and lists, for isinstance, copying, modification and comparison: every method loads first. What they
+load from is stored without a closure, because a list may have thousands of them.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _OF_LISTS: Final = (
 
 
 class LazyDict(dict[str, Any]):
-    """A mapping that is filled at the first look, with what `load` makes of the rest."""
+    """A mapping that `load` fills at first access."""
 
     __slots__ = ("_first", "_load", "_second")
 
@@ -51,7 +50,7 @@ class LazyDict(dict[str, Any]):
 
 
 class LazyList(list[Any]):
-    """A list that is filled at the first look, with what `load` makes of the rest."""
+    """A list that `load` fills at first access."""
 
     __slots__ = ("_first", "_load", "_second")
 
@@ -75,7 +74,7 @@ class LazyList(list[Any]):
 
 
 def _reading(plain: Callable[..., Any]) -> Callable[..., Any]:
-    """The same method, which first reads whatever it is about to look at."""
+    """Wrap a method so that it loads the content first."""
 
     @wraps(plain)
     def method(*arguments: Any, **named: Any) -> Any:

@@ -1,12 +1,11 @@
-"""Which part of a list is new. Elements that are the same objects as before are not looked into again.
+"""Differences of lists: which elements are new. Elements that are the same objects as before are not encoded again.
 
-A reducer such as `add_messages` makes a new list of the same objects, so identity finds what is kept at once: mostly a
-common beginning, after a removal or a replacement some pieces. Where the objects are others (another process wrote the
-parent), the encoded elements are compared instead.
+A reducer such as `add_messages` builds a new list of the same objects, so identity finds what is kept: mostly a common
+beginning, after a removal or replacement some ranges. If the objects are others (another process wrote the parent), the
+encoded elements are compared instead.
 
-An object may be changed in place, though LangGraph asks for new ones: so of the last elements, which is where that
-happens, and of a few others in turn, it is seen whether their parts are still the same objects. What is found
-changed is written anew.
+An object may be modified in place, although LangGraph asks for new ones. So the last elements, where that happens, and
+a few others in rotation are checked for parts that are no longer the same objects; changed ones are written again.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ from relight.frameworks.langgraph.records import ListPart
 from relight.journal.formats.langgraph import NEW
 
 _LOOKED_AT: Final = 8
-"""elements at the end, and as many others in turn, that are looked at for changes in place"""
+"""elements at the end, and as many others in rotation, that are checked for changes in place"""
 SLACK: Final = 64
 """a chain of parts begins anew when it has so many elements more than twice what it stands for"""
 _MAX_PIECES: Final = 32
 _FEW: Final = 12
-"""parts of an element that are themselves looked into"""
+"""nested parts of an element that are checked"""
 _MUTABLE: Final = (list, dict, set)
 
 Pack = Callable[[Any, int], bytes]
@@ -34,7 +33,7 @@ Pack = Callable[[Any, int], bytes]
 
 
 class Live:
-    """A list as it was saved last: the objects, and the record that holds it."""
+    """A list as it was saved last: its objects and its record."""
 
     __slots__ = ("elements", "prints", "seq", "turn")
 
@@ -45,7 +44,7 @@ class Live:
         self.turn = 0
 
     def same(self, value: Sequence[Any]) -> int:
-        """How many elements at the beginning are still what was saved."""
+        """Number of elements at the beginning that are unchanged."""
         most = min(len(value), len(self.elements))
         if all(map(is_, value, self.elements)):
             first = most
@@ -63,7 +62,7 @@ class Live:
         return first
 
     def is_whole(self, at: int) -> bool:
-        """Has this element still the parts that it was saved with?"""
+        """Whether an element still has the parts that it was saved with."""
         before = self.prints[at]
         if before is None:
             return True
@@ -71,7 +70,7 @@ class Live:
         return now is not None and len(now) == len(before) and all(map(is_, now, before))
 
     def goes_on(self, seq: int, keep: int, added: Sequence[Any]) -> None:
-        """What was just saved is what counts from now on."""
+        """Use what was just saved for the next comparison."""
         self.seq = seq
         del self.elements[keep:], self.prints[keep:]
         self.elements.extend(added)
@@ -79,7 +78,7 @@ class Live:
 
 
 def whole(value: Sequence[Any], pack: Pack, *, old: int = 0) -> ListPart:
-    """A list that goes on from no other, though it may have elements of one."""
+    """A complete list, which extends no other."""
     add = [msgspec.Raw(pack(one, at)) for at, one in enumerate(value)]
     return ListPart(size=len(value), add=add, weight=len(value), old=old)
 
@@ -108,7 +107,7 @@ def part_of(
 def _placed(
     value: Sequence[Any], size: int, live: Live | None, stored: Callable[[], list[bytes]], pack: Pack
 ) -> tuple[int, list[int], dict[int, bytes]]:
-    """How many elements at the beginning are kept, where each of the others was, and what was encoded to see it."""
+    """Number of kept elements at the beginning, origin of each other one, and what was encoded to compare."""
     keep = live.same(value) if live is not None else 0
     if keep == min(len(value), size):
         return keep, [NEW] * (len(value) - keep), {}
@@ -137,7 +136,7 @@ def _placed(
 
 
 def _pieces(places: Sequence[int]) -> list[tuple[int, int]]:
-    """The same by stretches, without the new ones at the end."""
+    """The origins as ranges, without new elements at the end."""
     pieces: list[tuple[int, int]] = []
     for place in places:
         start, count = pieces[-1] if pieces else (NEW, 0)
@@ -149,7 +148,7 @@ def _pieces(places: Sequence[int]) -> list[tuple[int, int]]:
 
 
 def _print(value: Any) -> list[Any] | None:
-    """The parts of an element, and the parts of those that can change; None where nothing of it can."""
+    """The parts of an element and their mutable parts; None if it is immutable."""
     kind = type(value)
     if kind is dict:
         parts = list(value.values())

@@ -1,6 +1,7 @@
-"""Which keys of a mapping are new. A text, a number or bytes that is the same object as before is not looked into
-again; everything that can change in place is encoded and compared; plain data, of which the encoding is that of
-MessagePack itself, without a walk through it.
+"""Differences of mappings: which keys are new or changed.
+
+An immutable value (text, number, bytes) that is the same object as before is skipped; anything mutable is encoded and
+compared, plain data directly by its MessagePack encoding.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ _PLAIN: Final = frozenset({dict, list})
 _NOT_THERE: Final = object()
 
 Pack = Callable[[Any, str], bytes]
-"""encode what stands under this key"""
+"""encode the value of this key"""
 
 
 def is_divisible(value: Any) -> bool:
-    """Can it be stored by its keys?"""
+    """Whether a mapping can be stored by its keys."""
     return type(value) is dict and MARK not in value and all(type(key) is str for key in value)
 
 
 def whole(value: Mapping[str, Any], pack: Pack) -> MapPart:
-    """A mapping that goes on from no other."""
+    """A complete mapping, which extends no other."""
     entries = {key: msgspec.Raw(pack(one, key)) for key, one in value.items()}
     return MapPart(size=len(value), entries=entries, weight=len(value))
 
@@ -65,7 +66,7 @@ def part_of(
 
 
 def _is_plainly(one: Any, stored: bytes) -> bool:
-    """Is it a list or a mapping of plain data that has these bytes? False where only a closer look tells."""
+    """Whether a list or mapping of plain data has these bytes; False if only encoding it can tell."""
     try:
         return type(one) in _PLAIN and encoded(one) == stored
     except (TypeError, ValueError, RecursionError):

@@ -1,9 +1,9 @@
-"""Threads are sessions: where a thread lies, how it is called, how another session takes its place.
+"""Finding, creating and replacing the session of a thread.
 
-The key of the session is the thread id, whatever text that is. Its name is the thread id too where that can be a name
-and nobody else has it, else one derived from it; names are unique, so of two programs that begin a thread at once one
-wins. The session's own id is new with every beginning: a thread that was deleted and begun again is another session,
-and a writer of the former one cannot reach it.
+The key of the session is the thread id, which may be any text. Its name is the thread id too if that is a valid and
+free name, else one derived from it; names are unique, so of two programs that create a thread concurrently one wins. A
+thread that was deleted and created again is another session with another id, which a writer of the old one cannot
+reach.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SESSION: Final = re.compile(r"[0-9a-f]{32}\Z")
 
 
 def names_for(thread_id: str) -> list[str]:
-    """The names a thread may have, the readable one first."""
+    """The session names that a thread may have, the readable one first."""
     derived = f"thread-{sha256(thread_id.encode('utf-8', 'surrogatepass')).hexdigest()[:20]}"
     try:
         return [check_name(thread_id), derived]
@@ -37,7 +37,7 @@ def names_for(thread_id: str) -> list[str]:
 
 
 def locate(context: Context, thread_id: str) -> Record | None:
-    """The session of a thread. A fork that `relight fork` made of one is a thread under its session's id."""
+    """The session of a thread. A fork made by `relight fork` is a thread under its session id."""
     for name in names_for(thread_id):
         found = context.store.find_named(name)
         if found is not None and found.identity.agent == AGENT and found.identity.key == thread_id:
@@ -54,7 +54,7 @@ def locate(context: Context, thread_id: str) -> Record | None:
 
 
 def begin(context: Context, thread_id: str, fields: dict[str, Any] | None = None) -> RecordLog:
-    """A new thread, or the one that somebody else just began."""
+    """Create a thread, or find the one that another process has just created."""
     for name in names_for(thread_id):
         try:
             return record_log.create_log(context, name, {"agent": AGENT, "key": thread_id, **(fields or {})})
@@ -73,7 +73,7 @@ def thread_of(identity: Identity) -> str:
 def write_new(
     context: Context, thread_id: str, records: list[tuple[bytes, StepKind]], status: StatusChange
 ) -> Identity:
-    """A whole thread, where there is none of this id."""
+    """Create the session of a thread with all its records, under the first free name."""
     name = next((one for one in names_for(thread_id) if context.store.find_named(one) is None), None)
     made = Identity(
         id=context.entropy.session_id(),
@@ -87,10 +87,10 @@ def write_new(
 
 
 def replace(context: Context, old: Identity, records: list[tuple[bytes, StepKind]], status: StatusChange) -> Identity:
-    """Put another session in the place of a thread's, and remove the former with every byte of it.
+    """Replace a thread's session by a new one with these records, and remove the old one.
 
-    Killed before the old one gives up its name: it is still the thread, and the new one is removed by the next
-    write. Killed later: the new one is found by its key, and the next write ends the exchange.
+    After a crash before the old session gives up its name, it is still the thread, and the next write removes the new
+    one. After a later crash the new one is found by its key, and the next write completes the replacement.
     """
     new = Identity(
         id=context.entropy.session_id(),
@@ -119,7 +119,7 @@ def _finish(context: Context, old: Identity | None, new: Identity, name: str | N
 
 
 def settle(context: Context, found: RecordLog) -> Identity:
-    """Before a thread is written to: end an exchange that a kill left half done."""
+    """Before a thread is written to: complete a replacement that was interrupted by a crash."""
     identity = found.identity
     former = identity.metadata.get(_REPLACES)
     if former is not None:

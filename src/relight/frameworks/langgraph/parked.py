@@ -1,8 +1,8 @@
-"""Writes that came before the checkpoint they are of, as when the history of another saver is put in one by one.
+"""Writes that arrive before their checkpoint, as when another saver's history is copied write by write.
 
-Nobody can read such a write before its checkpoint is there, so it waits in memory and is saved with that. It is not
-durable until then, because on disk it could not be told from a late write that brings a deleted thread back. A
-program that ends before has not saved the checkpoint either.
+No reader can see such a write before its checkpoint exists, so it is kept in memory and saved with the checkpoint. It
+is not durable until then: on disk it could not be distinguished from a late write that would recreate a deleted thread.
+A program that ends before has not saved the checkpoint either.
 """
 
 from __future__ import annotations

@@ -1,11 +1,11 @@
-"""What the saver writes: one record a `put`, one a `put_writes`. Data whose parts stay encoded until somebody asks.
+"""Stored records: one per `put`, one per `put_writes`. Their parts stay encoded until they are needed.
 
-A checkpoint's record holds the values that are new with it; for every other channel it names the record that has it.
-Of a list or a mapping only the elements are new that its parent's does not have: the record names that one and says
-what of it is kept. So bytes grow with what is new, and a checkpoint is read from the records it names.
+A checkpoint's record has the values that are new with it; for every other channel it refers to the record that has the
+value. A list or mapping is stored as its difference from the parent's. So the size grows with the changes, and a
+checkpoint is read from the records that it refers to.
 
-Every few hundred records a checkpoint's carries a page: what the records since the last page are of, without what is in
-them, and the digest of the record with that page. So a thread is listed from its pages and the records behind the last.
+Every few hundred records a checkpoint's record carries a page: an outline of the records since the last page, and the
+digest of the record with that page. So a thread can be listed from its pages and the records after the last one.
 """
 
 from __future__ import annotations
@@ -19,35 +19,35 @@ from relight.journal.codec import decode_typed, decode_value, encoded, typed_dec
 
 
 class ListPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A list, as what it adds to another one."""
+    """A list as its difference from another one."""
 
     size: int
-    """how long the whole list is"""
+    """length of the whole list"""
     base: int = 0
-    """the record that holds the list it goes on from; 0: it is whole"""
+    """the record of the list it extends; 0: it is complete"""
     keep: int = 0
-    """how many elements of that one stay at the beginning"""
+    """number of elements of that one that stay at the beginning"""
     then: list[tuple[int, int]] = []
     """what follows these: so many elements of that one from there on, or (-1, n) the next so many that are added"""
     add: list[msgspec.Raw] = []
-    """those that `then` does not name come last"""
+    """elements that `then` does not name come last"""
     weight: int = 0
-    """elements written from the whole list on; what bounds the cost of reading it"""
+    """elements written since the last complete list; bounds the cost of reading it"""
     old: int = 0
     """of a list that is written whole again: how many at its beginning the one before had too"""
 
 
 class MapPart(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True):
-    """A mapping, as what it changes in another one."""
+    """A mapping as its difference from another one."""
 
     size: int
-    """how many keys the whole mapping has"""
+    """number of keys of the whole mapping"""
     base: int = 0
-    """the record that holds the mapping it goes on from; 0: it is whole"""
+    """the record of the mapping it extends; 0: it is complete"""
     gone: list[str] = []
     entries: dict[str, msgspec.Raw] = {}
     weight: int = 0
-    """keys written from the whole mapping on"""
+    """keys written since the last complete mapping"""
 
 
 class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True):
@@ -56,20 +56,20 @@ class Page(msgspec.Struct, frozen=True, kw_only=True, gc=False, array_like=True)
     back: int
     """the record with the last page; 0: there is none"""
     digest: str
-    """of its step"""
+    """digest of that record's step"""
     spaces: list[str]
-    """the namespaces, which the others name by their place"""
+    """the namespaces; the other fields refer to them by index"""
     puts: list[tuple[int, int, str, str | None]]
-    """record, namespace, id, parent of each checkpoint"""
+    """(record, namespace, id, parent) of each checkpoint"""
     writes: list[tuple[int, int, str]]
-    """record, namespace and checkpoint of each task's writes"""
+    """(record, namespace, checkpoint) of each task's writes"""
 
 
 class Put(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="put"):
-    """One checkpoint."""
+    """The record of a `put`: one checkpoint."""
 
     page: Page | None = None
-    """the first field, so that it is seen without decoding"""
+    """the first field, so that it can be seen without decoding"""
     ns: str = ""
     id: str
     parent: str | None = None
@@ -80,18 +80,18 @@ class Put(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tru
     lists: dict[str, ListPart] = {}
     maps: dict[str, MapPart] = {}
     at: dict[str, int] = {}
-    """channels that did not change: the record that has their value"""
+    """unchanged channels -> the record that has their value"""
 
 
 class Writes(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=True, tag_field="kind", tag="writes"):
-    """What one task wrote on top of a checkpoint."""
+    """The record of a `put_writes`: what one task wrote on top of a checkpoint."""
 
     ns: str = ""
     id: str
     task: str
     path: str = ""
     writes: list[tuple[int, str, msgspec.Raw]]
-    """index, channel, value"""
+    """(index, channel, value)"""
 
 
 _decoder: Final = typed_decoder(Put | Writes)
@@ -109,18 +109,18 @@ def pack(record: Put | Writes) -> bytes:
 
 
 def unpack(data: bytes) -> Put | Writes:
-    """The record behind the bytes, or Undecodable."""
+    """Decode a record. Undecodable."""
     found: Put | Writes = decode_typed(data, _decoder)
     return found
 
 
 def is_paged(data: bytes) -> bool:
-    """Does this record carry a page?"""
+    """Whether a record carries a page."""
     return data.startswith(_PAGED, 1)
 
 
 def page_of(last: tuple[int, bytes], records: Sequence[Named]) -> Page | None:
-    """A page with these records, behind the last page; None where they are too many for one."""
+    """A page with these records, after the last page; None if they are too many."""
     if len(records) > _MAX_ON_A_PAGE:
         return None
     places: dict[str, int] = {}
@@ -136,5 +136,5 @@ def page_of(last: tuple[int, bytes], records: Sequence[Named]) -> Page | None:
 
 
 def plain(raw: msgspec.Raw) -> Any:
-    """A part that needs no translation."""
+    """Encode a part that needs no translation."""
     return decode_value(bytes(raw))

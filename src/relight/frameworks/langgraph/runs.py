@@ -1,13 +1,13 @@
-"""Who writes to a thread: one run of a graph, or a program that calls the saver itself.
+"""Detects which run of a graph writes to a thread, and when the run is over.
 
-A run begins by loading its thread, and LangGraph hands the saver its `Runtime` with every call of that run: one object
-for one invocation. The saver takes the lease when a run begins, so that a second one is refused before any of its
-nodes has run. The end of a run is not announced. It is seen
+A run begins by loading its thread, and LangGraph passes its `Runtime` to the saver with every call of that run: one
+object per invocation. The saver claims the lease when a run begins, so that a second run is refused before any of its
+nodes has run. LangGraph does not announce the end of a run. It is detected
 
-- where the last checkpoint has nothing left to do, and where an interrupt or an error is written;
-- where the task or thread that began it calls again from outside of any node, or has ended: a caller is in one run at
-  a time, so that the one before is over. This needs no look at the object, which others may still hold;
-- half a second late, where nobody but us holds that object any more.
+- when the last checkpoint has nothing left to do, or an interrupt or error is written;
+- when the task or thread that began it calls again from outside of any node, or has ended: a caller is in one run at a
+  time. This does not depend on the runtime object, which others may still reference;
+- half a second late, when nothing but this module references that object any more.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ _RUNTIME: Final = "__pregel_runtime"
 _TASK: Final = "__pregel_task_id"
 _START: Final = "__start__"
 _OURS: Final = 2
-"""references to a run's object that are our own: the one held here, and the one being counted"""
+"""references to a run's object that this module holds itself"""
 _REASON: Final = 300
 _LOOK_SECONDS: Final = 0.5
-"""between two looks at whether a run is over"""
+"""between two checks whether a run is over"""
 _MOMENTS: Final = 20
 _MOMENT_SECONDS: Final = 0.005
 _LOOKS_APART: Final = 60.0
-"""seconds, at least, between two close looks at a run that is quiet"""
+"""minimum seconds between two thorough checks of a quiet run"""
 
 
 class Caller:
@@ -57,7 +57,7 @@ class Caller:
 
     @classmethod
     def current(cls) -> Caller | None:
-        """Who calls now."""
+        """The task or thread that calls now."""
         handed = _calling.get()
         if handed is not None:
             return handed.caller
@@ -71,13 +71,13 @@ class Caller:
         return cls(task if task is not None else threading.current_thread())
 
     def is_same(self, other: Caller | None) -> bool:
-        """Is it this very task or thread?"""
+        """Whether the caller is the present task or thread."""
         mine = self._who()
         return other is not None and mine is not None and mine is other._who()
 
     @property
     def has_ended(self) -> bool:
-        """Can it call no more?"""
+        """Whether the task or thread has ended."""
         who = self._who()
         if who is None:
             return True
@@ -85,7 +85,7 @@ class Caller:
 
 
 class _Handed(NamedTuple):
-    """The caller of an awaited method, for the thread that does its work."""
+    """The caller of an awaited method, for the thread that runs it."""
 
     caller: Caller | None
 
@@ -123,21 +123,21 @@ class Run:
         self._token, self._caller = token, caller
 
     def is_over_for(self, caller: Caller | None) -> bool:
-        """Is it known to be over, whoever still holds its object: its caller calls again, or has ended?"""
+        """Whether it is over for certain: its caller calls again, or has ended."""
         return self._caller is not None and (self._caller.has_ended or self._caller.is_same(caller))
 
     def is_of(self, token: object) -> bool:
-        """Is this the run that the object belongs to?"""
+        """Whether this run belongs to the object."""
         return self._token is token
 
     @property
     def token(self) -> object:
-        """The object itself."""
+        """LangGraph's runtime object of the run."""
         return self._token
 
     @property
     def is_alive(self) -> bool:
-        """Does anybody else still hold its object?"""
+        """Whether anything else still references the run's object."""
         return sys.getrefcount(self._token) > _OURS
 
     def is_surely_alive(self) -> bool:
@@ -167,7 +167,7 @@ class Pulse:
 
     @property
     def head(self) -> Head:
-        """For the time between two looks."""
+        """Seconds until the next check."""
         head = self._recorder.head
         if head.lease is None:
             return head
@@ -176,11 +176,11 @@ class Pulse:
 
     @property
     def owns(self) -> bool:
-        """Is there a lease to keep, or to give back?"""
+        """Whether there is a lease to renew or to release."""
         return self._recorder.owns and self._recorder.epoch == self.epoch
 
     def renew(self, session: str, *, owner: str, epoch: int) -> None:
-        """A beat. LeaseLost, NotFound."""
+        """Renew the lease, or release it if the run is over. LeaseLost, NotFound."""
         if not self._is_needed():
             self._over(self)
             return
@@ -190,7 +190,7 @@ class Pulse:
             self._renewed_at = now
 
     def _is_needed(self) -> bool:
-        """Is there a run that needs it? One that is quiet for long is looked at closely."""
+        """Whether a run still needs the lease; a run that was quiet for long is checked thoroughly."""
         if not self._run.is_alive:
             return False
         now = time.monotonic()
@@ -203,7 +203,7 @@ class Pulse:
 
     @property
     def lost(self) -> Any:
-        """What took it away."""
+        """The error that took the lease away."""
         return self._recorder.lost
 
     @lost.setter
@@ -212,19 +212,19 @@ class Pulse:
 
 
 def token_of(config: Mapping[str, Any]) -> object | None:
-    """The object of the run that calls; None where a program calls by itself."""
+    """The runtime object of the calling run; None if a program calls the saver directly."""
     token: object | None = config["configurable"].get(_RUNTIME)
     return token
 
 
 def is_nested(config: Mapping[str, Any]) -> bool:
-    """Does a graph inside a node call? It belongs to the run of its parent."""
+    """Whether a subgraph calls: it belongs to the run of its parent."""
     configurable = config["configurable"]
     return _TASK in configurable or bool(configurable.get("checkpoint_ns"))
 
 
 def is_last(checkpoint: Mapping[str, Any], metadata: Mapping[str, Any]) -> bool:
-    """Has the run nothing left to do? False where that cannot be seen."""
+    """Whether the run has nothing left to do; False if that cannot be determined."""
     values = checkpoint["channel_values"]
     if metadata.get("source") != "loop" or _START not in checkpoint["channel_versions"] or _START in values:
         return False
@@ -241,7 +241,7 @@ def _starts_a_node(channel: str, value: Any) -> bool:
 
 
 def rest_after(writes: list[tuple[str, Any]]) -> StatusChange | None:
-    """How a run rests after these writes; None where it goes on."""
+    """The status change after these writes; None while the run continues."""
     for channel, value in writes:
         if channel == INTERRUPT:
             return StatusChange(status="waiting", reason=_line(_asked(value)) or "asks")
@@ -255,12 +255,12 @@ def rest_after(writes: list[tuple[str, Any]]) -> StatusChange | None:
 
 
 def failed(error: Any) -> StatusChange:
-    """How a run rests that an error ended: one of a node's, or that its own save was refused."""
+    """The status change of a run that ended with an error, of a node or of a refused save."""
     return StatusChange(status="failed", reason=bounded_text(f"{type(error).__name__}: {error}"))
 
 
 def finished(status: Status) -> StatusChange:
-    """How a thread rests when a run is over."""
+    """The status change when a run is over."""
     return StatusChange(status=status, reason=None if status == "completed" else "the run is over")
 
 

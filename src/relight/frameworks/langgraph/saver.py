@@ -1,8 +1,8 @@
 """`RelightSaver`: LangGraph's checkpointer on relight.
 
-Every `put` and every `put_writes` is one durable step of the thread's session, committed before it returns. The verbs
-here translate between LangGraph's words and ours; who may write is decided in thread.py, what is stored in
-records.py, what a value may be in values.py. The asynchronous methods are the synchronous ones, in a thread.
+Every `put` and every `put_writes` is one durable step of the thread's session, committed before it returns. This module
+translates LangGraph's calls; thread.py decides who may write, records.py what is stored, values.py which values are
+allowed. The asynchronous methods run the synchronous ones in a thread.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         self._threads: OrderedDict[str, Thread] = OrderedDict()
         self._lock = threading.Lock()
         self._grown = 0
-        """bytes since the last look at what is kept in memory"""
+        """bytes loaded since the cache was last checked"""
         super().__init__(serde=DataSerializer(self._values))
         for kind in types:
             self.register(kind)
@@ -96,7 +96,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
 
     @property
     def serde(self) -> SerializerProtocol:
-        """The saver's codec. It cannot be replaced: values are stored as data, by what is new in them."""
+        """The saver's codec. It cannot be replaced: values are stored as data and as differences."""
         return self._serde
 
     @serde.setter
@@ -109,12 +109,12 @@ class RelightSaver(BaseCheckpointSaver[int]):
         self._serde = given
 
     def register(self, kind: type) -> type:
-        """Make this type known before a value of it was seen: a pydantic model, a dataclass, a named tuple, an enum."""
+        """Register a type before the first value of it: a pydantic model, dataclass, named tuple or enum."""
         self._values.register(kind)
         return kind
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> RelightSaver:
-        """Register the types that a graph names in its own schema; only such as the program has imported."""
+        """Register the types of a graph's schema that the program has imported."""
         for module, *names in extra_allowlist:
             found: Any = sys.modules.get(module)
             for name in names:
@@ -127,7 +127,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         return self
 
     def close(self) -> None:
-        """Give back the leases this saver holds. Threads stay as they are."""
+        """Release the leases of this saver. Threads are not changed."""
         with self._lock:
             threads = list(self._threads.values())
         for thread in threads:
@@ -148,7 +148,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
     # -- loading ----------------------------------------------------------------------------------------------
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """One checkpoint with its state. A run that begins takes the thread's lease here."""
+        """One checkpoint with its state. A run that begins claims the thread's lease here."""
         thread_id, ns, id = _where(config)
         thread = self._thread(thread_id)
         token, nested = runs.token_of(config), runs.is_nested(config)
@@ -175,7 +175,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> Iterator[CheckpointTuple]:
-        """Checkpoints, newest first. Their state is decoded when it is looked at."""
+        """Checkpoints, newest first. Their state is decoded at first access."""
         given = config["configurable"] if config is not None else {}
         ns, id = given.get("checkpoint_ns"), given.get("checkpoint_id")
         below = before["configurable"].get("checkpoint_id") if before is not None else None
@@ -213,7 +213,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
     def get_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """What was written to these channels since their nearest stored value, in one walk along the parents."""
+        """The writes to these channels since their nearest stored value, in one walk along the parents."""
         if not channels:
             return {}
         thread_id, ns, id = _where(config)
@@ -231,7 +231,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Save a checkpoint: one durable step, of the size of what is new in it."""
+        """Save a checkpoint as one durable step, whose size is that of the changes."""
         thread_id, ns, parent = _where(config)
         thread = self._thread(thread_id)
         token, nested = runs.token_of(config), runs.is_nested(config)
@@ -253,7 +253,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
     def _rest_after(
         self, thread: Thread, token: object | None, checkpoint: Checkpoint, metadata: CheckpointMetadata
     ) -> StatusChange | None:
-        """How the thread rests after this checkpoint; None where its run goes on."""
+        """The status change after this checkpoint; None while its run continues."""
         if token is None:
             is_act = metadata.get("source") == "update"  # a single act, unlike a program that saves again and again
             return (thread.rested or runs.finished(self._finished)) if is_act else None
@@ -265,7 +265,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
     def put_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """Save what a task wrote: one durable step, none where all of it is there already."""
+        """Save the writes of a task as one durable step; no step if all are stored already."""
         thread_id, ns, id = _where(config)
         if id is None:
             raise UsageError("put_writes needs the checkpoint_id that it builds on")
@@ -282,7 +282,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
             self._write(thread, ns, id, given, token, is_root=not ns and not nested)
 
     def _write(self, thread: Thread, ns: str, id: str, given: Given, token: object | None, *, is_root: bool) -> None:
-        """One step with what is new of these writes. The lease is held."""
+        """Commit the new ones of these writes. The lease must be held."""
         numbered = [
             (WRITES_IDX_MAP.get(channel, at), channel, value) for at, (channel, value) in enumerate(given.writes)
         ]
@@ -302,7 +302,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
     # -- threads as a whole -----------------------------------------------------------------------------------
 
     def delete_thread(self, thread_id: str) -> None:
-        """Remove a thread with every byte of it. A graph that still runs on it is refused at its next write."""
+        """Remove a thread with all its data. A graph that still runs on it is refused at its next write."""
         thread = self._thread(str(thread_id))
         with thread.lock:
             thread.delete()
@@ -327,7 +327,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         return str(self._checkpoints.metadata(thread, stored).get("run_id")) in run_ids
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread with all its checkpoints and writes. Refused where the target has some."""
+        """Copy a thread with all checkpoints and writes. Refused if the target has some."""
         source, target = self._thread(str(source_thread_id)), self._thread(str(target_thread_id))
         with source.lock:
             if not source.look():
@@ -356,13 +356,13 @@ class RelightSaver(BaseCheckpointSaver[int]):
             self._rewrite(thread, self._checkpoints.latest)
 
     def _rewrite(self, thread: Thread, choose: Callable[[Thread], Sequence[Stored]]) -> None:
-        """The thread with the chosen checkpoints only, in a session that takes the place of the former."""
+        """Replace a thread's session by one with the chosen checkpoints only."""
         with self._turn(thread, None, may_create=False):
             keep = choose(thread)
             thread.replace(rebuilt(thread.index, keep), thread.rested or runs.finished(self._finished))
 
     def recover(self, thread_id: str) -> RunnableConfig | None:
-        """After damage: stand on the newest whole checkpoint again; its config. What is damaged stays, unseen."""
+        """After damage: return to the newest readable checkpoint; its config. Damaged records stay, ignored."""
         thread = self._thread(str(thread_id))
 
         def read() -> None:
@@ -375,7 +375,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         return config_of(thread.id, "", stored.id) if stored is not None else None
 
     def get_next_version(self, current: Any, channel: None) -> Any:
-        """Numbers; for a thread that was imported from a store that used texts, the next text."""
+        """The next version of a channel: a number, or text in a thread imported from a store that used text."""
         if isinstance(current, str):
             return f"{int(current.partition('.')[0]) + 1:032}.{0:016}"
         return 1 if current is None else current + 1
@@ -393,7 +393,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
         may_create: bool,
         named: Sequence[str | None] = (),
     ) -> Iterator[None]:
-        """Hold the thread, and its lease, for one caller; wait for it where that is the policy."""
+        """Hold the thread and its lease for one caller; wait for it if that is the policy."""
         clock = self._context.clock
         until_us = clock.now_us() + round(self._wait_seconds * 1e6)
         while True:
@@ -413,7 +413,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
 
     @contextmanager
     def _failing(self, thread: Thread, token: object | None) -> Iterator[None]:
-        """A run whose save is refused for what is in it ends with that error, and gives the lease back."""
+        """End a run whose save was refused for its content with that error, and release the lease."""
         try:
             yield
         except UsageError as error:
@@ -432,7 +432,7 @@ class RelightSaver(BaseCheckpointSaver[int]):
             return thread
 
     def _make_room(self, used: Thread, grown: int) -> None:
-        """Drop threads from memory that were not used for longest; they are read again when they are needed."""
+        """Evict the least recently used threads from memory; they are read again on demand."""
         with self._lock:
             self._grown += grown
             if self._grown < self._cache_bytes // _LOOKS_A_CACHE and len(self._threads) <= _THREADS_KEPT:
@@ -450,7 +450,6 @@ class RelightSaver(BaseCheckpointSaver[int]):
     # -- awaited ----------------------------------------------------------------------------------------------
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """As `get_tuple`."""
         return await runs.in_thread(self.get_tuple, config)
 
     async def alist(
@@ -461,7 +460,6 @@ class RelightSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
-        """As `list`."""
         for one in await runs.in_thread(lambda: [*self.list(config, filter=filter, before=before, limit=limit)]):
             yield one
 
@@ -472,40 +470,33 @@ class RelightSaver(BaseCheckpointSaver[int]):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """As `put`."""
         return await runs.in_thread(self.put, config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
-        """As `put_writes`."""
         await runs.in_thread(self.put_writes, config, writes, task_id, task_path)
 
     async def adelete_thread(self, thread_id: str) -> None:
-        """As `delete_thread`."""
         await runs.in_thread(self.delete_thread, thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """As `delete_for_runs`."""
         await runs.in_thread(self.delete_for_runs, run_ids)
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """As `copy_thread`."""
         await runs.in_thread(self.copy_thread, source_thread_id, target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """As `prune`."""
         await runs.in_thread(partial(self.prune, thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """As `get_delta_channel_history`."""
         return await runs.in_thread(partial(self.get_delta_channel_history, config=config, channels=channels))
 
 
 def _where(config: RunnableConfig) -> tuple[str, str, str | None]:
-    """Thread, namespace and checkpoint of a config."""
+    """The thread, namespace and checkpoint that a config names."""
     configurable = config.get("configurable") or {}
     if configurable.get("thread_id") is None:
         raise UsageError("the config has no thread_id", hints=['{"configurable": {"thread_id": "..."}}'])

@@ -1,4 +1,4 @@
-"""The saver's codec where LangGraph itself asks for one: the same data, never code."""
+"""The saver's codec as LangGraph's serializer protocol."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ class DataSerializer:
         self._values = values
 
     def dumps_typed(self, obj: Any) -> tuple[str, bytes]:
-        """Kind and bytes."""
+        """Encode a value; its kind and bytes."""
         return KIND, self._values.pack(obj, "value")
 
     def loads_typed(self, data: tuple[str, bytes]) -> Any:
-        """The value; of no other kind than ours."""
+        """Decode a value; kinds of other serializers are refused."""
         kind, stored = data
         if kind != KIND:
             raise UnknownType(str(kind), path="value", stored=True)

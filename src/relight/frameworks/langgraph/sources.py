@@ -1,4 +1,4 @@
-"""Stores of LangGraph's own savers, opened to read: SqliteSaver's file, PostgresSaver's tables. Nothing is written."""
+"""Read-only access to stores of LangGraph's own savers: SqliteSaver files, PostgresSaver tables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EMPTY: Final = "empty"
 
 
 class ForeignCheckpoint(NamedTuple):
-    """One checkpoint as data: nothing of it was constructed."""
+    """One checkpoint as data; no object of it was constructed."""
 
     ns: str
     id: str
@@ -48,11 +48,11 @@ class Source(Protocol):
         ...
 
     def checkpoints(self, thread: str, foreign: Foreign) -> Iterator[ForeignCheckpoint]:
-        """Of one thread, oldest first. Refusal."""
+        """The checkpoints of a thread, oldest first. Refusal."""
         ...
 
     def writes(self, thread: str, foreign: Foreign) -> Iterator[ForeignWrite]:
-        """Of one thread, in order. Refusal."""
+        """The writes of a thread, in order. Refusal."""
         ...
 
 
@@ -95,7 +95,7 @@ class SqliteSource:
         return [str(row[0]) for row in rows]
 
     def checkpoints(self, thread: str, foreign: Foreign) -> Iterator[ForeignCheckpoint]:
-        """Of one thread, oldest first."""
+        """The checkpoints of a thread, oldest first."""
         rows = self._connection.execute(
             "SELECT checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata FROM checkpoints"
             " WHERE thread_id = ? ORDER BY checkpoint_id",
@@ -106,7 +106,7 @@ class SqliteSource:
             yield ForeignCheckpoint(ns, id, parent, rest, values, _fields(foreign.value("json", metadata)))
 
     def writes(self, thread: str, foreign: Foreign) -> Iterator[ForeignWrite]:
-        """Of one thread, in order."""
+        """The writes of a thread, in order."""
         rows = self._connection.execute(
             f"SELECT checkpoint_ns, checkpoint_id, task_id, {self._path}, idx, channel, type, value FROM writes"
             " WHERE thread_id = ? ORDER BY checkpoint_ns, checkpoint_id, task_id, idx",
@@ -135,13 +135,13 @@ def _postgres(url: str) -> Iterator[Source]:
 
 
 def _shown(url: str) -> str:
-    """Without what stands before the host or behind the database: a password may."""
+    """The address without credentials and parameters, for messages."""
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.rpartition('@')[2].partition('?')[0]}"
 
 
 def _apart(found: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-    """A checkpoint without its id and values, and these. Refusal where it is none."""
+    """Split a checkpoint into metadata and values. Refusal if it is not one."""
     if found is None:
         raise Refusal("a checkpoint without fields")
     rest = _fields(found)
@@ -169,7 +169,7 @@ class PostgresSource:
         return [row[0] for row in rows]
 
     def checkpoints(self, thread: str, foreign: Foreign) -> Iterator[ForeignCheckpoint]:
-        """Of one thread, oldest first. Small values stand in the checkpoint, the others in rows of their own."""
+        """The checkpoints of a thread, oldest first. Small values are inline, others in rows of their own."""
         blobs = {
             (ns, channel, version): (kind, bytes(data) if data is not None else None)
             for ns, channel, version, kind, data in self._connection.execute(
@@ -191,7 +191,7 @@ class PostgresSource:
             yield ForeignCheckpoint(ns, id, parent, rest, values, _fields(foreign.value("json", metadata)))
 
     def writes(self, thread: str, foreign: Foreign) -> Iterator[ForeignWrite]:
-        """Of one thread, in order."""
+        """The writes of a thread, in order."""
         rows = self._connection.execute(
             "SELECT checkpoint_ns, checkpoint_id, task_id, task_path, idx, channel, type, blob FROM checkpoint_writes"
             " WHERE thread_id = %s ORDER BY checkpoint_ns, checkpoint_id, task_id, idx",

@@ -1,11 +1,11 @@
-"""One thread, as this program sees it: its session, its index, and who may write to it now.
+"""One thread in this program: its session, its index, and which run may write to it.
 
-    look -> is the thread there? -> is another run of this program at it? -> is the lease ours? else claim it -> write
+    update the index -> does the thread exist? -> is another run of this program using it? -> claim the lease -> write
 
-A run that lost the thread once is refused for good: another writer went on from where it stood, and what it still
-has to say belongs to a history that is not the thread's any more. A thread that was deleted is remembered with the
-moment of its deletion: a write that names a checkpoint from before is a late one and is refused. A program that did not
-see the deletion tells a late one by its checkpoint, which is older than the thread and not in it.
+A run that lost the thread once is refused for good: another writer has continued from there, and its further writes
+belong to a history that is no longer the thread's. A deleted thread is remembered with the time of its deletion: a
+write that names an older checkpoint is late and refused. A program that did not see the deletion recognises a late
+write by its checkpoint, which is older than the thread and not in it.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from relight.values.status import StatusChange
 from relight.values.step import StepKind
 
 _EPOCH_OF_UUIDS: Final = 0x01B21DD213814000
-"""1582-10-15 in 100 ns before 1970"""
+"""1582-10-15 to 1970 in units of 100 ns"""
 _RUNS_KEPT: Final = 32
 _BEGIN_TRIES: Final = 3
 
 
 def uuid_time(id: str | None) -> int | None:
-    """When an id of LangGraph's was made, in 100 ns since 1582; None where it is not one."""
+    """Creation time in a LangGraph id, in 100 ns since 1582; None if it has none."""
     plain = (id or "").replace("-", "")
     if len(plain) != 32 or plain[12] != "6":
         return None
@@ -48,14 +48,14 @@ def uuid_time(id: str | None) -> int | None:
 
 
 class Thread:
-    """Use it under its lock."""
+    """One thread as this program sees it. Public methods are called with its lock held."""
 
     def __init__(self, context: Context, thread_id: str, *, lease_seconds: float) -> None:
         self.id = thread_id
         self.lock = threading.RLock()
         self.index = Index()
         self.live: dict[tuple[str, str], Live | tuple[int, dict[str, Any]]] = {}
-        """namespace and channel to the list, or the record and the mapping, that was saved or loaded last"""
+        """(namespace, channel) -> the list, or (record, mapping), saved or loaded last"""
         self.run: Run | None = None
         self._context = context
         self._seconds = lease_seconds
@@ -64,19 +64,19 @@ class Thread:
         self._held_epoch: int | None = None
         self._pulse: Pulse | None = None
         self.rested: StatusChange | None = None
-        """how it rested before the lease was taken; None where it was new"""
+        """status before the lease was claimed; None if the thread was new"""
         self._rests: tuple[Run, StatusChange] | None = None
-        """the run that gave the lease back with an interrupt or an error, and how"""
+        """the run that released the lease with an interrupt or error, and its status"""
         self._deleted_at: int | None = None
         self.parked = Parked()
-        """writes that came before their checkpoint"""
+        """writes that arrived before their checkpoint"""
         self._barred: list[tuple[Run, bool]] = []
-        """runs that may not write any more, and whether the thread was deleted under them"""
+        """runs that may not write any more -> whether the thread was deleted"""
 
     # -- reading ----------------------------------------------------------------------------------------------
 
     def look(self) -> bool:
-        """Bring the index up to date; False where there is no such thread."""
+        """Update the index to the newest records; False if the thread does not exist."""
         try:
             if self._ledger is None:
                 record = naming.locate(self._context, self.id)
@@ -93,7 +93,7 @@ class Thread:
         return True
 
     def _by_pages(self, ledger: RecordLog) -> RecordLog:
-        """The same, which from now on begins to read at a page."""
+        """Open the thread beginning at its last page."""
         ledger.start, ledger.min_seq = is_paged, PAGE_RECORDS
         return ledger
 
@@ -134,18 +134,18 @@ class Thread:
             raise self._ledger.unreadable(entry.seq, f"its record cannot be read: {error}") from None
 
     def helped(self, error: Corrupt) -> Corrupt:
-        """The same error, with what to do about it here."""
+        """The error with hints for LangGraph users."""
         if error.offered is not None:
             error.hints = (f"go on from it: saver.recover({self.id!r})", *error.hints)
         return error
 
     def damaged(self, seq: int, what: str) -> Corrupt:
-        """A value that cannot be put together: the step that names it is damaged."""
+        """The error for a value that cannot be assembled: the step that refers to it is damaged."""
         assert self._ledger is not None
         return self.helped(self._ledger.unreadable(seq, what))
 
     def forget(self) -> None:
-        """The session is gone: whoever worked on it may not bring it back."""
+        """The session was deleted: runs that worked on it must not recreate it."""
         self._deleted_at = self._stamp(self._context.clock.now_us())
         self.parked = Parked()
         if self.run is not None:
@@ -154,27 +154,27 @@ class Thread:
 
     @property
     def is_idle(self) -> bool:
-        """May it be dropped from memory without forgetting who writes, or that it was deleted?"""
+        """Whether it can be evicted without losing who writes to it, or that it was deleted."""
         return not self.is_deleted and not self.parked and (self.run is None or not self.run.is_alive)
 
     @property
     def is_deleted(self) -> bool:
-        """Was it deleted, as far as this program knows? It may have been begun anew since."""
+        """Whether this program knows that it was deleted; it may have been created again since."""
         return self._deleted_at is not None
 
     @property
     def name(self) -> str:
-        """What a person calls its session."""
+        """Name or id of its session, for messages."""
         return self._ledger.name if self._ledger is not None else self.id
 
     @property
     def identity(self) -> Any:
-        """Of its session; None where there is none."""
+        """Id of its session; None if there is none."""
         return self._ledger.identity if self._ledger is not None else None
 
     @property
     def status(self) -> StatusChange:
-        """How it rests, or would if its owner went away."""
+        """The status it has, or would have if its owner ended."""
         assert self._ledger is not None
         head = self._ledger.head
         if head.status in ("waiting", "completed", "failed", "halted", "terminated"):
@@ -183,7 +183,7 @@ class Thread:
 
     @property
     def holds(self) -> bool:
-        """Does this program hold its lease?"""
+        """Whether this program holds its lease."""
         return self._ledger is not None and self._ledger.owns
 
     # -- who may write ----------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ class Thread:
                 raise ThreadBusy(self.id, "another one took it over while this run was silent, and went on")
 
     def is_barred(self, token: object | None) -> bool:
-        """Is it of no use for this caller to wait?"""
+        """Whether waiting cannot help this caller."""
         return token is not None and any(run.is_of(token) for run, _ in self._barred)
 
     def _refuse_second(self, token: object | None, nested: bool) -> None:
@@ -285,7 +285,7 @@ class Thread:
         raise Conflict(f"thread {self.id!a}: it kept being deleted and begun anew")
 
     def _claim(self, ledger: RecordLog, goes_on: bool) -> None:
-        """Take the lease on the newest state. Who goes on after a pause may find that nobody else was there."""
+        """Claim the lease on the newest state; after a pause the old lease may still be valid."""
         try:
             for news in ledgers.read_and_claim(self._by_pages(ledger), self._seconds):
                 self._absorb(ledger, news)
@@ -307,7 +307,7 @@ class Thread:
         self._barred.append((run, deleted))
 
     def check_named(self, ids: Sequence[str | None]) -> None:
-        """ThreadGone where one of these checkpoints is from before the thread was deleted. Look first."""
+        """ThreadGone if one of these checkpoints is older than a deletion of the thread."""
         if self._deleted_at is None:
             return
         for id in ids:
@@ -323,7 +323,7 @@ class Thread:
     # -- writing ----------------------------------------------------------------------------------------------
 
     def append(self, data: bytes, kind: StepKind, *, rests: StatusChange | None = None) -> int:
-        """One durable record; its seq. With `rests` the lease is given back in the same commit."""
+        """Commit one record; its seq. With `rests` the same commit releases the lease."""
         ledger = self._ledger
         assert ledger is not None
         try:
@@ -345,13 +345,13 @@ class Thread:
         return entry.seq
 
     def rests_still(self, token: object | None) -> StatusChange | None:
-        """How it rests where this caller's run rests already: a branch beside the one that asked has ended too."""
+        """The status change if the caller's run has released already: a parallel branch has ended too."""
         if self._rests is None or token is None or not self._rests[0].is_of(token):
             return None
         return self._rests[1]
 
     def has_rested(self, token: object | None, how: StatusChange) -> None:
-        """The run gave the lease back: it asks, or it failed."""
+        """Note that a run released the lease with an interrupt or error."""
         run = self.run if self.run is not None and self.run.is_of(token) else None
         self._rests = (run, how) if run is not None else None
 
@@ -361,7 +361,8 @@ class Thread:
             self._pulse = None
 
     def _over(self, pulse: Pulse) -> None:
-        """The heartbeat's word that a run ended without a last write. Whoever is busy here decides by itself."""
+        """Called by the heartbeat when a run ended without a last write; does nothing while the thread is in use."""
+        # Non-blocking: whoever holds the lock is writing or releasing, and the heartbeat of all threads must not wait.
         if self.lock.acquire(blocking=False):
             try:
                 if self._pulse is pulse and self._ledger is not None:
@@ -371,7 +372,7 @@ class Thread:
                 self.lock.release()
 
     def leave(self, how: StatusChange) -> None:
-        """Give the lease back, whatever the run behind it does."""
+        """Release the lease, whatever its run does."""
         if self._ledger is not None and self._ledger.owns:
             self._ledger.release(how)
         self._stop_beating()
@@ -380,14 +381,14 @@ class Thread:
     # -- as a whole -------------------------------------------------------------------------------------------
 
     def replace(self, records: Sequence[tuple[bytes, StepKind]], status: StatusChange) -> None:
-        """Put these records in the place of all others. The lease must be held."""
+        """Replace all records by these. The lease must be held."""
         ledger = self._ledger
         assert ledger is not None
         naming.replace(self._context, ledger.identity, list(records), status)
         self._begin_anew()
 
     def delete(self) -> None:
-        """Remove it with every byte, whoever works on it."""
+        """Remove the thread with all data, even while it is in use."""
         found = {one.identity.id: one.identity for one in ledgers.list_logs(self._context, agent=AGENT, key=self.id)}
         going = [identity for identity in found.values() if identity.parent is None]
         here = naming.locate(self._context, self.id)
@@ -399,7 +400,7 @@ class Thread:
         self.forget()
 
     def recover(self, read: Callable[[], object]) -> None:
-        """Leave damage behind: stand on the newest checkpoint that `read` can read."""
+        """Return to the newest checkpoint that `read` can read, after damage."""
         record = naming.locate(self._context, self.id)
         if record is None:
             raise ThreadGone(self.id)
@@ -415,14 +416,14 @@ class Thread:
                     raise
 
     def _begin_anew(self) -> None:
-        """Another session, or another head, from now on."""
+        """Switch to another session or head."""
         self._stop_beating()
         self._ledger, self._settled, self._held_epoch = None, False, None
         self.index, self.live, self.run = Index(), {}, None
 
 
 def named_by(config: Mapping[str, Any], metadata: Mapping[str, Any] | None = None) -> list[str | None]:
-    """The checkpoints that a write says it builds on: its parent, and those of the graphs around it."""
+    """The checkpoints that a write is based on: its parent, and those of the enclosing graphs."""
     configurable = config["configurable"]
     ids: list[str | None] = [configurable.get("checkpoint_id")]
     for held in (configurable.get("checkpoint_map"), (metadata or {}).get("parents")):

@@ -39,15 +39,15 @@ from relight.values.policy import LIMITS
 
 MARK: Final = "$"
 _MARK_BYTES: Final = b"\xa1$"
-"""how the mark stands in MessagePack; where it does not occur there is nothing to translate"""
+"""the mark in MessagePack; data without it needs no translation"""
 _SELF: Final = frozenset({str, int, bool, type(None)})
 _ADDRESSES: Final = (IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network)
 _MAPPINGS: Final = (defaultdict, OrderedDict, Counter)
-"""mappings that are kept as plain ones"""
+"""mappings that are stored as plain ones"""
 
 
 def type_name(kind: type) -> str:
-    """How a type is called in a record."""
+    """The name of a type in a record."""
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
@@ -73,7 +73,7 @@ class Values:
         self._know(kind)
 
     def _know(self, kind: type) -> str:
-        """A class that the program itself brought: registered, or handed over with a value of it."""
+        """Whether the program has provided the class: registered, or by a value of it."""
         name = type_name(kind)
         self._types[kind], self._named[name] = name, kind
         self._named.setdefault(f"{kind.__module__}.{kind.__name__}", kind)  # as LangGraph's own savers call it
@@ -86,7 +86,7 @@ class Values:
         return encoded(self.encode(value, path))
 
     def encode(self, value: Any, path: str, depth: int = 0) -> Any:
-        """The value as data; `path` says where it stands, for whoever has to find it."""
+        """The value as data; `path` is its location, for error messages."""
         kind = type(value)
         if kind in _SELF:
             return value
@@ -143,7 +143,7 @@ class Values:
         raise UnknownType(type_name(kind), path=path)
 
     def _fields(self, fields: dict[str, Any], path: str, depth: int) -> dict[str, Any]:
-        """By name; the names are those of a class, so that none of them can be a mark."""
+        """Fields by name; they are attribute names, so none can be a mark."""
         return {
             key: one if type(one) in _SELF else self.encode(one, f"{path}.{key}", depth + 1)
             for key, one in fields.items()
@@ -152,12 +152,12 @@ class Values:
     # -- loading ----------------------------------------------------------------------------------------------
 
     def unpack(self, data: bytes | memoryview, path: str) -> Any:
-        """The value behind the bytes. UnknownType where it is of a type that is not registered; Undecodable."""
+        """Decode a value. UnknownType if its type is not registered; Undecodable."""
         value = decode_value(data)
         return self.decode(value, path) if _MARK_BYTES in bytes(data) else value
 
     def decode(self, data: Any, path: str) -> Any:
-        """The value behind the data."""
+        """The value of a piece of data."""
         kind = type(data)
         if kind is list:
             return [one if type(one) in _SELF else self.decode(one, f"{path}[{at}]") for at, one in enumerate(data)]
@@ -212,7 +212,7 @@ _PLAIN: Final[dict[type, Callable[[Any], Any]]] = {
     list: lambda value: [*list.__iter__(value)],
     dict: lambda value: dict(dict.items(value)),
 }
-"""the base value of a subclass, by the base's own method: one that the subclass overrides says something else"""
+"""the base value of a subclass, by the method of the base class: an override may return something else"""
 
 
 def _imported(name: str) -> type | None:
@@ -253,7 +253,7 @@ def _key(value: Any) -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Way:
-    """How a type becomes data and is made again."""
+    """How a type is converted to data and constructed again."""
 
     mark: str
     take: Callable[[Any], Any]
@@ -410,7 +410,7 @@ MESSAGES: Final = (
 
 @cache
 def _messages() -> dict[str, type]:
-    """By the names that stand in records; a document is stored by the side of messages and travels with them."""
+    """Message classes by their names in records; documents occur in messages."""
     from langchain_core import documents, messages
 
     return {name: getattr(messages, name) for name in MESSAGES} | {"Document": documents.Document}
@@ -426,7 +426,7 @@ def _message_names() -> dict[type, str]:
 
 @cache
 def _way(kind: type) -> str | None:
-    """How values of a type are kept: model, data, tuple_of or enum; None where they cannot be."""
+    """How values of a type are stored: model, data, tuple_of or enum; None if they cannot be."""
     if issubclass(kind, Enum):
         return "enum"
     if hasattr(kind, "model_fields") and hasattr(kind, "__pydantic_fields_set__"):
@@ -450,7 +450,7 @@ def _taken(value: Any, kind: type, way: str) -> dict[str, Any]:
 
 @cache
 def _defaults(kind: Any) -> tuple[dict[str, Any], dict[str, Callable[[], Any]]]:
-    """What the fields of a model are where nobody set them: constants, and those that are made anew each time."""
+    """Defaults of a model's fields: constants, and factories."""
     constants: dict[str, Any] = {}
     made: dict[str, Callable[[], Any]] = {}
     for name, field in kind.model_fields.items():
@@ -477,7 +477,7 @@ def _factory(field: Any) -> Callable[[], Any]:
 
 
 def _model_fields(value: Any, kind: type) -> dict[str, Any]:
-    """The fields that say something: not the empty ones that the class puts there by itself."""
+    """The fields that differ from their defaults."""
     constants, made = _defaults(kind)
     fields = {
         name: one
@@ -492,7 +492,7 @@ def _model_fields(value: Any, kind: type) -> dict[str, Any]:
 
 
 def _model_made(kind: Any, fields: dict[str, Any]) -> Any:
-    """The model as it was, without its validators: they have seen these values before."""
+    """Construct the model without its validators, which have accepted these values before."""
     constants, made = _defaults(kind)
     known = kind.model_fields
     own = dict(constants)
@@ -518,7 +518,7 @@ def _model_made(kind: Any, fields: dict[str, Any]) -> Any:
 
 
 def _private(kind: Any) -> dict[str, Any] | None:
-    """Private attributes are no part of a model's data: they begin as those of a new one."""
+    """Private attributes are not stored: they get the values of a new model."""
     attributes = kind.__private_attributes__
     if not attributes:
         return None
@@ -574,4 +574,4 @@ _FITS: Final[dict[str, tuple[str, ...]]] = {
     "enum": ("enum",),
     "dump": ("model",),
 }
-"""`dump`: a model that another saver stored without the types of what is in it; its validators find them"""
+"""`dump`: a model stored by another saver without the types of its fields; its validators restore them"""
