@@ -85,8 +85,9 @@ def export_to(
     given = {check_name(name): Path(attached) for name, attached in (attachments or {}).items()}
     _check(found, key, given)
     partial = f"{path}.partial-{context.entropy.session_id()[:8]}"
+    # Only to refuse before the work; the link below is what guarantees that nothing is replaced.
     if os.path.lexists(path):
-        raise Refused(f"{path}: there is something already", hints=["choose another file"])
+        raise Refused(f"{path}: the file exists already", hints=["choose another file"])
     try:
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             written = _Export(context, found, redact=redact).write(file, key, given)
@@ -95,7 +96,7 @@ def export_to(
             size = file.tell()
         os.link(partial, path)  # unlike a rename it never replaces an existing file
     except FileExistsError:
-        raise Refused(f"{path}: there is something already", hints=["choose another file"]) from None
+        raise Refused(f"{path}: the file exists already", hints=["choose another file"]) from None
     except OSError as error:
         kind = StoreFull if error.errno == 28 else StoreUnavailable
         raise kind(f"{path}: the bundle could not be written: {error.strerror}") from error
@@ -110,10 +111,10 @@ def export_to(
 def _check(found: Found, key: bytes | None, attachments: Mapping[str, Path]) -> None:
     name = found.identity.name or found.identity.id
     if found.seq is not None:
-        hints = [f"make the checkpoint a session of its own: relight fork {name}@{found.seq}"]
-        raise UsageError("a bundle holds a whole session, not one up to a checkpoint", hints=hints)
+        hints = [f"fork the checkpoint first: relight fork {name}@{found.seq}"]
+        raise UsageError("a bundle contains a whole session, not one up to a checkpoint", hints=hints)
     if key is not None and len(key) < KEY_MIN_BYTES:
-        hints = ["make one: head -c 32 /dev/urandom > bundle.key"]
+        hints = ["create one: head -c 32 /dev/urandom > bundle.key"]
         raise UsageError(f"a key of {len(key)} bytes; the minimum is {KEY_MIN_BYTES}", hints=hints)
     if len(attachments) > MAX_ATTACHMENTS:
         raise UsageError(f"{len(attachments)} attachments; the maximum is {MAX_ATTACHMENTS}")
@@ -176,6 +177,7 @@ class _Export:
             if step.seq != seq + 1 or step_digest(stored, step) != step.digest:
                 raise Corrupt("the step is missing or fails its digest", session=session, seq=seq + 1)
             cleaned = self._redacted_step(step)
+            # Once one step was redacted, the digests of all later ones change too: each covers the one before it.
             if cleaned is not step or exported != stored:
                 cleaned = msgspec.structs.replace(cleaned, digest=step_digest(exported, cleaned))
             seq, stored, exported = step.seq, step.digest, cleaned.digest

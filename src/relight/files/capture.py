@@ -191,6 +191,7 @@ class Files:
         """The snapshots that the next step must name; an unchanged root adds none."""
         self.failure = None
         seconds = (self._context.clock.instant().us - self._taken_at_us) / 1e6
+        # A capture that the program asked for raises; one that is only due by policy must not cost the step.
         if asked and self._moments != "manual":
             self.capture()
         elif is_due(self._moments, kind, is_reply=is_reply, seconds_since=seconds):

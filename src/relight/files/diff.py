@@ -110,6 +110,8 @@ def _between(
 
 def root_diff(name: str, content: Holder, before: str, after: str) -> list[FileDiff]:
     """One root, from one snapshot to another; what the later one left out comes last."""
+    # The budget is for all texts of the comparison, so that a rewritten tree cannot fill the memory; the list stays
+    # complete.
     changed, room = [], TEXTS_MAX_BYTES
     for change in content.diff(before, after):
         one = _file_diff(name, content, before, after, change, with_text=room > 0)

@@ -27,6 +27,7 @@ class Directories:
         paths = {root: identity.workspace[root] for root in targets}
         workspaces = self._context.workspaces()
         try:
+            # A root inside another one is restored into it, so the outer directory must exist first.
             for root in sorted(paths, key=lambda one: len(paths[one])):  # outer directories first
                 if not any(paths[root].startswith(f"{path}/") for path in paths.values()):
                     made = workspaces.make(

@@ -48,6 +48,7 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         size_bytes=head.size_bytes + len(draft.body),
         said=_said_after(head, draft, view),
         updated_us=at_us,
+        # Every commit renews, so a busy session needs no heartbeat of its own.
         lease=None if draft.release else leases.renewed(owned.lease, now),
         place=head.place if draft.place is None else draft.place if draft.place.queue else None,
         **_status_after(head, draft, at_us),

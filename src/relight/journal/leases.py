@@ -19,6 +19,7 @@ def take(head: Head, claim: Claim, now: Instant) -> Head:
     if head.epoch != claim.expected_epoch:
         raise Conflict(f"{head.session}: another process claimed it first (epoch {head.epoch})")
     lease = head.lease
+    # Checked here again, inside the transaction: the claimant's evidence may be older than the last renewal.
     if lease is not None and not claim.owner_gone and not lease.expired(now):
         raise held(head, lease, until=f"{lease.remaining_seconds(now):.0f} s from now")
     # The epoch alone is not enough: an owner judged dead may have committed since it was judged. A claim that names the

@@ -32,6 +32,7 @@ def stretches(chain: Sequence[Identity], *, after: int, upto: int) -> list[Stret
         low = max(after, begins)
         if upto > low:
             found.append(Stretch(session=identity.id, after=low, upto=upto))
+        # What a session inherits ends at its fork point: later steps of the parent are not part of it.
         upto = min(upto, begins)
         if upto <= after:
             break

@@ -190,6 +190,7 @@ class Relight(Queueing):
         note: dict[str, Any] | None,
     ) -> Session:
         """Open it with its attempt begun and its files watched."""
+        # Before the claim: an unusable workspace must not cost an attempt.
         opened = open_files()
         try:
             made = session.Session(context, recorder, lease_seconds=seconds, files=opened)

@@ -91,6 +91,7 @@ class Queueing(Reading):
         """Queue a stopped session for a worker; before the head, a fork. Refused while it is owned."""
         context, found = self._context, resolve(self._context.store, ref)
         place = queueing.position_for(context, queue, priority=priority, wants=wants)
+        # Before the fork below: a refusal must not leave a new session behind.
         queueing.refuse_unstartable(found.identity)
         limiting.refuse(context, found, limits)
         if found.seq is not None and found.seq != found.whole_head().head:
@@ -112,6 +113,8 @@ class Queueing(Reading):
             made = program.Supervision(context, found.identity.id, retries=retries, handover=handover)
         try:
             launch.check_startable(context, found, prompt=None, restore=owner is None)
+        # An unavailable store says nothing about the session. Recording a refusal would fail a session that another
+        # worker can start.
         except StoreError:
             raise
         except (NotResumable, Refused, UsageError) as error:

@@ -107,6 +107,7 @@ class Reading:
 
         If a tool still runs in a thread, its session keeps its lease, and the store is closed when it ends.
         """
+        # A tool in a thread cannot be stopped, and its outcome can only be recorded while the store is open.
         self._context.running_effects.when_idle(self._close)
 
     def _close(self) -> None:
@@ -306,13 +307,17 @@ class Reading:
             wait_until=at(wake_us) if wake_us is not None else None,
             reasons=[*plan.reasons, limit] if limit is not None else plan.reasons,
         )
+        # Waived twice: once here, so that the checks below are skipped only if something else blocks, and again for
+        # what those checks add.
         codes = codes_waived(wanted)
         plan = as_it_lives(plan)
         if plan.agent is None or plan.agent.living is None:
             held_back = limiting.against(self._context, found, wanted.limits) if info.status not in LIVE else []
             plan = msgspec.structs.replace(plan, reasons=plan.reasons + held_back)
         plan = waived(plan, codes)
-        if not plan.ok or info.queue is not None:  # a worker looks where it is
+        # The rest depends on this machine: programs, variables, repositories. A queued session is started by a worker,
+        # perhaps elsewhere, which checks them itself.
+        if not plan.ok or info.queue is not None:
             return plan
         variables, against = launch.foresee_start(self._context, found)
         against += repositories.against(self._context, found)

@@ -47,6 +47,7 @@ class RunningEffects:
             waiting: list[Callable[[], None]] = []
             if not self._running:
                 waiting, self._at_rest = self._at_rest, waiting
+        # Outside the lock: a callback may close the store or end another session, which comes back here.
         for one in waiting:
             one()
 

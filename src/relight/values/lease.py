@@ -44,6 +44,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     def expired(self, now: Instant) -> bool:
         """Past its deadline, or granted on a timeline that has ended."""
+        # Another timeline means a reboot, or another server. Nothing that held a lease before a reboot can still run.
         return now.timeline != self.deadline.timeline or now.us >= self.deadline.us
 
     def remaining_seconds(self, now: Instant) -> float:

@@ -59,6 +59,7 @@ class Retry(msgspec.Struct, frozen=True, kw_only=True):
     def delay_seconds(self, failures: int, jitter: float) -> float:
         """Delay before the next try after `failures` failures; `jitter` in [0, 1) spreads many clients."""
         ceiling = min(self.max_seconds, self.first_seconds * 2.0 ** min(failures - 1, 30))
+        # Half fixed, half random: enough to spread many clients, without retrying almost at once as full jitter may.
         return ceiling * (0.5 + 0.5 * jitter)
 
 

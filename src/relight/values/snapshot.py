@@ -58,6 +58,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, array_like=True, gc=False
         content."""
         if other is None or other.kind != self.kind:
             return False
+        # Left out on both sides: a restore never touches it, so there is nothing to do whatever the reason
+        # was.
         if self.kind == "skip":
             return True
         if self.kind == "link":

@@ -45,6 +45,7 @@ def bounded_text(text: str) -> str:
     text = text.strip()
     if len(text) <= REASON_LENGTH:
         return text
+    # The beginning names the error and the end of a traceback names the cause, so the middle goes.
     half = REASON_LENGTH // 2 - 50
     return f"{text[:half]}\n[cut: {len(text) - 2 * half:,} characters]\n{text[-half:]}"
 

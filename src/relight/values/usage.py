@@ -101,6 +101,7 @@ def usage_from(given: Usage | Mapping[str, Any] | None) -> Usage | None:
         given = dump()
     if not isinstance(given, Mapping):
         raise UsageError(f"usage is a mapping as providers give it, or a Usage; not {type(given).__name__}")
+    # A wrong count is refused even if it is not needed: it would silently make a budget wrong.
     for path, value in _counts_in(given):
         _count(path, value)
     cost = _cost(given)
