@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import pytest
 
 from tests.blobs.object_storage import ObjectStorage, running
-from tests.guarantees.conftest import memory_path, nursery
+from tests.guarantees.conftest import fork_server, memory_path
 from tests.stores import postgres_server
 
-__all__ = ["memory_path", "nursery"]
+__all__ = ["fork_server", "memory_path"]
 
 
 @pytest.fixture(scope="session")

@@ -23,7 +23,7 @@ from relight.testing.workspace_kit import picture
 from tests.blobs.machines import noise
 from tests.blobs.object_storage import ObjectStorage
 from tests.figures import Figure
-from tests.programs.filer import change, grow
+from tests.programs.file_op import change, grow
 from tests.stores.postgres_server import Server
 
 

@@ -13,7 +13,7 @@ from relight.ports import faults
 from relight.testing.workspace_kit import picture
 from tests.blobs.machines import POOL, Fleet, Machine, noise, restored
 from tests.figures import Figure
-from tests.guarantees.processes import Nursery
+from tests.guarantees.processes import ForkServer
 
 pytestmark = pytest.mark.crash
 
@@ -24,8 +24,8 @@ SWEEP = [name for name in faults.POINTS if name.startswith("sweep.")]
 class Killing:
     """A machine with two snapshots, whose next process is killed."""
 
-    def __init__(self, path: Path, nursery: Nursery) -> None:
-        self.fleet, self._nursery, self.told = Fleet(path), nursery, path / "told"
+    def __init__(self, path: Path, fork_server: ForkServer) -> None:
+        self.fleet, self._fork_server, self.told = Fleet(path), fork_server, path / "told"
         self.here = self.fleet.machine("here")
         self.here.write("a/edit", noise(3000))
         with self.here.open() as workspace:
@@ -36,7 +36,7 @@ class Killing:
     def do(self, what: str, fault: str = "", *, ids: list[str] | None = None) -> bool:
         """Whether it was killed on the way."""
         given = {"path": self.fleet.path, "machine": "here", "ids": ids or self.ids, "told": self.told}
-        child = self._nursery.run("far_gardener", fault, what=what, **given)
+        child = self._fork_server.run("remote_workspace_op", fault, what=what, **given)
         child.wait()
         assert child.was_killed or child.status == 0, child.said
         return child.was_killed
@@ -46,8 +46,8 @@ class Killing:
 
 
 @pytest.fixture
-def killing(memory_path: Path, nursery: Nursery) -> Killing:
-    return Killing(memory_path, nursery)
+def killing(memory_path: Path, fork_server: ForkServer) -> Killing:
+    return Killing(memory_path, fork_server)
 
 
 @pytest.mark.guarantee("G2")
@@ -121,7 +121,7 @@ def test_a_row_is_there_before_its_first_blob(killing: Killing) -> None:
 @pytest.mark.parametrize("name", [*UPLOAD, "commit.enter", "commit.committed"])
 def test_a_killed_step_names_only_what_another_machine_can_restore(
     memory_path: Path,
-    nursery: Nursery,
+    fork_server: ForkServer,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
     figure: Figure,
@@ -133,7 +133,7 @@ def test_a_killed_step_names_only_what_another_machine_can_restore(
     kills = 0
     killing = [("append", f"{name}:{nth}:kill") for nth in range(1, sample(2, proof=20, teeth=2) + 1)]
     for verb, fault in (("prepare", ""), *killing, ("append", "")):
-        child = nursery.run("far_filer", fault, store=store, tree=tree, verb=verb, blobs=blobs)
+        child = fork_server.run("remote_file_op", fault, store=store, tree=tree, verb=verb, blobs=blobs)
         child.wait()
         assert child.was_killed or child.status == 0, child.said
         kills += child.was_killed

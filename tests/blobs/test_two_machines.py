@@ -15,7 +15,7 @@ from relight.testing.workspace_kit import WorkspaceChecks, picture
 from relight.workspaces.remote import part
 from tests.blobs.machines import POOL, Fleet, noise, restored
 from tests.figures import Figure
-from tests.programs.filer import change, grow
+from tests.programs.file_op import change, grow
 
 
 @pytest.fixture

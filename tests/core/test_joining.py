@@ -18,12 +18,12 @@ from relight.stores.memory import MemoryStore
 from relight.testing.clock import ManualClock
 from relight.values.status import StatusChange
 from relight.values.step import Changes
-from tests.guarantees.conftest import memory_path, nursery
-from tests.guarantees.processes import Nursery, lines_of
+from tests.guarantees.conftest import fork_server, memory_path
+from tests.guarantees.processes import ForkServer, lines_of
 from tests.guarantees.test_unknown_outcome import CutLine
 from tests.programs.joiner import AGENT
 
-__all__ = ["memory_path", "nursery"]
+__all__ = ["fork_server", "memory_path"]
 
 POINTS = ("commit.enter", "commit.begun", "commit.written", "commit.committed", "commit.told")
 DONE = StatusChange(status="completed")
@@ -97,16 +97,16 @@ def test_writes_of_one_program_come_in_the_order_they_were_asked_for(rl: Relight
 @pytest.mark.crash
 @pytest.mark.parametrize("fault", ["session.created:1", *(f"{one}:{nth}" for one in POINTS for nth in (1, 2, 3))])
 def test_killed_anywhere_a_write_that_is_given_again_is_there_once(
-    fault: str, memory_path: Path, nursery: Nursery
+    fault: str, memory_path: Path, fork_server: ForkServer
 ) -> None:
     store, told = memory_path / "r.db", memory_path / "told"
     arguments: dict[str, Any] = {"store": store, "session": "talk", "me": "a", "count": 3, "told": told}
-    assert nursery.run("joiner", f"{fault}:kill", **arguments).was_killed
+    assert fork_server.run("joiner", f"{fault}:kill", **arguments).was_killed
     acknowledged = [line.split()[0] for line in lines_of(told)]
     with relight.open(store) as rl:
         there = texts(rl) if rl.find("talk") is not None else []
         assert there[: len(acknowledged)] == acknowledged
-    child = nursery.run("joiner", **arguments)
+    child = fork_server.run("joiner", **arguments)
     assert child.wait() == 0, child.said
     with relight.open(store) as rl:
         assert texts(rl) == ["a.0", "a.1", "a.2"]

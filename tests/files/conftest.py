@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.files.desk import Desk
-from tests.guarantees.conftest import memory_path, nursery
+from tests.guarantees.conftest import fork_server, memory_path
 
-__all__ = ["desk", "memory_path", "nursery"]
+__all__ = ["desk", "fork_server", "memory_path"]
 
 
 @pytest.fixture(params=["memory", "sqlite"])

@@ -16,7 +16,7 @@ from relight.testing.workspace_kit import Picture, picture
 from tests.conftest import PROOF
 from tests.figures import Figure
 from tests.files.desk import rows, verify
-from tests.guarantees.processes import Nursery
+from tests.guarantees.processes import ForkServer
 
 pytestmark = pytest.mark.crash
 
@@ -30,8 +30,8 @@ NEW_SEGMENT = ("snapshot.segment_rowed", "snapshot.segment_created")
 class Scene:
     """One store, one tree, and processes of which one is killed."""
 
-    def __init__(self, path: Path, nursery: Nursery) -> None:
-        self.store, self.root, self._nursery = path / "relight.db", path / "tree", nursery
+    def __init__(self, path: Path, fork_server: ForkServer) -> None:
+        self.store, self.root, self._fork_server = path / "relight.db", path / "tree", fork_server
         self.root.mkdir()
         self.do("prepare")
         self.now = picture(self.root)
@@ -42,14 +42,14 @@ class Scene:
 
     def do(self, verb: str, fault: str = "") -> bool:
         """Whether it was killed on the way."""
-        child = self._nursery.run("filer", fault, store=self.store, tree=self.root, verb=verb)
+        child = self._fork_server.run("file_op", fault, store=self.store, tree=self.root, verb=verb)
         child.wait()
         assert child.was_killed or child.status == 0, child.said
         return child.was_killed
 
     def try_to(self, verb: str) -> str:
         """The name of the error, or nothing."""
-        child = self._nursery.run("filer", store=self.store, tree=self.root, verb=verb)
+        child = self._fork_server.run("file_op", store=self.store, tree=self.root, verb=verb)
         child.wait()
         return child.said.partition(":")[0]
 
@@ -87,8 +87,8 @@ class opened:
 
 
 @pytest.fixture
-def scene(memory_path: Path, nursery: Nursery) -> Iterator[Scene]:
-    yield Scene(memory_path, nursery)
+def scene(memory_path: Path, fork_server: ForkServer) -> Iterator[Scene]:
+    yield Scene(memory_path, fork_server)
 
 
 def nths(name: str) -> tuple[int, ...]:

@@ -72,7 +72,7 @@ class RunningWorker:
                 continue
         return found
 
-    def nursery(self) -> int:
+    def fork_server(self) -> int:
         """The process that forks those who attend."""
         children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
         return next(int(pid) for pid in children if FORK_SERVER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())

@@ -90,13 +90,13 @@ def test_stop_of_a_session_that_is_being_handed_over_ends_that_one_alone(fleet: 
     (beside,) = fleet.submit(1, turns=100, seconds=0.2)
     worker = fleet.start()
     wait_until("an effect", fleet.effects.read_text)
-    os.kill(worker.nursery(), signal.SIGSTOP)
+    os.kill(worker.fork_server(), signal.SIGSTOP)
     (session,) = fleet.submit(1, turns=100, seconds=0.2)
     wait_until("claimed", lambda: fleet.rl.get(session).status == "spawning")
     words = [sys.executable, "-P", "-m", "relight.cli", "stop", session]
     with subprocess.Popen(words, env=dict(fleet.environment), stdout=subprocess.DEVNULL) as stop:
         wait_until("the wish", lambda: _stop_attempt(fleet, session) == 1 or stop.poll() is not None, bound_seconds=20)
-        os.kill(worker.nursery(), signal.SIGCONT)
+        os.kill(worker.fork_server(), signal.SIGCONT)
         assert stop.wait(30) == 0
     info = fleet.rl.get(session)
     assert (info.status, info.reason) == ("terminated", BY_A_PERSON)

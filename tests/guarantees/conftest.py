@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from tests.core.conftest import world
-from tests.guarantees.processes import Nursery
+from tests.guarantees.processes import ForkServer
 
-__all__ = ["memory_path", "nursery", "world"]
+__all__ = ["fork_server", "memory_path", "world"]
 
 SHARED_MEMORY = Path("/dev/shm")
 
@@ -30,8 +30,8 @@ def memory_path(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="module")
-def nursery() -> Iterator[Nursery]:
+def fork_server() -> Iterator[ForkServer]:
     """Starts real processes fast."""
-    made = Nursery()
+    made = ForkServer()
     yield made
     made.close()

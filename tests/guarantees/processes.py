@@ -36,8 +36,8 @@ def spin(seconds: float) -> None:
 class Child:
     """One forked process."""
 
-    def __init__(self, nursery: Nursery, pid: int) -> None:
-        self.nursery = nursery
+    def __init__(self, fork_server: ForkServer, pid: int) -> None:
+        self.fork_server = fork_server
         self.pid = pid
         self.status: int | None = None
         self.said = ""
@@ -49,7 +49,7 @@ class Child:
     def wait(self) -> int:
         """Its wait status, once it has ended."""
         if self.status is None:
-            answer = self.nursery.ask({"wait": self.pid})
+            answer = self.fork_server.ask({"wait": self.pid})
             self.status, self.said = answer["status"], answer["said"]
         return self.status
 
@@ -64,13 +64,13 @@ class Child:
         return os.WIFSIGNALED(self.wait()) and os.WTERMSIG(self.wait()) == signal.SIGKILL
 
 
-class Nursery:
-    """See tests/programs/nursery.py."""
+class ForkServer:
+    """See tests/programs/fork_server.py."""
 
     def __init__(self) -> None:
         path = os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]).strip(os.pathsep)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.programs.nursery"],
+            [sys.executable, "-m", "tests.programs.fork_server"],
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": path, "RELIGHT_HINTS": "0"},
             stdin=subprocess.PIPE,

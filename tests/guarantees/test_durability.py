@@ -17,7 +17,7 @@ import relight
 from relight.library.facade import Relight
 from relight.ports import faults
 from tests.figures import Figure
-from tests.guarantees.processes import Nursery, lines_of, spin, wait_until
+from tests.guarantees.processes import ForkServer, lines_of, spin, wait_until
 
 pytestmark = pytest.mark.crash
 PLACES = {
@@ -52,7 +52,7 @@ def is_waiting_for_nobody(rl: Relight, name: str) -> None:
 
 @pytest.mark.guarantee("G1")
 def test_an_acknowledged_step_survives_a_kill_at_any_moment(
-    nursery: Nursery, memory_path: Path, sample: Any, figure: Figure
+    fork_server: ForkServer, memory_path: Path, sample: Any, figure: Figure
 ) -> None:
     store, rng = str(memory_path / "relight.db"), Random(1)
     kills = sample(100, proof=500, teeth=15)
@@ -62,7 +62,7 @@ def test_an_acknowledged_step_survives_a_kill_at_any_moment(
             if number % 20 == 0:
                 sessions += 1
                 name, told, total = f"s{sessions}", memory_path / f"told{sessions}", 0
-            child = nursery.run("appender", store=store, session=name, told=told)
+            child = fork_server.run("appender", store=store, session=name, told=told)
             before, wanted = len(lines_of(told)), rng.randint(0, 6)
             wait_until("the child to append", lambda: len(lines_of(told)) >= before + wanted or child_died(child))  # noqa: B023
             spin(rng.random() * 0.004)
@@ -89,7 +89,7 @@ def child_died(child: Any) -> bool:
 @pytest.mark.guarantee("G12")
 @pytest.mark.parametrize("where", PLACES)
 def test_a_kill_at_any_point_of_a_commit_or_a_resume_loses_nothing(
-    nursery: Nursery, memory_path: Path, where: str, figure: Figure, sample: Any
+    fork_server: ForkServer, memory_path: Path, where: str, figure: Figure, sample: Any
 ) -> None:
     store = str(memory_path / "relight.db")
     kills = checkpoints = 0
@@ -98,7 +98,7 @@ def test_a_kill_at_any_point_of_a_commit_or_a_resume_loses_nothing(
             for nth in range(1, sample(4, proof=12, teeth=3)):
                 name, told = f"{point}.{nth}", memory_path / f"{point}.{nth}"
                 for fault in (f"{point}:{nth}:kill", f"{point}:{nth}:kill", f"{point}:1:kill", "commit.told:3:kill"):
-                    child = nursery.run("appender", fault, store=store, session=name, told=told)
+                    child = fork_server.run("appender", fault, store=store, session=name, told=told)
                     wait_until("the child to die or append", lambda: child_died(child) or len(lines_of(told)) > 40)  # noqa: B023
                     child.kill()  # where the point is passed only once in the session's life it lives on
                     assert child.was_killed, child.said

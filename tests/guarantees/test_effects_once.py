@@ -19,7 +19,7 @@ from relight.library.facade import Relight
 from relight.ports import faults
 from relight.values.call import OUTCOME_UNKNOWN
 from tests.figures import Figure
-from tests.guarantees.processes import Nursery, lines_of
+from tests.guarantees.processes import ForkServer, lines_of
 from tests.programs.agent import CALLS, TURNS
 from tests.support.normalise import lint
 
@@ -38,8 +38,8 @@ IDS = sorted(f"t{turn}c{call}" for turn in range(TURNS) for call in range(CALLS)
 class Agent:
     """One agent with its files, and what was seen of it."""
 
-    def __init__(self, nursery: Nursery, directory: Path, store: str, name: str) -> None:
-        self.nursery, self.store, self.name = nursery, store, name
+    def __init__(self, fork_server: ForkServer, directory: Path, store: str, name: str) -> None:
+        self.fork_server, self.store, self.name = fork_server, store, name
         self.effects, self.asked = directory / f"{name}.effects", directory / f"{name}.asked"
         self.deaths = 0
         self.doubted: set[str] = set()
@@ -47,7 +47,7 @@ class Agent:
     def live(self, fault: str) -> bool:
         """One life. Did it come to its end?"""
         options = {"store": self.store, "session": self.name, "effects": self.effects, "asked": self.asked}
-        child = self.nursery.run("agent", fault, **options)
+        child = self.fork_server.run("agent", fault, **options)
         ended = os.WIFEXITED(child.wait()) and os.WEXITSTATUS(child.wait()) == 0
         if not ended:
             assert child.was_killed or "InjectedFault" in child.said, child.said
@@ -102,13 +102,13 @@ class Agent:
 @pytest.mark.guarantee("G11")
 @pytest.mark.parametrize("where", PLACES)
 def test_an_effect_never_happens_twice_wherever_its_agent_dies(
-    nursery: Nursery, memory_path: Path, where: str, figure: Figure, sample: Any
+    fork_server: ForkServer, memory_path: Path, where: str, figure: Figure, sample: Any
 ) -> None:
     deaths = unknown = again = 0
     with relight.open(memory_path / "relight.db") as rl:
         for point in PLACES[where]:
             for way, step in WAYS.items():
-                for agent in _die_everywhere(nursery, rl, memory_path, point, way, sample(step, proof=1, teeth=4)):
+                for agent in _die_everywhere(fork_server, rl, memory_path, point, way, sample(step, proof=1, teeth=4)):
                     unknown += agent.judge(rl)
                     deaths += agent.deaths
                     again += len(lines_of(agent.asked)) - (TURNS + 1)
@@ -117,11 +117,13 @@ def test_an_effect_never_happens_twice_wherever_its_agent_dies(
     figure("G11", f"{deaths} deaths at {points} {where} points, {again} replies asked for again, at most 1 a death")
 
 
-def _die_everywhere(nursery: Nursery, rl: Relight, directory: Path, point: str, way: str, step: int) -> Iterator[Agent]:
+def _die_everywhere(
+    fork_server: ForkServer, rl: Relight, directory: Path, point: str, way: str, step: int
+) -> Iterator[Agent]:
     """Agents that died when the point was passed for the 1st, 2nd, ... time, until one no longer passes it."""
     action, *more = way.split(", ")
     for nth in range(1, MAX_PASSES, step):
-        agent = Agent(nursery, directory, rl.store.url, f"{point}.{way.replace(', ', '-')}.{nth}")
+        agent = Agent(fork_server, directory, rl.store.url, f"{point}.{way.replace(', ', '-')}.{nth}")
         ended = agent.live(f"{point}:{nth}:{action}")
         agent.look(rl)
         if more and not ended:

@@ -18,8 +18,8 @@ import relight
 from relight.ports import faults
 from tests.core.world import World
 from tests.figures import Figure
-from tests.guarantees.processes import Nursery, lines_of
-from tests.programs.historian import History, forgotten
+from tests.guarantees.processes import ForkServer, lines_of
+from tests.programs.random_history import History, forgotten
 
 POINTS = (
     "commit.enter",
@@ -107,7 +107,7 @@ def test_no_key_takes_effect_twice_and_nothing_that_ran_is_forgotten_in_any_hist
 
 @pytest.mark.guarantee("G10")
 def test_no_key_takes_effect_twice_where_the_process_of_a_history_is_killed(
-    memory_path: Path, nursery: Nursery, sample: Callable[..., int], figure: Figure
+    memory_path: Path, fork_server: ForkServer, sample: Callable[..., int], figure: Figure
 ) -> None:
     rng, killed, effects = Random(7), 0, 0
     histories = sample(1, proof=100, teeth=2)
@@ -115,7 +115,7 @@ def test_no_key_takes_effect_twice_where_the_process_of_a_history_is_killed(
         store, taken = memory_path / f"{number}.db", memory_path / f"{number}.txt"
         for life in range(4):
             fault = f"{rng.choice(POINTS)}:{rng.randint(2, 40)}:kill"
-            child = nursery.run("historian", fault, store=store, seed=f"{number}/{life}", taken=taken, acts=12)
+            child = fork_server.run("random_history", fault, store=store, seed=f"{number}/{life}", taken=taken, acts=12)
             status = child.wait()
             assert child.was_killed or status == 0, child.said
             killed += child.was_killed

@@ -20,7 +20,7 @@ from relight.sessions.session import Session
 from relight.values.policy import Retention
 from tests.core.world import World
 from tests.figures import Figure
-from tests.guarantees.processes import Child, Nursery, lines_of, wait_until
+from tests.guarantees.processes import Child, ForkServer, lines_of, wait_until
 
 LEASE_SECONDS = 0.3
 
@@ -28,12 +28,14 @@ LEASE_SECONDS = 0.3
 class Writer:
     """A process that appends when told to."""
 
-    def __init__(self, nursery: Nursery, directory: Path, name: str, lease_seconds: float = LEASE_SECONDS) -> None:
+    def __init__(
+        self, fork_server: ForkServer, directory: Path, name: str, lease_seconds: float = LEASE_SECONDS
+    ) -> None:
         self.told, self.orders = directory / f"{name}.told", directory / f"{name}.orders"
         os.mkfifo(self.orders)
         store = str(directory / "relight.db")
         options: dict[str, Any] = {"orders": self.orders, "told": self.told, "lease_seconds": lease_seconds}
-        self.child: Child = nursery.run("writer", store=store, session="a", **options)
+        self.child: Child = fork_server.run("writer", store=store, session="a", **options)
         wait_until("the writer to open", lambda: lines_of(self.told))
         self.pipe = open(self.orders, "w", encoding="utf-8")  # noqa: SIM115
 
@@ -52,12 +54,12 @@ class Writer:
 @pytest.mark.crash
 @pytest.mark.guarantee("G8")
 def test_a_stopped_writer_that_was_taken_over_is_refused_at_its_first_write(
-    nursery: Nursery, tmp_path: Path, sample: Any, figure: Figure
+    fork_server: ForkServer, tmp_path: Path, sample: Any, figure: Figure
 ) -> None:
     zombies = sample(5, proof=1_000, teeth=1)
     with relight.open(tmp_path / "relight.db") as rl:
         for number in range(zombies):
-            writer = Writer(nursery, tmp_path, f"z{number}")
+            writer = Writer(fork_server, tmp_path, f"z{number}")
             writer.order("before")
             assert writer.answer(1).startswith("ok")
             writer.child.signal(signal.SIGSTOP)
@@ -83,8 +85,8 @@ def _try_to_open(rl: relight.Relight) -> Session | None:
 
 
 @pytest.mark.crash
-def test_a_stopped_writer_that_nobody_took_over_goes_on(nursery: Nursery, tmp_path: Path) -> None:
-    writer = Writer(nursery, tmp_path, "lid")
+def test_a_stopped_writer_that_nobody_took_over_goes_on(fork_server: ForkServer, tmp_path: Path) -> None:
+    writer = Writer(fork_server, tmp_path, "lid")
     writer.child.signal(signal.SIGSTOP)
     with relight.open(tmp_path / "relight.db") as rl:
         head = rl.store.find(rl.get("a").id)
@@ -99,9 +101,9 @@ def test_a_stopped_writer_that_nobody_took_over_goes_on(nursery: Nursery, tmp_pa
 
 
 @pytest.mark.crash
-def test_a_second_process_is_told_who_owns_the_session_and_until_when(nursery: Nursery, tmp_path: Path) -> None:
-    writer = Writer(nursery, tmp_path, "first", lease_seconds=60)
-    second = nursery.run(
+def test_a_second_process_is_told_who_owns_the_session_and_until_when(fork_server: ForkServer, tmp_path: Path) -> None:
+    writer = Writer(fork_server, tmp_path, "first", lease_seconds=60)
+    second = fork_server.run(
         "writer",
         store=str(tmp_path / "relight.db"),
         session="a",

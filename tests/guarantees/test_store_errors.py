@@ -32,7 +32,14 @@ def inject(strace: str, call: str, error: str, nth: int, store: Path, told: Path
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     path = os.pathsep.join([*given, source, str(ROOT)]).strip(os.pathsep)
     fault = f"inject={call}:error={error}:when={nth}"
-    arguments = [os.path.realpath(sys.executable), "-m", "tests.programs.insister", str(store), str(told), str(APPENDS)]
+    arguments = [
+        os.path.realpath(sys.executable),
+        "-m",
+        "tests.programs.append_with_retries",
+        str(store),
+        str(told),
+        str(APPENDS),
+    ]
     watched = ["-P", str(store), "-P", f"{store}-wal", "-e", f"trace={call}", "-e", fault]
     return subprocess.run(
         [strace, "-f", "-qq", "-o", "/dev/null", *watched, *arguments],

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from tests.guarantees.conftest import memory_path, nursery
+from tests.guarantees.conftest import fork_server, memory_path
 from tests.runtimes.servers import Sockets
 
-__all__ = ["memory_path", "nursery"]
+__all__ = ["fork_server", "memory_path"]
 
 PR_SET_CHILD_SUBREAPER = 36
 

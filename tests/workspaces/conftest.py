@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.guarantees.conftest import memory_path, nursery
+from tests.guarantees.conftest import fork_server, memory_path
 
-__all__ = ["memory_path", "nursery"]
+__all__ = ["fork_server", "memory_path"]

@@ -11,8 +11,8 @@ import pytest
 from relight.ports import faults
 from relight.testing.workspace_kit import picture
 from tests.figures import Figure
-from tests.guarantees.processes import Nursery
-from tests.programs.filer import change, grow
+from tests.guarantees.processes import ForkServer
+from tests.programs.file_op import change, grow
 from tests.workspaces.trees import open_tree
 
 pytestmark = pytest.mark.crash
@@ -25,8 +25,8 @@ SWEEP = [name for name in faults.POINTS if name.startswith("sweep.")]
 class Garden:
     """A tree with two snapshots, and processes of which one is killed."""
 
-    def __init__(self, path: Path, nursery: Nursery) -> None:
-        self.root, self.home, self._nursery = path / "tree", path / "home", nursery
+    def __init__(self, path: Path, fork_server: ForkServer) -> None:
+        self.root, self.home, self._fork_server = path / "tree", path / "home", fork_server
         self.told = path / "told"
         self.root.mkdir()
         grow(self.root)
@@ -42,15 +42,15 @@ class Garden:
     def do(self, what: str, fault: str = "", *, home: Path | None = None, ids: list[str] | None = None) -> bool:
         """Whether it was killed on the way."""
         arguments = {"root": self.root, "home": home or self.home, "ids": ids or self.ids, "told": self.told}
-        child = self._nursery.run("gardener", fault, what=what, **arguments)
+        child = self._fork_server.run("workspace_op", fault, what=what, **arguments)
         child.wait()
         assert child.was_killed or child.status == 0, child.said
         return child.was_killed
 
 
 @pytest.fixture
-def garden(memory_path: Path, nursery: Nursery) -> Garden:
-    return Garden(memory_path, nursery)
+def garden(memory_path: Path, fork_server: ForkServer) -> Garden:
+    return Garden(memory_path, fork_server)
 
 
 def visits(name: str, run: Callable[[str], bool], most: int) -> int:

@@ -24,10 +24,10 @@ from relight.errors import InvalidMessage, NotFound, UsageError
 from relight.frameworks.cursor import RelightAgentStore
 from relight.library.facade import Relight
 from tests.frameworks.conftest import Open
-from tests.guarantees.conftest import memory_path, nursery
-from tests.guarantees.processes import Nursery, lines_of
+from tests.guarantees.conftest import fork_server, memory_path
+from tests.guarantees.processes import ForkServer, lines_of
 
-__all__ = ["memory_path", "nursery"]
+__all__ = ["fork_server", "memory_path"]
 
 THREADS = 32
 
@@ -92,12 +92,13 @@ def test_events_appended_by_32_threads_have_no_gap_and_no_duplicate(fresh: Open)
 
 @pytest.mark.crash
 def test_events_of_several_processes_one_of_them_killed_have_no_gap_and_no_duplicate(
-    memory_path: Path, nursery: Nursery
+    memory_path: Path, fork_server: ForkServer
 ) -> None:
     store, told = memory_path / "r.db", memory_path / "told"
     common = {"store": store, "run": "run-1", "threads": 4, "count": 12, "told": told}
     children = [
-        nursery.run("eventer", "commit.committed:20:kill" if me == "b" else "", me=me, **common) for me in "abc"
+        fork_server.run("append_events", "commit.committed:20:kill" if me == "b" else "", me=me, **common)
+        for me in "abc"
     ]
     assert [child.was_killed for child in children] == [False, True, False]
     with relight.open(store) as rl:

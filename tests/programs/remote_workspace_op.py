@@ -8,7 +8,7 @@ from relight.workspaces.changes import native
 from relight.workspaces.remote import part
 from tests.blobs.machines import Fleet, restored
 
-LOADED = native.load()  # so that a fork of the nursery need not
+LOADED = native.load()  # so that a fork of the fork server need not
 part.PART_BYTES = 20_000  # type: ignore[misc]  # so that a small tree is several parts
 
 

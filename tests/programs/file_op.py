@@ -11,7 +11,7 @@ from pathlib import Path
 
 import relight
 from relight.files import restore
-from relight.operations import remove  # so that a fork of the nursery need not import them
+from relight.operations import remove  # so that a fork of the fork server need not import them
 from relight.sessions import session
 from relight.values.policy import Retention
 from relight.workspaces import home

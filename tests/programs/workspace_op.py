@@ -7,7 +7,7 @@ from pathlib import Path
 from relight.workspaces.changes import native
 from tests.workspaces.trees import open_tree
 
-LOADED = native.load()  # so that a fork of the nursery need not
+LOADED = native.load()  # so that a fork of the fork server need not
 
 
 def main(what: str, root: str, home: str, ids: list[str], told: str) -> None:

@@ -64,7 +64,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    for name in ("appender", "agent", "writer", "filer", "gardener"):
+    for name in ("appender", "agent", "writer", "file_op", "workspace_op"):
         importlib.import_module(f"tests.programs.{name}")
     importlib.import_module("relight.stores.sqlite.store")
     main()
