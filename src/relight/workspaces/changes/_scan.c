@@ -1,8 +1,8 @@
-/* Scan many directories in one call: names and stat of what lies in them, sorted, as one block a directory.
+/* Scan many directories in one call: names and stats of their entries, sorted, as one block per directory.
  *
  * The same blocks as scan.py makes in Python, byte for byte (a test compares them): u32 count, then per entry
  * u32 mode, u64 size, i64 mtime_ns, i64 ctime_ns, u64 inode; then the names, joined by '/'. Of a directory only mode
- * and inode are reported. A directory whose block equals the one given is only ignored to be the same. Links are never followed.
+ * and inode are reported. A directory whose block equals the given one is only flagged as the same. No link is followed.
  */
 #define _GNU_SOURCE
 #include <errno.h>
