@@ -61,3 +61,19 @@ def test_no_word_is_explained_twice() -> None:
     words = [word.strip() for cell in _ENTRY.findall(glossary()) for word in cell.split(",")]
     assert len(words) >= 60
     assert sorted(words) == sorted(set(words))
+
+
+def test_no_class_uses_a_word_of_the_glossary_with_a_second_meaning() -> None:
+    """A class named as an entry is unique; only implementations of ports may repeat it, each in its package."""
+    entries = {
+        "".join(map(str.capitalize, word.split())) for cell in _ENTRY.findall(glossary()) for word in cell.split(",")
+    }
+    defined: dict[str, list[str]] = {}
+    for name, _, tree in modules(only_source=True):
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef) and node.name.lstrip("_") in entries:
+                defined.setdefault(node.name.lstrip("_"), []).append(name.removeprefix("src/relight/"))
+    siblings = {"stores", "runtimes", "agents", "frameworks", "blobs"}
+    twice = {word: found for word, found in defined.items() if len(found) > 1}
+    allowed = {word for word, found in twice.items() if len({one.partition("/")[0] for one in found} - siblings) == 0}
+    assert {word: found for word, found in twice.items() if word not in allowed} == {}

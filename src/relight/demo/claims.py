@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
+class CheckedClaim(msgspec.Struct, frozen=True, kw_only=True):
     """One claim, and whether it holds."""
 
     text: str
@@ -23,25 +23,25 @@ class Claims:
     """The claims of a run, in the order they were made."""
 
     def __init__(self) -> None:
-        self.made: list[Claim] = []
+        self.made: list[CheckedClaim] = []
 
     def equal(self, text: str, counted: Any, expected: Any) -> bool:
-        """Claim that something is exactly this."""
+        """CheckedClaim that something is exactly this."""
         return self._claim(text, counted, expected, kept=counted == expected)
 
     def at_most(self, text: str, counted: int, bound: int) -> bool:
-        """Claim that something does not exceed a bound."""
+        """CheckedClaim that something does not exceed a bound."""
         return self._claim(text, counted, f"at most {bound}", kept=counted <= bound)
 
     def at_least(self, text: str, counted: int, bound: int) -> bool:
-        """Claim that something reaches a bound."""
+        """CheckedClaim that something reaches a bound."""
         return self._claim(text, counted, f"at least {bound}", kept=counted >= bound)
 
     def _claim(self, text: str, counted: Any, expected: Any, *, kept: bool) -> bool:
-        self.made.append(Claim(text=text, expected=expected, counted=counted, kept=kept))
+        self.made.append(CheckedClaim(text=text, expected=expected, counted=counted, kept=kept))
         return kept
 
     @property
-    def broken(self) -> list[Claim]:
+    def broken(self) -> list[CheckedClaim]:
         """The claims that do not hold."""
         return [claim for claim in self.made if not claim.kept]

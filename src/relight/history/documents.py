@@ -15,7 +15,7 @@ from relight.journal.retention import days_text
 from relight.values.call import Call
 from relight.values.checkpoint import Checkpoint, at
 from relight.values.info import ResumePlan, SessionInfo
-from relight.values.outcome import Outcome
+from relight.values.outcome import StartOutcome
 from relight.values.policy import Policy
 from relight.values.snapshot import RestorePlan
 
@@ -102,7 +102,7 @@ def plan_document(plan: ResumePlan) -> dict[str, Any]:
     return built
 
 
-def outcome_document(outcome: Outcome) -> dict[str, Any]:
+def outcome_document(outcome: StartOutcome) -> dict[str, Any]:
     """The result of a start."""
     built: dict[str, Any] = msgspec.to_builtins(outcome)
     return built

@@ -26,7 +26,7 @@ from relight.errors import AgentFailed, Corrupt
 from relight.ports.runtime import COMMAND_VARIABLE, LOG_VARIABLE, STORE_VARIABLE
 from relight.system.machine import open_log
 from relight.values.info import SessionInfo
-from relight.values.outcome import Outcome
+from relight.values.outcome import StartOutcome
 from relight.values.pending import Pending, Wanted
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class BackgroundStart(NamedTuple):
     pid: int
     child: subprocess.Popen[bytes]
     """a long-lived caller must reap it"""
-    outcome: Outcome
+    outcome: StartOutcome
 
 
 def decode_request(data: bytes) -> Request:
@@ -182,7 +182,7 @@ def sweep_in_background(store: str, *, by: str) -> None:
     threading.Thread(target=child.wait, name="relight-sweep-reaper", daemon=True).start()
 
 
-def _wait_for_outcome(pipe: int, seconds: float) -> Outcome | None:
+def _wait_for_outcome(pipe: int, seconds: float) -> StartOutcome | None:
     """What the supervisor reports; None if it ended without a report, or timed out."""
     deadline, data = time.monotonic() + seconds, b""
     while (left := deadline - time.monotonic()) > 0:
@@ -191,7 +191,7 @@ def _wait_for_outcome(pipe: int, seconds: float) -> Outcome | None:
             return None
         more = os.read(pipe, _ANSWER_BYTES)
         if not more:
-            return msgspec.msgpack.decode(data, type=Outcome) if data else None
+            return msgspec.msgpack.decode(data, type=StartOutcome) if data else None
         data += more
     return None
 
@@ -230,7 +230,7 @@ def _log_tail(log: Path, since: int) -> list[str]:
     return list(deque((line for line in text.splitlines() if line.strip()), maxlen=_EVIDENCE_LINES))
 
 
-def report_outcome(descriptor: int, outcome: Outcome) -> None:
+def report_outcome(descriptor: int, outcome: StartOutcome) -> None:
     """Called in the supervisor, once: send the outcome to the calling process, which may be gone by now."""
     try:
         with open(descriptor, "wb") as pipe:

@@ -19,7 +19,7 @@ from relight.library.facade import Relight
 from relight.processes.background import BackgroundStart, start_in_background
 from relight.server.jobs.callbacks import Callbacks
 from relight.values.info import SessionInfo
-from relight.values.outcome import Outcome
+from relight.values.outcome import StartOutcome
 from relight.values.pending import Wanted
 from relight.values.policy import RunPolicy
 
@@ -30,7 +30,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True):
     session: SessionInfo
     pid: int | None
     """of the supervisor; None: enqueued"""
-    outcome: Outcome | None = None
+    outcome: StartOutcome | None = None
     """None: enqueued"""
 
 

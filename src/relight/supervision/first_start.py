@@ -29,7 +29,7 @@ from relight.sessions.recorder import Recorder
 from relight.supervision import launch
 from relight.values.call import Call
 from relight.values.checkpoint import at
-from relight.values.outcome import Outcome, doubts_of
+from relight.values.outcome import StartOutcome, doubts_of
 from relight.values.pending import Pending, Wanted
 from relight.values.step import Changes
 
@@ -153,14 +153,14 @@ class FirstStart:
         prompt_sent: bool,
         rung: str | None = None,
         lives: bool = False,
-    ) -> Outcome:
+    ) -> StartOutcome:
         """The program runs, or the session is queued: nothing is rolled back from here on. The outcome."""
         self._is_over = True
         self._directories.keep()
         found = resolve(self.context.store, self.session)
         identity, head = found.identity, found.whole_head()
         clean = self.context.redactor().value
-        return Outcome(
+        return StartOutcome(
             session=identity.id,
             name=identity.name,
             status=head.status,

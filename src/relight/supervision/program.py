@@ -64,7 +64,7 @@ from relight.supervision.first_start import FirstStart
 from relight.supervision.program_files import RunFiles
 from relight.supervision.watcher import Handover, NullWatcher, Watcher
 from relight.values.info import FilesState, SessionInfo
-from relight.values.outcome import Outcome
+from relight.values.outcome import StartOutcome
 from relight.values.policy import NO_ALLOWANCE, Allowance, Retry
 from relight.values.session import Head, Identity
 from relight.values.status import LIVE, Failure, StatusChange
@@ -134,9 +134,9 @@ class Supervision:
         self._was_away = False
         """whether the store was unavailable while the program ran"""
         self.watcher: Watcher = NullWatcher()
-        self.outcome: Outcome | None = None
+        self.outcome: StartOutcome | None = None
         """the outcome of the start, once the program runs or the session is queued"""
-        self.on_begun: Callable[[Outcome], None] = _ignore_outcome
+        self.on_begun: Callable[[StartOutcome], None] = _ignore_outcome
         self._recorder: Recorder | None = None
         self._child: Child | None = None
         self._stop_signals: list[int] = []
@@ -588,7 +588,7 @@ class Supervision:
         return self._context.clock.instant().us
 
 
-def _ignore_outcome(outcome: Outcome) -> None:
+def _ignore_outcome(outcome: StartOutcome) -> None:
     """Default of `Supervision.on_begun`."""
 
 

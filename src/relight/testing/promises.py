@@ -10,7 +10,7 @@ import msgspec
 Check = TypeVar("Check", bound=Callable[..., None])
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class PromiseResult(msgspec.Struct, frozen=True, kw_only=True):
     """Result of one check."""
 
     check: str
@@ -22,10 +22,10 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
 class Report(msgspec.Struct, frozen=True, kw_only=True):
     """Results of all checks of a run."""
 
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[PromiseResult, ...]
 
     @property
-    def broken(self) -> tuple[Outcome, ...]:
+    def broken(self) -> tuple[PromiseResult, ...]:
         """The checks that failed."""
         return tuple(outcome for outcome in self.outcomes if outcome.problem is not None)
 
@@ -40,13 +40,13 @@ def report_of(checks: Iterable[Check], attempt: Callable[[Check], None]) -> Repo
     return Report(outcomes=tuple(_outcome(check, attempt) for check in checks))
 
 
-def _outcome(check: Check, attempt: Callable[[Check], None]) -> Outcome:
+def _outcome(check: Check, attempt: Callable[[Check], None]) -> PromiseResult:
     problem = None
     try:
         attempt(check)
     except Exception as error:  # the store under test may raise anything: report it and continue
         problem = f"{type(error).__name__}: {error}"
-    return Outcome(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
+    return PromiseResult(check=check.__name__, promise=(check.__doc__ or "").strip(), problem=problem)
 
 
 def add_tests(kit: type, checks: Iterable[Check], attempt: Callable[[Any, Check], None]) -> None:

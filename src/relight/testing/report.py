@@ -23,7 +23,7 @@ import msgspec
 
 from relight.ports.store import OPTIONAL, Store
 from relight.testing.clock import ManualClock
-from relight.testing.promises import Outcome, Report
+from relight.testing.promises import PromiseResult, Report
 from relight.testing.store_checks.declared import offered
 from relight.testing.store_kit import CHECKS, run
 
@@ -51,7 +51,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[Column, ...]
 
     @property
-    def broken(self) -> list[tuple[str, Outcome]]:
+    def broken(self) -> list[tuple[str, PromiseResult]]:
         """(store, result) of every failed check."""
         return [(column.store, outcome) for column in self.columns for outcome in column.report.broken]
 

@@ -31,7 +31,7 @@ class Doubt(msgspec.Struct, frozen=True, kw_only=True):
     text: str
 
 
-class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+class StartOutcome(msgspec.Struct, frozen=True, kw_only=True):
     """A start that happened: its program runs, or its session is queued until a usage limit ends."""
 
     session: str
@@ -72,13 +72,13 @@ class Ending(msgspec.Struct, frozen=True, kw_only=True):
     """of the program, as a shell would report it"""
 
 
-class Resumed(Outcome, frozen=True, kw_only=True):
+class Resumed(StartOutcome, frozen=True, kw_only=True):
     """The result of a start whose program has ended, with its end."""
 
     ended: Ending
 
 
-def resumed(outcome: Outcome, session: SessionInfo, exit_code: int) -> Resumed:
+def resumed(outcome: StartOutcome, session: SessionInfo, exit_code: int) -> Resumed:
     """The outcome of a start, with its end."""
     return Resumed(**msgspec.structs.asdict(outcome), ended=Ending(session=session, exit_code=exit_code))
 

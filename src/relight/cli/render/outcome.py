@@ -9,7 +9,7 @@ from relight.text.format import display_path, moment
 from relight.text.safe import one_line
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
-from relight.values.outcome import Outcome
+from relight.values.outcome import StartOutcome
 
 
 def print_checkpoint(
@@ -33,14 +33,14 @@ def next_command(info: SessionInfo) -> str:
     return f"relight resume {info.title}" if info.command else "run your program again"
 
 
-def print_restored_files(cli: CliContext, outcome: Outcome) -> None:
+def print_restored_files(cli: CliContext, outcome: StartOutcome) -> None:
     """Say where files were restored, if any were."""
     if outcome.put_back is not None:
         where = ", ".join(display_path(path) for path in outcome.workspace.values())
         cli.console.say(Span("✓", "ok"), f" workspace restored as of @{outcome.put_back}: {where}")
 
 
-def print_waiting_start(cli: CliContext, outcome: Outcome) -> None:
+def print_waiting_start(cli: CliContext, outcome: StartOutcome) -> None:
     """Say until when the session waits, if it does not run yet."""
     if outcome.wake_at is not None:
         title = outcome.name or outcome.session[:8]

@@ -32,7 +32,7 @@ from relight.processes.background import decode_request, report_outcome
 from relight.text.format import count
 from relight.text.safe import one_line
 from relight.values.info import ResumePlan
-from relight.values.outcome import Outcome
+from relight.values.outcome import StartOutcome
 from relight.values.pending import Wanted
 from relight.values.policy import Allowance
 from relight.values.status import Status, headline
@@ -148,7 +148,7 @@ def resume(
         return run_in_foreground(cli, supervision, as_json=as_json)
 
 
-def _print_start(cli: CliContext, outcome: Outcome) -> None:
+def _print_start(cli: CliContext, outcome: StartOutcome) -> None:
     print_restored_files(cli, outcome)
     print_waiting_start(cli, outcome)
 

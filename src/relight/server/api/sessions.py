@@ -34,7 +34,7 @@ from relight.server.starting import Started
 from relight.sessions.limits import allowance
 from relight.values.execution import agent_of
 from relight.values.info import SessionInfo
-from relight.values.outcome import Outcome
+from relight.values.outcome import StartOutcome
 from relight.values.policy import Allowance, RunPolicy
 from relight.values.status import Status
 
@@ -226,7 +226,7 @@ def started_document(started: Started) -> dict[str, Any]:
     if started.outcome is not None:
         came = outcome_document(started.outcome)
     else:
-        came = {**dict.fromkeys(Outcome.__struct_fields__), "in_doubt": [], "orphans": [], "prompt_sent": False}
+        came = {**dict.fromkeys(StartOutcome.__struct_fields__), "in_doubt": [], "orphans": [], "prompt_sent": False}
         came |= {"status": info.status, "reason": info.reason, "attempt": info.attempt, "name": info.name}
         came |= {"workspace": info.workspace, "wake_at": info.wake_at, "resumed_from": info.resumed_from}
     return {**came, "session": session_document(info), "program": came["pid"], "pid": started.pid}
