@@ -60,7 +60,7 @@ def test_another_file_can_be_named(home: Path) -> None:
     assert run([sys.executable, "-c", PROGRAM], home, RELIGHT_CONFIG=str(other)).stdout.strip().endswith("elsewhere.db")
     missing = run(command("list"), home, RELIGHT_CONFIG=str(home / "missing.toml"))
     assert missing.returncode == 2
-    assert "cannot be read" in missing.stderr
+    assert "cannot read the settings" in missing.stderr
     assert "hint: make the file" in missing.stderr
 
 

@@ -44,7 +44,7 @@ def test_a_program_that_dies_goes_on_by_itself_and_repeats_nothing(shell: Shell)
     assert len(lines(shell.directory / "asked")) == 5
     info = session(shell)
     assert (info["status"], info["attempt"], info["cost"]) == ("completed", 4, pytest.approx(0.05))
-    assert "died (signal 9); again in" in done.stderr
+    assert "died (signal 9); restarting in" in done.stderr
     assert "✓ python-shop completed" in done.stderr
     assert "3 restarts survived" in done.stderr
     assert shell.run("verify").returncode == 0

@@ -36,10 +36,10 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def identity(fd: int, path: Path) -> Identity:
-    return Identity(path=str(path), inode=os.fstat(fd).st_ino, born_ns=_birth_time(fd))
+    return Identity(path=str(path), inode=os.fstat(fd).st_ino, born_ns=_creation_time(fd))
 
 
-def _birth_time(fd: int) -> int:
+def _creation_time(fd: int) -> int:
     """The birth time by statx(2): `os.stat` does not have it."""
     buffer = ctypes.create_string_buffer(256)
     if not hasattr(_libc, "statx") or _libc.statx(fd, b"", _AT_EMPTY_PATH, _STATX_BTIME, buffer):
