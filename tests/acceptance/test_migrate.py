@@ -177,7 +177,7 @@ def test_a_store_that_keeps_less_than_is_demanded_is_refused(
         if enough:
             relight.open(url, durability=demanded).close()
         else:
-            with pytest.raises(relight.errors.StoreUnavailable, match=f"gives {keeps}") as refused:
+            with pytest.raises(relight.errors.StoreUnavailable, match=f"has {keeps}") as refused:
                 relight.open(url, durability=demanded)
             assert refused.value.hints
         monkeypatch.setenv("RELIGHT_DURABILITY", demanded)

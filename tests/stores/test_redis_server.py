@@ -101,9 +101,7 @@ def test_what_is_demanded_and_not_kept_is_refused(server: RedisServer) -> None:
     RedisStore(url, ManualClock()).close()
     with server.client() as client:
         client.config_set("appendfsync", "everysec")
-    with pytest.raises(
-        StoreUnavailable, match="power-loss was asked for, and this server gives process-crash"
-    ) as refused:
+    with pytest.raises(StoreUnavailable, match="power-loss is required, and this server has process-crash") as refused:
         RedisStore(url, ManualClock())
     assert refused.value.hints == ("redis-cli CONFIG SET appendfsync always",)
     RedisStore(url.replace("power-loss", "process-crash"), ManualClock()).close()

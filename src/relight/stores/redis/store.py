@@ -74,7 +74,7 @@ class RedisStore:
             durability = self._server.durability
             if address.demanded is not None and not durability.reaches(address.demanded):
                 raise StoreUnavailable(
-                    f"{self.place}: durability {address.demanded} was asked for, and this server gives "
+                    f"{self.place}: durability {address.demanded} is required, and this server has "
                     f"{durability.level}: {durability.why}",
                     hints=[f"redis-cli {cure}" for cure in durability.cures],
                 )
