@@ -64,7 +64,7 @@ def tell(context: Context, found: Found) -> None:
 
 
 def accept(context: Context, found: Found) -> Checkpoint:
-    """The repositories are right where they are now. NotFound where none of them has moved."""
+    """Record that the repositories are right as they are now. NotFound if none of them has moved."""
     refuse_archived(found)
     if not _moved(context, found):
         raise NotFound(_title(found), what="repository that has moved")

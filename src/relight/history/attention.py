@@ -26,7 +26,7 @@ COUNTED: Final[tuple[Literal["failed", "terminated"], ...]] = ("failed", "termin
 
 
 class Needing(msgspec.Struct, frozen=True, kw_only=True):
-    """Sessions that need attention."""
+    """Sessions that need attention, counted and listed."""
 
     total: int
     """exact number of all of them"""

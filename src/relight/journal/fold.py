@@ -160,7 +160,7 @@ class Fold(Dialogue):
 
     @property
     def partial(self) -> Any:
-        """The newest partial result."""
+        """The newest partial result, if any."""
         return self.partials[-1] if self.partials else None
 
     @property
@@ -260,7 +260,7 @@ class Fold(Dialogue):
     # -- applying ---------------------------------------------------------------------------------------------
 
     def apply(self, step: Step, changes: Changes) -> None:
-        """Add one visible step."""
+        """Add one visible step to the state."""
         if step.kind == "reset":
             self._reset(changes.carried or Carried())
         # Outcomes before messages: a reply in the same step closes the calls before it, and its own get new slots.

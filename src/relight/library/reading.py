@@ -99,7 +99,7 @@ class Reading:
 
     @property
     def store(self) -> Store:
-        """The underlying store."""
+        """The underlying store, without the redacting wrapper."""
         return bare(self._context.store)
 
     def close(self) -> None:

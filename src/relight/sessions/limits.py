@@ -225,5 +225,5 @@ def _no_budget(model: str) -> str:
 
 NO_PRICE: Final = "no_price"
 NO_USAGE: Final = "no_usage"
-_SILENT: Final = "this program does not tell what it uses, so a budget cannot be held"
+_SILENT: Final = "this program does not report its usage, so a budget cannot be enforced"
 _A_PRICE: Final = "or give it a price: RELIGHT_PRICES=FILE"

@@ -63,7 +63,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class NewEntries(msgspec.Struct, frozen=True, kw_only=True):
-    """What `read_new` found."""
+    """What `RecordLog.read_new` returns: the entries written since the last read."""
 
     entries: Sequence[Entry]
     replaces: bool

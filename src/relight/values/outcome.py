@@ -64,7 +64,7 @@ class StartOutcome(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True, kw_only=True):
-    """How a program ended."""
+    """How and with which exit code a program ended."""
 
     session: SessionInfo
     """as it is then"""

@@ -200,7 +200,7 @@ class RestoreRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RestoreOutcome(msgspec.Struct, frozen=True, kw_only=True):
-    """What a restore did."""
+    """What a restore did, by path."""
 
     id: str
     """empty: there was nothing to do, so there is nothing to undo"""

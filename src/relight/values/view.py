@@ -62,7 +62,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True, tag="call"):
     id: str
     name: str
     arguments: dict[str, Any] | str
-    """the parsed object, or the text where it is none"""
+    """the parsed object, or the text if it does not parse"""
     op: Op
 
 

@@ -58,11 +58,11 @@ class CallSite(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Format(Protocol):
-    """One provider's message format."""
+    """One provider's message format, as a protocol."""
 
     @property
     def name(self) -> str:
-        """The key for `by_name`."""
+        """The name under which `by_name` finds it."""
 
     @property
     def native(self) -> bool:

@@ -20,7 +20,7 @@ from relight.journal.redaction.secrets.spans import OPENING, Span
 
 
 class Rule(msgspec.Struct, frozen=True, kw_only=True):
-    """One type of secret."""
+    """One type of secret: texts that must occur, and a pattern."""
 
     name: str
     needs: tuple[str, ...]
