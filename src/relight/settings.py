@@ -218,8 +218,8 @@ SETTINGS: Final = (
     Setting(
         name="RELIGHT_REDACT",
         default="what relight records about a program is redacted, and the conversations of coding agents",
-        meaning="`all`: the data of programs too (messages, arguments, results, state), as `redact=True` does for one"
-        " session.",
+        meaning="`all`: the data of programs too (messages, arguments, results, state, the values of frameworks), as"
+        " `redact=True` does for one session.",
     ),
     Setting(
         name="RELIGHT_SWEEP_SECONDS",

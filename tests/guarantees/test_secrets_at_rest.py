@@ -163,6 +163,28 @@ def test_with_redaction_a_programs_data_is_in_no_byte_either(
     figure("G26", f"with redaction, canaries in {len(canary.places)} places of a program's data: in no byte on disk")
 
 
+def test_with_redaction_a_key_that_holds_a_secret_is_refused_before_anything_runs(tmp_path: Path) -> None:
+    """It is what the effect is found by: changed it would not be found again, or be another one's."""
+    key, ran = "pay with ghp_" + "a1B2" * 9, list[int]()
+
+    def model(messages: Any) -> Any:
+        return {"role": "assistant", "content": "done"}
+
+    with relight.open(tmp_path / "r.db") as rl:
+        with rl.session("s") as s:
+            s.append({"role": "user", "content": "x"})
+            assert s.once(key, lambda: ran.append(1)) is None, "its own data is its own, unless it asks"
+        with rl.session("s", redact=True) as s:
+            assert s.once(key, lambda: ran.append(2)) is None, "known by its key, as it was"
+            refused(lambda: s.once(f"{key} again", lambda: ran.append(3)))
+            refused(lambda: s.wait("may I?", key=key))
+            refused(lambda: relight.loop(s, model=model, prompt="go", prompt_id=key))
+            s.append(call("ghp_" + "c3D4" * 9, "sh", "{}"))
+            assert "ghp_c3D4" not in repr(list(rl.steps("s"))) + repr(s.calls)
+        assert ran == [1]
+        assert "again" not in repr(list(rl.steps("s")))
+
+
 def test_redaction_holds_for_good_once_it_was_asked_for(tmp_path: Path) -> None:
     with relight.open(tmp_path / "r.db") as rl:
         with rl.session("s") as s:

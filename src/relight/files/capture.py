@@ -122,10 +122,15 @@ def fitted(
     try:
         close_all(open_roots(context.workspaces(), wanted, watch=False, read_only=True))
     except WorkspaceUnusable as error:
-        if not os.path.lexists(error.path):  # a new root: nothing was captured that could be restored
-            error.hints = (f"create it first: mkdir -p {shlex.quote(error.path)}",)
-        raise
+        raise never_captured(error) from None
     return wanted
+
+
+def never_captured(error: WorkspaceUnusable) -> WorkspaceUnusable:
+    """The error with a hint that fits a directory of which nothing was ever captured, so nothing can be restored."""
+    if not os.path.lexists(error.path):
+        error.hints = (f"create it first: mkdir -p {shlex.quote(error.path)}",)
+    return error
 
 
 def workspace_changes(before: Identity, wanted: Identity) -> dict[str, Any]:

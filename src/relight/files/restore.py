@@ -7,7 +7,8 @@ last step is the rewind.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Final
 
 from relight.errors import Conflict, Corrupt, NotFound, UsageError
@@ -99,15 +100,33 @@ def restore(
     if not targets:
         name = found.identity.name or found.identity.id
         raise NotFound(f"{name}@{position_of(found)}", what="snapshot of the files")
-    plans = FileOperation(context, found, rows, choice=choice, exact=exact, paths=paths, adopt=adopt, read_only=dry_run)
+    made = _make_missing(context, found, targets) if not dry_run else []
+    if made and choice == "stop" and len(made) == len(targets):
+        choice = "ours"  # every root is missing, so no file can be overwritten
+    how: dict[str, Any] = {"choice": choice, "exact": exact, "paths": paths, "adopt": adopt or bool(made)}
     try:
+        plans = FileOperation(context, found, rows, read_only=dry_run, **how)
         with plans:
             plans.make(targets)
             if dry_run:
                 return FilesReport(plans=plans.plans)
             return plans.carry_out("restore", moves=False)
-    except Corrupt as error:
-        raise _offering(context, found, rows, error) from None
+    except BaseException as error:
+        for path in made:
+            with suppress(OSError):  # not empty: the restore had begun, and is finished or undone later
+                os.rmdir(path)
+        if isinstance(error, Corrupt):
+            raise _offering(context, found, rows, error) from None
+        raise
+
+
+def _make_missing(context: Context, found: Found, roots: Collection[str]) -> list[str]:
+    """Create the missing root directories, empty; their paths."""
+    paths = {root: path for root, path in found.identity.workspace.items() if root in roots}
+    missing = {root: path for root, path in paths.items() if not os.path.lexists(path)}
+    for root, path in missing.items():
+        context.workspaces().prepare(path, name=root)
+    return list(missing.values())
 
 
 def _offering(context: Context, found: Found, rows: Sequence[CheckpointRow], error: Corrupt) -> Corrupt:

@@ -8,6 +8,7 @@ first start.
 from __future__ import annotations
 
 import os
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -48,12 +49,13 @@ def check_workspace(context: Context, found: Found, *, restore: bool) -> None:
 def check_missing(context: Context, found: Found, missing: list[str], *, restore: bool) -> None:
     """Refuse missing directories, unless they are to be created and filled from a snapshot."""
     identity = found.identity
-    name = identity.name or identity.id[:8]
+    name = identity.name or _begins_at(found) or identity.id[:8]
     held = restoring.files_at(context, found, restoring.rows_of(context, found))
     lost = [root for root in missing if root not in held]
     if lost:
         why = f"workspace missing: {identity.workspace[lost[0]]}; no snapshot holds its files"
-        raise NotResumable(name, why, hints=["create it again"])
+        hint = f"create it again: mkdir -p {shlex.quote(identity.workspace[lost[0]])}"
+        raise NotResumable(name, why, hints=["take a later checkpoint" if _begins_at(found) else hint])
     if not restore and not is_unstarted_fork(context, found):
         hints = [f"restore its files: relight resume {name} --restore"]
         raise NotResumable(name, f"workspace missing: {identity.workspace[missing[0]]}", hints=hints)
@@ -61,6 +63,15 @@ def check_missing(context: Context, found: Found, missing: list[str], *, restore
         path = identity.workspace[root]
         if os.path.lexists(path) and not os.path.isdir(path):
             raise WorkspaceUnusable(root, path, "a file that is not a directory is in its place")
+
+
+def _begins_at(found: Found) -> str | None:
+    """The checkpoint that a fork without a step of its own is made from: it may exist only while it is being begun, so
+    that its own id would lead nowhere."""
+    parent = found.identity.parent
+    return (
+        f"{parent.session[:12]}@{parent.seq}" if parent is not None and found.whole_head().seq == parent.seq else None
+    )
 
 
 def lacking_roots(context: Context, found: Found) -> list[str]:

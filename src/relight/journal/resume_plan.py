@@ -87,7 +87,8 @@ def plan_hash(head: Head, seq: int | None) -> str:
 
 
 def _missing(info: SessionInfo, files: FilesState) -> Reason:
-    cure = f"relight resume {info.title} --restore" if files.captured_at is not None else None
+    verb = f"relight resume {info.title} --restore" if info.command is not None else f"relight restore {info.title}"
+    cure = verb if files.captured_at is not None else None
     return Reason(code="workspace_missing", text=f"workspace missing: {files.missing[0]}", cure=cure)
 
 

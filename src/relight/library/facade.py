@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from relight.errors import Finished, UsageError
+from relight.errors import Finished, UsageError, WorkspaceUnusable
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status
@@ -241,7 +241,10 @@ class Relight(Queueing):
         last = restoring.snapshots_at(rows, found.whole_head().head)
         if taken is not None and taken.before is not None and last:
             repositories.check_opening(self._context, found, before=taken.before, rows=rows)
-        return files.Files(self._context, found.identity, last)
+        try:
+            return files.Files(self._context, found.identity, last)
+        except WorkspaceUnusable as error:
+            raise error if last else files.never_captured(error) from None
 
     def _existing(self, name: str) -> tuple[Found | None, Context]:
         """By id or name; `name@seq` before the head is a fork, which is created with its first attempt."""

@@ -209,6 +209,7 @@ def once(session: Session, key: str, function: Callable[[], Any]) -> Program[Any
     known = _known_once(session, key, running=(0, key) in session._running)
     if known is not None:
         return known.content
+    recorder.recording.check_key(key, "the key of once")
     with Execution(session, (0, key)) as execution:
         with recorder.lock:
             known = _known_once(session, key, running=False)  # another thread may have been faster

@@ -157,7 +157,10 @@ def _is_new_prompt(s: Session, prompt: Any, prompt_id: str | None) -> bool:
     if prompt_id is not None:
         if prompt is None or not check_text(prompt_id, "prompt_id"):
             raise UsageError("a prompt_id is a text that belongs to a prompt: give both")
-        return prompt_id not in s._recorder.fold.prompts
+        is_next = prompt_id not in s._recorder.fold.prompts
+        if is_next:
+            s._recorder.recording.check_key(prompt_id, "the prompt_id")
+        return is_next
     if prompt is None:
         return False
     fold = s._recorder.fold

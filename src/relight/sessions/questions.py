@@ -57,6 +57,8 @@ def wait(
         wake_us = _wake_us(session, slot, timeout)
         if wake_us is not None and wake_us <= session._context.clock.now_us():
             return _give_up(session, slot, question, default)
+        if key is not None:
+            recorder.recording.check_key(key, "the key of this question")
         asking = Asking(key=slot, choices=list(choices or ()), default=[] if default is ... else [isolated(default)])
         change = StatusChange(status="waiting", reason="asks", question=question, wake_us=wake_us, asking=asking)
         session._record("status", Changes(status=change), release=True)

@@ -45,6 +45,12 @@ class Recording:
         """A text about the session as it would be stored, to compare it with what was stored."""
         return self._redactor().text(text)
 
+    def check_key(self, key: str, what: str) -> None:
+        """UsageError for a key that holds a secret, where a program's data is redacted. A placeholder in its place
+        would make two keys one; a digest would change once the redactor knows more, and the effect would run twice."""
+        if self.data:
+            recorded_fields.refuse_secret(key, what, self._redactor)
+
     def check_label(self, label: str | None) -> None:
         """UsageError if a checkpoint's label holds a secret."""
         if label is not None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
 from relight.files import repositories, workspace_check
-from relight.files.capture import close_all, open_roots, with_roots
+from relight.files.capture import close_all, never_captured, open_roots, with_roots
 from relight.files.status import missing_roots
 from relight.history.loading import Found
 from relight.journal.redaction.command_line import recordable
@@ -91,7 +91,10 @@ def planned(
     identity = new_identity(context, name or _free_name(context, agent, directory), fields)
     if workspace:
         identity = with_roots(context, identity, workspace)
-        close_all(open_roots(context.workspaces(), identity, watch=False))  # raises if it cannot be captured
+        try:
+            close_all(open_roots(context.workspaces(), identity, watch=False))  # raises if it cannot be captured
+        except WorkspaceUnusable as error:
+            raise never_captured(error) from None
     elif adapter.capabilities.transcript:
         identity = _housed_where_it_runs(context, identity, directory)
     if recorded.words != list(command):
@@ -193,7 +196,8 @@ def check_startable(
         raise NotResumable(name, reason, hints=hints)
     missing = execution_of(found.identity, found.whole_head()).missing(context.environment)
     if missing:
-        hints = ["set them, then: relight resume " + name, "or go on without them: relight resume --without-secrets"]
+        hints = [f"set them, then: relight resume {name}"]
+        hints.append(f"or go on without them: relight resume {name} --without-secrets")
         if not without_secrets:
             raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
     if not missing_roots(found.identity) and not (below_head and found.identity.workspace):

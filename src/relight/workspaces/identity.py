@@ -59,7 +59,7 @@ def check_suitable(name: str, path: Path, store: Iterable[Path]) -> None:
     if not real.is_dir():
         if real.exists():
             refuse("not a directory", "choose a directory")
-        refuse("workspace missing", "recreate it from its snapshots: relight resume REF --restore")
+        refuse("workspace missing", "recreate it from its snapshots: relight restore REF")
     if real == Path("/"):
         refuse("the root of the file system is no workspace")
     if real in _homes():

@@ -42,6 +42,7 @@ class PutDraft:
         self.maps: dict[str, MapPart] = {}
         self.at: dict[str, int] = {}
         self._index, self._live, self._pack = thread.index, thread.live, values.pack
+        self._divides = values.divides
         self._given: dict[str, Any] = {}
 
     def add(self, channel: str, value: Any, place: int | None) -> None:
@@ -50,7 +51,7 @@ class PutDraft:
         if type(value) is list:
             self.lists[channel] = self._list(channel, value, place or 0, before)
             self._given[channel] = value
-        elif is_divisible(value):
+        elif self._divides and is_divisible(value):
             self.maps[channel] = self._map(channel, value, place or 0, before)
             self._given[channel] = value
         else:
@@ -133,7 +134,7 @@ def new_put(
         ns=ns,
         id=checkpoint["id"],
         parent=parent,
-        rest=msgspec.Raw(values.pack(rest, "checkpoint")),
+        rest=msgspec.Raw(values.pack_own(rest, "checkpoint")),
         metadata=msgspec.Raw(values.pack(dict(metadata), "metadata")),
         values=draft.values,
         lists=draft.lists,

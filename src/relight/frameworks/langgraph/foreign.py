@@ -17,7 +17,8 @@ from uuid import UUID
 
 import msgspec
 
-from relight.frameworks.langgraph.values import MARK, MESSAGES
+from relight.frameworks.langgraph.hiding import MARK
+from relight.frameworks.langgraph.values import MESSAGES
 
 _SINGLE, _POSITIONAL, _KEYWORDS, _METHOD, _PYDANTIC_1, _PYDANTIC_2, _NUMPY, _SNAPSHOT = range(8)
 _DEPTH: Final = 200

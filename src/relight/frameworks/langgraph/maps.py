@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import msgspec
 
+from relight.frameworks.langgraph.hiding import MARK
 from relight.frameworks.langgraph.lists import SLACK
 from relight.frameworks.langgraph.records import MapPart
-from relight.frameworks.langgraph.values import MARK
 from relight.journal.codec import encoded
 
 _FIXED: Final = frozenset({str, int, bool, float, bytes, type(None)})

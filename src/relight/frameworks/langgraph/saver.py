@@ -40,6 +40,7 @@ from relight.frameworks.langgraph.thread import Thread, named_by
 from relight.frameworks.langgraph.values import Values
 from relight.journal.formats.langgraph import AGENT
 from relight.sessions import record_log
+from relight.sessions.redacting_store import ALL, REDACT_VARIABLE
 from relight.values.status import Status, StatusChange
 
 if TYPE_CHECKING:
@@ -79,7 +80,8 @@ class RelightSaver(BaseCheckpointSaver[int]):
         if finished not in ("completed", "terminated"):
             raise UsageError(f"finished is 'completed' or 'terminated', not {finished!r}")
         self._context = rl._context
-        self._values = Values()
+        hides = self._context.environment.get(REDACT_VARIABLE) == ALL
+        self._values = Values(self._context.redactor if hides else None)
         self._checkpoints = Checkpoints(self._values)
         self._busy, self._wait_seconds = busy, wait_seconds
         self._lease_seconds = lease_seconds

@@ -29,15 +29,18 @@ from functools import cache
 from ipaddress import IPv4Address, IPv4Interface, IPv4Network, IPv6Address, IPv6Interface, IPv6Network
 from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
 from types import ModuleType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 from zoneinfo import ZoneInfo
 
 from relight.errors import InvalidMessage, UnknownType, UsageError
+from relight.frameworks.langgraph.hiding import MARK, hiding
 from relight.journal.codec import decode_value, encoded
 from relight.values.policy import LIMITS
 
-MARK: Final = "$"
+if TYPE_CHECKING:
+    from relight.journal.redaction.redactor import Redactor
+
 _MARK_BYTES: Final = b"\xa1$"
 """the mark in MessagePack; data without it needs no translation"""
 _SELF: Final = frozenset({str, int, bool, type(None)})
@@ -54,7 +57,9 @@ def type_name(kind: type) -> str:
 class Values:
     """The codec of one saver, with the types its program registered."""
 
-    def __init__(self) -> None:
+    def __init__(self, redactor: Callable[[], Redactor] | None = None) -> None:
+        """`redactor`: what is packed is redacted first."""
+        self._hide = hiding(redactor, frozenset(_OWN)) if redactor is not None else None
         self._types: dict[type, str] = {}
         self._named: dict[str, type] = {}
         self._registered_types: set[type] = set()
@@ -83,7 +88,17 @@ class Values:
 
     def pack(self, value: Any, path: str) -> bytes:
         """The bytes of a value. UnknownType, InvalidMessage."""
+        data = self.encode(value, path)
+        return encoded(data if self._hide is None else self._hide(data, path))
+
+    def pack_own(self, value: Any, path: str) -> bytes:
+        """The bytes of what LangGraph itself needs to go on: names of channels, versions. Never redacted."""
         return encoded(self.encode(value, path))
+
+    @property
+    def divides(self) -> bool:
+        """May the entries of a mapping be kept apart? Not where their keys are redacted with them."""
+        return self._hide is None
 
     def encode(self, value: Any, path: str, depth: int = 0) -> Any:
         """The value as data; `path` is its location, for error messages."""
