@@ -105,8 +105,7 @@ class EffectLedger:
         here, known = self._fold.once.get(key), self._once.get(key)
         if here is not None and here.outcome is None and here.intent_seq <= upto:
             return True
-        # An ancestor that tried again after the fork has a later intent for the same doubt: it is followed to its
-        # outcome.
+        # An ancestor that tried again after the fork has a later intent for the same doubt: follow it to its outcome.
         return known is not None and known.in_doubt and (known.intent_seq <= upto or key in self._shared_doubts)
 
     def _begin(self, table: dict[Any, Prior], key: Any, intent: Intent, step: Step) -> None:
