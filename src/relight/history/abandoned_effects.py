@@ -25,7 +25,7 @@ from relight.ports.store import Store
 from relight.values.call import Call, Intent, Outcome, PlannedCall
 from relight.values.checkpoint import at
 from relight.values.session import Identity, Parent
-from relight.values.step import Step
+from relight.values.step import Carried, Step
 
 
 def attach_hidden_effects(
@@ -46,6 +46,9 @@ def attach_hidden_effects(
         if foreign and shared is not None:
             left += _after_fork_point(store, chain, identity, {**dict(zip(path, path, strict=True)), **points}, behind)
         for step, left_at in left:
+            if step.kind == "reset" and shared is not None and own.get(step.seq) == step.session:
+                with contextlib.suppress(Undecodable):
+                    ledger.take_carried(step, decode_changes(step.body).carried or Carried())
             if step.kind in CARRIES_EFFECTS and (step.kind != "message" or fold.has_open):
                 with contextlib.suppress(Undecodable):  # damage off the visible path is reported by `verify` only
                     changes = decode_changes(step.body)

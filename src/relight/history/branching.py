@@ -93,13 +93,14 @@ def moved_directory(identity: Identity, workspace: Mapping[str, str]) -> str | N
 
 
 def _inherited_head(context: Context, found: Found, seq: int) -> Head:
-    """The head of a fork. Its effects in doubt are those in the view it inherits, minus those whose outcome the parent
-    knows.
+    """The head of a fork. Its effects in doubt are those of the view it inherits, with all that the parent knew about
+    them when the fork was made.
 
-    Reads more than one row only if something was open.
+    Reads more than one row only if something was open, or if the parent has continued since.
     """
     head = head_at(context, found, seq)
-    if not head.open:
+    # A call that was requested up to here may have begun later, on any branch: the row of this step does not tell.
+    if not head.open and seq == found.whole_head().seq:
         return head
     try:
         fold = load_forked(context.store, found, seq)

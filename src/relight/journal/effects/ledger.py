@@ -20,12 +20,12 @@ import msgspec
 from relight.journal.fold import Effect, Fold, Slot
 from relight.values.call import NOT_RUN, NOT_RUN_HERE, OUTCOME_UNKNOWN, Action, Intent, Outcome, Prior
 from relight.values.call import Effect as Declared
-from relight.values.step import Changes, Step
+from relight.values.step import Carried, Changes, Step
 from relight.values.view import Result
 
 _AT_MAX_ONCE: Final[frozenset[str | None]] = frozenset({"once", "probe"})
 CARRIES_EFFECTS: Final = frozenset({"intent", "result", "message", "rewind"})
-"""kinds of steps that can record an effect; a reset only repeats what others recorded"""
+"""kinds of steps that can record an effect; a reset only repeats what others recorded (but see `take_carried`)"""
 
 
 def branch_points(bases: Mapping[int, int], path: Iterable[int]) -> dict[int, int]:
@@ -107,6 +107,22 @@ class EffectLedger:
             return True
         # An ancestor that tried again after the fork has a later intent for the same doubt: follow it to its outcome.
         return known is not None and known.in_doubt and (known.intent_seq <= upto or key in self._shared_doubts)
+
+    def take_carried(self, step: Step, carried: Carried) -> None:
+        """Read the `once` effects that a reset carried over, where a fork began with that reset in view.
+
+        The steps that recorded them may be on a branch that the ancestor had abandoned before the fork. Such branches
+        are not the fork's own, so without the reset the fork would forget the effect once it is rewound to before it.
+        """
+        for key, content in carried.once.items():
+            generation, before = carried.generations.get(key, 1), self._once.get(key)
+            if before is None or (before.outcome is None and before.generation <= generation):
+                intent = Intent(id=key, name=key, effect="once", generation=generation)
+                self._begin(self._once, key, intent, step)
+                self._end(self._once, key, Outcome(id=key, content=content, generation=generation), step)
+        for intent in carried.open:
+            if not intent.is_call and not intent.hooked and intent.id not in self._once:
+                self._begin(self._once, intent.id, intent, step)
 
     def _begin(self, table: dict[Any, Prior], key: Any, intent: Intent, step: Step) -> None:
         before = table.get(key)
