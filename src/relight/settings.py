@@ -12,7 +12,7 @@ import msgspec
 
 
 class Setting(msgspec.Struct, frozen=True, kw_only=True):
-    """One environment variable."""
+    """One environment variable that relight reads."""
 
     name: str
     default: str

@@ -30,7 +30,7 @@ Rung = Literal["native", "bootstrap", "fresh"]
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What an adapter supports."""
+    """What an adapter supports, as shown to users."""
 
     transcript: bool = False
     """its conversation can be read"""
@@ -92,7 +92,7 @@ class Ask(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Launch(msgspec.Struct, frozen=True, kw_only=True):
-    """A process to start."""
+    """A process to start, and the files to write before it."""
 
     command: tuple[str, ...]
     environment: Mapping[str, str] = {}
@@ -160,7 +160,7 @@ class Transcript(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Heard(msgspec.Struct, frozen=True, kw_only=True):
-    """A parsed hook event."""
+    """A hook event, parsed into the terms of all adapters."""
 
     kind: Literal["model_begins", "tool_begins", "tool_ended", "turn_ended", "session_began", "session_ended", "other"]
     native_id: str | None = None
@@ -216,7 +216,7 @@ class AgentAdapter(Protocol):
 
     @property
     def capabilities(self) -> Capabilities:
-        """What this adapter supports."""
+        """What this adapter supports; constant."""
         ...
 
     @property
@@ -342,7 +342,7 @@ class AgentAdapter(Protocol):
 
 
 class Agents(Protocol):
-    """All adapters."""
+    """The registry of all agent adapters."""
 
     @property
     def names(self) -> frozenset[str]:

@@ -20,7 +20,7 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_@-][A-Za-z0-9._@-]{0,99}(?:/[A-Za-z0-9_@-]
 
 
 class Blob(NamedTuple):
-    """One blob's metadata."""
+    """The metadata of one blob."""
 
     key: str
     size_bytes: int

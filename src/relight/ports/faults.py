@@ -76,7 +76,7 @@ def arm(name: str, action: Action) -> None:
 
 
 def disarm() -> None:
-    """Disarm all fault points."""
+    """Disarm all fault points of this process."""
     _armed.clear()
 
 

@@ -35,7 +35,7 @@ class HookListener(Protocol):
 
 
 class HookChannel(Protocol):
-    """Opens hook channels."""
+    """Opens hook channels, one per attempt."""
 
     @property
     def command(self) -> tuple[str, ...]:

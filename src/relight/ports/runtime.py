@@ -73,7 +73,7 @@ class Probe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Child(Protocol):
-    """A spawned process."""
+    """A process spawned or reattached by a runtime."""
 
     @property
     def handle(self) -> str:

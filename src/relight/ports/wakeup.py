@@ -76,7 +76,7 @@ class Attendant(Protocol):
 
 
 class Attendants(Protocol):
-    """Starts attendants."""
+    """Starts the attendants of one worker."""
 
     def start(self, session: str, *, owner: str | None, retries: int | None) -> Attendant:
         """Start one for a session whose lease is held under `owner`; None: it restores the files, then claims."""

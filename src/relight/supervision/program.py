@@ -156,7 +156,7 @@ class Supervision:
 
     @property
     def session(self) -> str:
-        """The session's id."""
+        """The id of the supervised session."""
         return self._session
 
     def info(self) -> SessionInfo:
@@ -589,7 +589,7 @@ class Supervision:
 
 
 def _ignore_outcome(outcome: StartOutcome) -> None:
-    """Default of `Supervision.on_begun`."""
+    """The default of `Supervision.on_begun`."""
 
 
 def _failed(exit: Exit, stderr: list[str], *, deaths: int) -> StatusChange:

@@ -75,7 +75,6 @@ class SystemHost:
         )
 
     def is_gone(self, owner: Owner) -> bool | None:
-        """As the port says."""
         if not owner.pid or not owner.pid_start:
             return None
         # A missing pid is evidence of death only in the same boot and pid namespace. Another boot of the same host

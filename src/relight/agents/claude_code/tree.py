@@ -68,7 +68,7 @@ def entry_of(line: Line, *, usage: Usage | None, ends_turn: bool) -> Entry:
 
 
 def key_of(line: Line) -> str:
-    """`Entry.key` of a line."""
+    """The `Entry.key` of a transcript line."""
     message = message_of(line)
     if calls := [site.id for site in ANTHROPIC.calls(message)]:
         return "call:" + ",".join(calls)

@@ -38,7 +38,7 @@ _IDEMPOTENT: Final = names("apply_patch")
 
 
 class Codex:
-    """Adapter of Codex, `codex`."""
+    """The adapter of Codex, named `codex`."""
 
     name = "codex"
     provider = "openai"

@@ -90,7 +90,7 @@ class Growing:
 
 
 def key_of(line: Line) -> str:
-    """`Entry.key` of a line."""
+    """The `Entry.key` of a rollout line."""
     kind, payload = line.get("type"), payload_of(line)
     if kind == META:
         return META

@@ -15,7 +15,7 @@ OF_THE_TERMINAL = (b"TERM", b"TMUX", b"TMUX_PANE", b"TERM_PROGRAM", b"TERM_PROGR
 
 
 def pack(command: list[bytes], directory: bytes, environment: dict[bytes, bytes]) -> bytes:
-    """The content of FILE."""
+    """The content of FILE for this command."""
     entries = [name + b"=" + value for name, value in environment.items() if name not in OF_THE_TERMINAL]
     return b"\0".join([b"%d" % len(command), directory, *command, *entries])
 
