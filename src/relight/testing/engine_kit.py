@@ -77,6 +77,7 @@ class EngineTrial:
 
     def _write(self, session: str, change: StatusChange, *, release: bool) -> None:
         head = self.head(session)
+        # A new owner with evidence that the old one is gone: the check plays whichever process takes over.
         owner = Owner(id=self._entropy.session_id())
         claim = Claim(owner=owner, seconds=60.0, expected_epoch=head.epoch, owner_gone=True)
         key = self._entropy.key()
@@ -145,7 +146,7 @@ def only_requested_queues_are_offered(trial: EngineTrial) -> None:
 def a_waiting_worker_is_woken(trial: EngineTrial) -> None:
     """`wait` returns when any process queues a session."""
     engine = trial.engine()
-    engine.take([A], 1)
+    engine.take([A], 1)  # nothing is queued yet
     timer = threading.Timer(0.1, trial.enqueue)
     timer.start()
     end = time.monotonic() + SOON_SECONDS

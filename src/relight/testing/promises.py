@@ -11,7 +11,7 @@ Check = TypeVar("Check", bound=Callable[..., None])
 
 
 class PromiseResult(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of one check."""
+    """Result of one check of a kit."""
 
     check: str
     promise: str
@@ -26,7 +26,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def broken(self) -> tuple[PromiseResult, ...]:
-        """The checks that failed."""
+        """The results of the failed checks."""
         return tuple(outcome for outcome in self.outcomes if outcome.problem is not None)
 
     def __str__(self) -> str:

@@ -37,7 +37,7 @@ class Call(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedChild:
-    """A simulated child process."""
+    """A simulated child process of the runtime."""
 
     holds_terminal = False
 
@@ -129,6 +129,7 @@ class RecorderRuntime:
         self._note(Call(verb="spawn", handle=handle, command=tuple(command)))
         if (before := self._places.get(handle)) is not None and before.poll() is None:
             raise Refused(f"{handle}: pid {before.pid} still runs there")
+        # Checked like a real runtime does: tests of a missing program must not depend on the runtime.
         if program_of(command[0], directory) is None:
             raise AgentFailed(f"cannot start {command[0]!a}: no such file")
         child = RecordedChild(_FIRST_PID + len(self.children), handle, command, directory, environment)

@@ -129,6 +129,7 @@ def postgres_stores(address: str) -> Iterator[Make]:
 
     def make(clock: ManualClock) -> Store:
         store = PostgresStore(ours, clock, instead=clock.instant)
+        # Emptied, not dropped: creating a database for each of a hundred checks would take minutes.
         with psycopg.connect(ours) as connection:
             tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'relight'").fetchall()
             for (table,) in tables:

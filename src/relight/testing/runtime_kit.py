@@ -58,7 +58,7 @@ report, told = sys.argv[1], {}
 told = {"words": sys.argv[2:], "environment": dict(os.environ), "directory": os.getcwd()}
 with open(report + ".new", "w") as file:
     json.dump(told, file)
-os.rename(report + ".new", report)
+os.rename(report + ".new", report)  # a reader never sees half a report
 nap = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)"]
 while True:
     try:
@@ -163,6 +163,7 @@ class RuntimeChecks(ABC):
         self.seen(started)
         done = Path(f"{started.report}.done")
         done.unlink(missing_ok=True)
+        # Renamed into place: the program polls for the order and must not read half of it.
         new = Path(f"{started.report}.next")
         new.write_text(order, encoding="utf-8")
         new.rename(f"{started.report}.order")
@@ -233,7 +234,8 @@ class RuntimeChecks(ABC):
             self.tell(started, f"exit {code}")
             assert self.ended(started) == Exit(code=code)
             self.runtime.destroy(started.child.handle)
-            assert started.child.poll() == Exit(code=code), "and again, when its place is gone"
+            # A supervisor may ask again after it has destroyed the handle, and must get the same answer.
+            assert started.child.poll() == Exit(code=code), "and again, after its handle was destroyed"
 
     def check_deadly_signals_are_told_for_ever(self) -> None:
         for number in (signal.SIGKILL, signal.SIGTERM, signal.SIGSEGV):

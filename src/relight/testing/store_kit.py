@@ -64,7 +64,7 @@ class StoreKit(ABC):
 
     @abstractmethod
     def make_store(self, clock: ManualClock) -> Store:
-        """A new, empty store."""
+        """A new, empty store on the given clock."""
 
     def bytes_at_rest(self, store: Store) -> bytes | None:
         """Everything the store has on disk, logs included; None if it has no files."""

@@ -44,7 +44,7 @@ class ThreadReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """Result of an import."""
+    """Result of an import of several threads."""
 
     threads: list[ThreadReport]
     types: dict[str, int]

@@ -109,7 +109,7 @@ def pack(record: Put | Writes) -> bytes:
 
 
 def unpack(data: bytes) -> Put | Writes:
-    """Decode a record. Undecodable."""
+    """Decode a record; Undecodable if the bytes are not one."""
     found: Put | Writes = decode_typed(data, _decoder)
     return found
 

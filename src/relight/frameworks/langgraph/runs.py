@@ -94,13 +94,12 @@ _calling: ContextVar[_Handed | None] = ContextVar("relight_langgraph_caller", de
 
 
 async def in_thread(function: Callable[..., _T], *args: Any) -> _T:
-    """Call it in a thread for store calls, for the task that awaits it: nodes that hang in the loop's own pool keep no
-    checkpoint waiting.
+    """Call a function in the thread pool for store calls, on behalf of the awaiting task.
 
-    The pool keeps its work item, and with it all arguments and the whole context, for a moment after the result is
-    there. So the arguments are handed over in a list that is emptied, and the context is not copied: a finished call
-    leaves no trace of its run behind.
-    """
+    Not in the event loop's own pool: nodes that block there must not delay a checkpoint."""
+    # The pool references its work item, and with it all arguments and the context, for a moment after the result is
+    # there. So the arguments are passed in a list that is emptied, and the context is not copied: a finished call must
+    # leave no reference to its run's object, by whose reference count the end of the run is detected.
     held, handed = [function, *args], _Handed(Caller.current())
 
     def call() -> _T:
@@ -141,8 +140,9 @@ class Run:
         return sys.getrefcount(self._token) > _OURS
 
     def is_surely_alive(self) -> bool:
-        """The same, after what holds only itself was cleared away: the traceback of a run that failed, mostly; and a
-        moment later, since a thread that has just finished may hold it until it is scheduled again."""
+        """Like `is_alive`, without references that are garbage or about to go away."""
+        # The traceback of a failed run is a reference cycle; a thread that has just finished may reference the object
+        # until it is scheduled again, hence the short waits.
         if self.is_alive:
             gc.collect()
         for _ in range(_MOMENTS):
@@ -153,8 +153,7 @@ class Run:
 
 
 class Pulse:
-    """What the heartbeat sees of a run: it is looked at often; its lease is renewed while a node takes its time, and
-    given back soon after nobody holds the run any more."""
+    """A recorder as the heartbeat sees it: renews the lease while a run is alive, and reports when the run is over."""
 
     def __init__(self, recorder: Recorder, run: Run, *, quiet_seconds: float, over: Callable[[Pulse], None]) -> None:
         self._recorder, self._run = recorder, run
@@ -167,7 +166,7 @@ class Pulse:
 
     @property
     def head(self) -> Head:
-        """Seconds until the next check."""
+        """The head with a shortened lease, so that the heartbeat calls every half second."""
         head = self._recorder.head
         if head.lease is None:
             return head
@@ -185,6 +184,7 @@ class Pulse:
             self._over(self)
             return
         now, lease = time.monotonic(), self._recorder.head.lease
+        # Called every half second to notice the end of a run early; the store is written as rarely as a lease allows.
         if lease is None or now - self._renewed_at >= lease.seconds / BEATS_A_LEASE - _LOOK_SECONDS:
             self._recorder.store.renew(session, owner=owner, epoch=epoch)
             self._renewed_at = now
@@ -197,6 +197,7 @@ class Pulse:
         if self._recorder.head.seq != self._seq:
             self._seq, self._doubted_at = self._recorder.head.seq, now
         elif now - self._doubted_at >= self._quiet_seconds:
+            # The thorough check runs the garbage collector: at most once a minute for each quiet run.
             self._doubted_at = now + _LOOKS_APART
             return self._run.is_surely_alive()
         return True

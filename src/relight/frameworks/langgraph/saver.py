@@ -257,11 +257,13 @@ class RelightSaver(BaseCheckpointSaver[int]):
     ) -> StatusChange | None:
         """The status change after this checkpoint; None while its run continues."""
         if token is None:
-            is_act = metadata.get("source") == "update"  # a single act, unlike a program that saves again and again
+            # `update_state` is a single call and releases the lease; a program that saves by itself keeps it.
+            is_act = metadata.get("source") == "update"
             return (thread.rested or runs.finished(self._finished)) if is_act else None
         if runs.is_last(checkpoint, metadata):
             return runs.finished(self._finished)
-        still = thread.rests_still(token)  # saves may arrive out of order: its own after an interrupt on top of it
+        # Saves may arrive out of order: a checkpoint after the interrupt on top of it, which must not be undone.
+        still = thread.rests_still(token)
         return still if still is not None and still.status in ("waiting", "failed") else None
 
     def put_writes(

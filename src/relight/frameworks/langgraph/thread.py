@@ -231,7 +231,8 @@ class Thread:
         if run is None or nested or (token is not None and run.is_of(token)):
             return
         if run.is_over_for(Caller.current()):
-            self._bar(run, deleted=False)  # should it go on all the same, a stream that nobody read to its end
+            # Barred, because it may still continue: a stream that its caller abandoned before its end.
+            self._bar(run, deleted=False)
         elif self._ledger is not None and self._ledger.owns and run.is_surely_alive():
             raise ThreadBusy(self.id, "a run of this same program is at it")
         self._stop_beating()
@@ -241,8 +242,8 @@ class Thread:
         return token is not None and self.run is not None and self.run.is_of(token)
 
     def _refuse_former(self, named: Sequence[str | None]) -> None:
-        """ThreadGone where a write is on a checkpoint that this thread does not have and that is older than it: of one
-        of the same id that was deleted, by whichever program."""
+        """ThreadGone if a write is based on a checkpoint that is older than this thread and not in it."""
+        # Such a checkpoint belongs to a thread of the same id that was deleted, perhaps by another program.
         for id in named:
             made = uuid_time(id)
             if made is None or self._has(id) or (self.look() and self._has(id)):
@@ -251,8 +252,9 @@ class Thread:
                 raise ThreadGone(self.id)
 
     def may_come(self, id: str) -> bool:
-        """May a checkpoint that a write names, and that is not here, still be saved? Where this program never saw the
-        thread, and where it is older than the thread and newer than checkpoints in it: a history is being put in."""
+        """Whether a missing checkpoint that a write names may still be saved."""
+        # It may if this program never saw the thread, or if it is older than the thread but newer than checkpoints in
+        # it: then an older history is being copied in.
         is_there = self.look()
         if self.is_deleted or self._has(id):
             return False
@@ -289,6 +291,7 @@ class Thread:
         try:
             for news in ledgers.read_and_claim(self._by_pages(ledger), self._seconds):
                 self._absorb(ledger, news)
+                # The run has paused and another owner has claimed since: its further writes belong to another history.
                 if goes_on and ledger.head.epoch != self._held_epoch:
                     assert self.run is not None
                     self._bar(self.run, deleted=False)

@@ -26,7 +26,7 @@ async def read_newest(shared: SharedSession, reader: Callable[[Fold, Head], _T])
 
 
 async def write(shared: SharedSession, decide: Decide) -> Checkpoint | None:
-    """Commit one step."""
+    """Commit one step, creating the session if needed."""
     # Queued before the first await: concurrent writes keep the order of their calls.
     pending = shared.enqueue(decide)
     return await in_thread(pending.wait)

@@ -64,6 +64,7 @@ class Branches:
         name = branch_name or _unused(f"branch_from_turn_{turn_number}", taken)
         if name == MAIN or name in taken:
             raise ValueError(f"Branch '{name}' already exists")
+        # The fork first, then its registration: a crash in between leaves no registered branch without a session.
         made = await in_thread(partial(self._fork, source, name, items[: turns[turn_number - 1]]))
         created = await in_thread(lambda: int(self._rl.get(made.name).created_at.timestamp() * 1000))
         await write(self._main, partial(self._registered, name=name, session=made.name, created=created))
@@ -94,6 +95,7 @@ class Branches:
         shared = await self._shared_of(branch_id)
         if branch_id == self._current:
             self._to_main()
+        # The registration first: the other order could leave a registered branch without a session after a crash.
         await write(self._main, partial(decide.unbranch, name=branch_id))
         await in_thread(partial(shared.drop, with_forks=True))
         self._shared_sessions.pop(branch_id, None)

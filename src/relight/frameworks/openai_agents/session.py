@@ -114,6 +114,7 @@ class RelightSession(Branches, SessionABC):
         try:
             await write(self._shared, lambda fold: decide.add(fold, given))
         except NotFound:
+            # The branch was removed. Only if the whole conversation was cleared does the item belong to main.
             if not await self._return_to_main():
                 raise
             await write(self._shared, lambda fold: decide.add(fold, given))

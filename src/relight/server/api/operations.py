@@ -39,7 +39,7 @@ class SweepBody(Why):
 
 
 class RetentionBody(Why):
-    """A retention policy."""
+    """A retention policy to set."""
 
     retention: Annotated[str, Field(min_length=1, max_length=50)] = Field(
         description="`7d`, `36h`, `2w`, or `off`: nothing is removed automatically", examples=["7d"]
@@ -55,7 +55,7 @@ def list_leases(request: Request, served: Served, limit: Limit = 100) -> Respons
 
 @get(router, "/api/workers", model=Page[dict[str, Any]], tag=_TAG)
 def list_workers(request: Request, served: Served) -> Response:
-    """List the registered workers."""
+    """List the workers that are registered."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.workers()], None))
 
 

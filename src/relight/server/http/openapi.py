@@ -30,7 +30,7 @@ def install(app: FastAPI) -> None:
 
     @get(router, "/openapi.json", model=dict[str, Any], tag="about")
     def openapi(request: Request) -> Response:
-        """Get this OpenAPI document."""
+        """Get the OpenAPI document of this server."""
         return answer(request, request.app.openapi())
 
     app.include_router(router)

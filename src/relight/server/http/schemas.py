@@ -121,7 +121,7 @@ class SessionDocument(BaseModel):
 
 
 class SessionsPage(Page[SessionDocument]):
-    """Sessions, newest created first."""
+    """A page of sessions, newest created first."""
 
     counts: dict[str, int]
     """all sessions by stored status, regardless of the filters"""
@@ -549,7 +549,7 @@ class HealthDocument(BaseModel):
 
 
 class FindingDocument(BaseModel):
-    """Facts about the store."""
+    """Location, durability and size of the store."""
 
     url: str
     durability: str

@@ -99,7 +99,7 @@ class DialogContext(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def plan(self) -> str:
-        """The present plan hash."""
+        """The plan hash of the session or checkpoint now."""
         at = f"@{self.seq}" if self.seq is not None else ""
         hashed: str = self.rl.plan_hash(f"{self.info.id}{at}")
         return hashed

@@ -20,7 +20,7 @@ MAX_STEPS: Final = 20_000
 
 
 class Digest(msgspec.Struct, frozen=True, kw_only=True):
-    """The digest as texts."""
+    """The digest as short texts, and its period."""
 
     lasted: str
     parts: list[str]
@@ -31,7 +31,7 @@ class Digest(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Tally(msgspec.Struct, kw_only=True):
-    """Counters filled while reading."""
+    """Counters that are filled while reading."""
 
     finished: int = 0
     failed: int = 0
@@ -66,6 +66,7 @@ def _steps(rl: Relight, tally: Tally, info: SessionInfo, since: datetime) -> Non
         tally.cut = True
         return
     try:
+        # Rows without bodies first: most sessions have few steps in the period, and only those are decoded.
         rows = [row for row in rl.store.checkpoints(info.id) if row.at_us > since.timestamp() * 1e6]
         if not rows:
             return

@@ -39,7 +39,7 @@ class Need(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Frame(msgspec.Struct, frozen=True, kw_only=True):
-    """Strip and footer."""
+    """Content of the strip and the footer."""
 
     needs: list[Need]
     more: int

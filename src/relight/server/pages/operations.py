@@ -63,7 +63,7 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueueRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A queue of sessions."""
+    """A queue with its limits and load."""
 
     name: str
     queued: int

@@ -137,7 +137,7 @@ class Measure:
         self._begins: float | None = None
 
     def read(self, events: Iterable[Event]) -> Measure:
-        """Read events, in order."""
+        """Read events, in order; returns itself."""
         for event in events:
             self._event(event)
         return self

@@ -189,8 +189,9 @@ def _damage(site: Site, info: SessionInfo) -> dict[str, Any] | None:
         return None
     if info.attention is not None and info.attention.kind == "corrupt":
         return {"seq": info.seq, "what": info.attention.text, "whole": None, "cure": info.attention.cure}
+    # Verifying means folding the whole session. A running one is skipped: its writer would have failed to read it.
     if info.status in LIVE:
-        return None  # its writer has just read it, and would have failed
+        return None
     try:
         site.cached(("whole", info.id, info.seq), lambda: site.service.folds.load(info.id).seq)
     except Corrupt as error:

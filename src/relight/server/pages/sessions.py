@@ -67,7 +67,7 @@ class Filters(msgspec.Struct, frozen=True, kw_only=True):
         return "/" + (f"?{urlencode(given)}" if given else "")
 
     def words(self) -> str:
-        """The filters as text."""
+        """The filters as text, for messages."""
         parts = {name: getattr(self, name) for name in ("status", "agent", "provider", "directory", "since", "label")}
         texts = [f"{name}={value}" for name, value in parts.items() if value]
         return ", ".join([*texts, *([f"“{self.q}”"] if self.q else [])])
@@ -146,6 +146,8 @@ def listing(rl: Relight, filters: Filters, now: datetime) -> Listing:
     size = SEARCH_PAGE if filters.q else PAGE
     found = _found(rl, filters, now)
     scanned: int | None = None
+    # The store pages by creation time and its own filters. Any other order or filter is done here, over a bounded
+    # number of the newest sessions; the page then says how many were read.
     if filters.sort == "created" and not filters.directory:
         infos = list(islice(found, size + 1))
         rest = infos[size:]

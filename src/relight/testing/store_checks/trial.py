@@ -141,7 +141,7 @@ class Trial:
 
 
 def require(condition: object, promise: str) -> None:
-    """Require a condition."""
+    """Require a condition; AssertionError with the text otherwise."""
     if not condition:
         raise AssertionError(f"not so: {promise}")
 
