@@ -89,7 +89,7 @@ def test_a_resume_below_the_head_puts_files_where_its_plan_says(
     assert all(path in files_put(plan) for path in plan.files_plan.places.values())
     assert (tmp_path / "seen").read_text() == f"{outcome.directory} v1\n"
     is_put_back = "restored as of" in files_put(plan)
-    assert is_put_back == ("in_place" in way) and is_put_back == ("stays as it is" not in files_put(plan))
+    assert is_put_back == ("in_place" in way) and is_put_back == ("is not changed" not in files_put(plan))
     assert (root / "file").read_text() == ("v1" if is_put_back else "v2")
 
 
@@ -172,8 +172,8 @@ def test_the_command_line_shows_the_plan_of_its_own_flags(
     beside = f"{root}-try"
     assert "in a new directory beside" in shown("resume", f"job@{seq}")
     assert beside in shown("resume", f"job@{seq}", "--name", "try")
-    assert "a safety snapshot keeps what is there now" in shown("resume", f"job@{seq}", "--in-place")
-    assert f"in {beside}, which its first start makes" in shown("fork", f"job@{seq}", "--name", "try")
+    assert "a safety snapshot holds what is there now" in shown("resume", f"job@{seq}", "--in-place")
+    assert f"in {beside}, created by its first start" in shown("fork", f"job@{seq}", "--name", "try")
     assert f"in {beside}, filled now" in shown("fork", f"job@{seq}", "--workspace", beside)
     assert "leave the model's view" in shown("rewind", f"job@{seq}", "--both")
     files_only = shown("rewind", f"job@{seq}", "--files")
