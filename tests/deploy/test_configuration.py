@@ -61,7 +61,7 @@ def test_another_file_can_be_named(home: Path) -> None:
     missing = run(command("list"), home, RELIGHT_CONFIG=str(home / "missing.toml"))
     assert missing.returncode == 2
     assert "cannot read the settings" in missing.stderr
-    assert "hint: make the file" in missing.stderr
+    assert "hint: create the file" in missing.stderr
 
 
 def applied(text: str, tmp_path: Path, **already: str) -> dict[str, str]:
