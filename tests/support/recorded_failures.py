@@ -15,7 +15,7 @@ from relight.values.ending import Ending
 
 
 def ending_of(record: dict[str, Any], *, now_us: int, timezone: str = "UTC") -> Ending:
-    """Read one recorded case."""
+    """The ending that one recorded case describes."""
     code = number(record.get("rc", record.get("exit_code")))
     signal = number(record.get("signal"))
     own = number(record.get("own_signal"))

@@ -33,7 +33,7 @@ class Answer:
 
 
 def frame(piece: Piece) -> bytes:
-    """One server-sent event."""
+    """Encode a piece as one server-sent event."""
     name, data = piece
     text = data if isinstance(data, str) else json.dumps(data)
     return (f"event: {name}\n" if name else "").encode() + f"data: {text}\n\n".encode()

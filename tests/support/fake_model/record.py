@@ -39,7 +39,7 @@ class Request:
 
     @property
     def items(self) -> list[Item]:
-        """Its conversation."""
+        """The conversation in its body, as flat items."""
         return read(self.api, self.body)
 
 

@@ -42,7 +42,7 @@ class Call:
 
 @dataclass(frozen=True, kw_only=True)
 class Turn:
-    """One answer."""
+    """One scripted answer of the model."""
 
     text: str = ""
     thinking: str = ""

@@ -90,7 +90,7 @@ class Agent:
     # ---------------------------------------------------------------- the whole
 
     def begin(self) -> None:
-        """Say that it started."""
+        """Run the SessionStart hooks and print the init event."""
         self.hooks.run("SessionStart", source="resume" if self.options.resume else "startup")
         names = [tool["name"] for tool in tools.OFFERED]
         told = {"cwd": self.directory, "tools": names, "model": self.options.model, "claude_code_version": VERSION}
@@ -140,13 +140,13 @@ class Agent:
                 return 0
 
     def end(self, reason: str = "other") -> None:
-        """Say goodbye; all lines are on disk."""
+        """Run the SessionEnd hooks and flush the transcript."""
         self.hooks.run("SessionEnd", reason=reason)
         self.transcript.note("last-prompt", leafUuid=self.transcript.last)
         self.transcript.flush()
 
     def interrupted(self) -> None:
-        """SIGINT: the user wanted it."""
+        """Record the interruption by SIGINT, as Claude Code does."""
         calls = open_calls(self.lines)
         for call in calls:
             text = "[Request interrupted by user for tool use]"

@@ -14,7 +14,7 @@ Message = dict[str, Any]
 
 
 def open_calls(lines: Sequence[Line]) -> list[dict[str, Any]]:
-    """Calls without a result."""
+    """The tool calls that have no result."""
     answered = {block["tool_use_id"] for line in lines for block in blocks(line, "tool_result")}
     return [block for line in lines for block in blocks(line, "tool_use") if block["id"] not in answered]
 
