@@ -204,9 +204,9 @@ def test_once_is_in_doubt_after_a_cancelled_coroutine_and_known_after_a_thread(a
                     assert task.cancelled()
                 with pytest.raises(InDoubt):
                     await s.once("k1", hang)
-                with pytest.raises(UsageError, match="being run"):
+                with pytest.raises(UsageError, match="still running"):
                     await s.once("k2", slow)
-                with pytest.raises(UsageError, match="being run"):
+                with pytest.raises(UsageError, match="still running"):
                     await s.settle("k2", retry=True)
             bank.go.set()
             await until(lambda: _status(rl, "a", "terminated"))
