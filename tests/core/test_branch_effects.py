@@ -514,38 +514,6 @@ def test_a_forks_once_is_its_own_unless_it_had_begun_in_what_the_fork_inherits(w
 # -- what is said beforehand -----------------------------------------------------------------------------------------
 
 
-def test_what_a_compacted_parent_had_run_stays_known_to_a_fork_that_is_rewound_before_it(world: World) -> None:
-    ran: list[str] = []
-    with world.start() as rl:
-        with rl.session("a") as s:
-            s.append(user("go"))
-            first = s._recorder.head.seq
-            s.once("pay", lambda: ran.append("a"))
-        rl.rewind(f"a@{first}")
-        with rl.session("a") as s:
-            s.replace([user("short")])
-        rl.fork("a", name="b")
-        rl.rewind("b@1")
-        with rl.session("b") as s:
-            s.once("pay", lambda: ran.append("b"))
-    assert ran == ["a"]
-
-
-def test_a_fork_counts_a_call_that_its_parent_began_after_the_checkpoint(world: World) -> None:
-    bench = Bench()
-    bench.dies = True
-    s = world.start().session("a")
-    s.append(user("go"))
-    s.append(asks(("c1", "t")))
-    asked = s._recorder.head.seq
-    s.checkpoint("asked")
-    with pytest.raises(Died):
-        s.run_tool(s.pending_calls()[0], [bench.tool("t")])
-    rl = world.restart()
-    made = rl.fork(f"a@{asked}", name="b")
-    assert rl.get(made.id).in_doubt == len(rl.can_resume(made.id).in_doubt) == 1
-
-
 def test_plans_of_resume_rewind_and_fork_name_the_calls_and_what_is_done_about_each(world: World) -> None:
     bench = Bench()
     rl = died(world, bench, tool_of(bench, "once"))

@@ -470,8 +470,7 @@ class Relight(Queueing):
         in_place: bool = False,
         name: str | None = None,
     ) -> Resumed:
-        """Continue a session that `relight run` began, in the foreground, to its end. Returns the result of the
-        start, with the session as it is then in `ended`."""
+        """Continue a session that `relight run` began, in the foreground, to its end; `ended` is the session then."""
         found = resolve(self._context.store, ref)
         if not restore and found.head is not None:
             opening.refuse_archived(found)

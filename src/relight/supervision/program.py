@@ -115,9 +115,8 @@ class Supervision:
         limits: Allowance = NO_ALLOWANCE,
         first_start: FirstStart | None = None,
     ) -> None:
-        """`handover`: on behalf of a worker, which holds the lease until this takes it over. `limits`: in the place of
-        those it had, from the claim on. `beginning`: what its first claim brings along; it is taken back where the
-        start fails."""
+        """`handover`: for a worker, which holds the lease until it is taken over here. `limits` replace the session's from
+        the claim on. `first_start` is rolled back if the start fails."""
         self._limits = limits
         self.first_start = first_start or FirstStart(context, session)
         self._context = self.first_start.context
@@ -129,8 +128,7 @@ class Supervision:
         """why the session is requeued once its program has ended (drain)"""
         self._stop_requested = False
         """whether a person asked for a stop through the store (`relight stop`)"""
-        self._number = 0
-        """the number of our attempt"""
+        self._number = 0  # of our attempt
         self._was_away = False
         """whether the store was unavailable while the program ran"""
         self.watcher: Watcher = NullWatcher()
@@ -143,8 +141,7 @@ class Supervision:
         """signals received that ask us to stop, in order"""
         self._forwarded = False
         self._deadline_us: int | None = None
-        self._limit: Reached | None = None
-        """the limit at which its program was ended"""
+        self._limit: Reached | None = None  # at which its program was ended
         self._spent_at: tuple[int, int] | None = None
         """turns and instant at which the budget was first seen to be used up"""
         self._seen = self._head().seq
