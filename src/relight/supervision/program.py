@@ -115,8 +115,8 @@ class Supervision:
         limits: Allowance = NO_ALLOWANCE,
         first_start: FirstStart | None = None,
     ) -> None:
-        """`handover`: for a worker, which holds the lease until it is taken over here. `limits` replace the session's from
-        the claim on. `first_start` is rolled back if the start fails."""
+        """`handover`: for a worker, which holds the lease until it is taken over here. `limits` replace the session's
+        from the claim on. `first_start` is rolled back if the start fails."""
         self._limits = limits
         self.first_start = first_start or FirstStart(context, session)
         self._context = self.first_start.context
