@@ -97,7 +97,7 @@ def test_the_hint_for_a_missing_workspace_brings_it_back(tmp_path: Path, monkeyp
         for act in (lambda: rl.session("own"), lambda: rl.diff("own"), lambda: rl.rewind("own@2", files=True)):
             shutil.rmtree(root)
             error = refused(act)
-            assert error.hints == ("make it again from its snapshots: relight restore own",)
+            assert error.hints == ("recreate it from its snapshots: relight restore own",)
             assert follow(store, error.hints, monkeypatch) == [0]
             assert (root / "file").read_text() == "captured"
         shutil.rmtree(root)

@@ -49,6 +49,10 @@ class Model:
         self.state: dict[str, Any] = {}
         self.once: dict[str, Any] = {}
         """result by key; None while in doubt; over the whole life"""
+        self.parents: dict[str, Any] = {}
+        """of a fork: what its parent knew about keys of its own; it holds where the parent's step is in view"""
+        self.borrowed: set[str] = set()
+        """keys of `once` that are known from there alone"""
         self.shown: set[str] = set()
         """keys of `once` that are told in view"""
         self.calls: dict[str, Any] = {}
@@ -68,6 +72,12 @@ class Model:
 
     def go_to(self, seq: int) -> None:
         self.entries, self.state, self.partial, self.shown = deepcopy(self.past[seq])
+        for key in [key for key in self.borrowed if key not in self.shown]:
+            self.borrowed.remove(key)
+            del self.once[key]
+        for key in self.shown & self.parents.keys() - self.once.keys():
+            self.borrowed.add(key)
+            self.once[key] = self.parents[key]
 
     @staticmethod
     def render(entries: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -108,7 +118,9 @@ class Model:
         made.labels = {label: at for label, at in self.labels.items() if at <= seq}
         made.go_to(seq)
         made.calls = dict(self.calls)
-        made.once = {key: self.once.get(key) for key in made.shown}
+        known = {**self.parents, **self.once}
+        made.once = {key: known.get(key) for key in made.shown}
+        made.parents = {key: result for key, result in known.items() if key not in made.shown}
         made.belong = {**dict.fromkeys(self.asked, parent), **self.belong}
         return made
 
@@ -265,6 +277,7 @@ class Machine(RuleBasedStateMachine):
     def settle_once(self, retry: bool) -> None:
         assert self.s is not None
         key = next(key for key, result in self.model.once.items() if result is None)
+        self.model.borrowed.discard(key)
         self.s.settle(key, None if retry else f"did {key}", retry=retry)
         if retry:
             del self.model.once[key]

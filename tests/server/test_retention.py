@@ -76,4 +76,6 @@ def test_the_operations_page_says_the_policy_and_offers_to_change_it(some: Desk)
     asked = client.get("/operations/do/retention").text
     assert "/api/retention" in asked and "relight sweep --set 7d" in asked
     some.rl.set_retention(14.0, by="ada")
-    assert "finished sessions go 14d after their end, once a day (set by ada)" in client.get("/operations").text
+    assert (
+        "finished sessions are removed 14d after their end, once a day (set by ada)" in client.get("/operations").text
+    )

@@ -53,7 +53,7 @@ def test_the_value_of_a_secret_rests_nowhere(begun: Shell) -> None:
         (["--env", "API_TOKEN=" + SECRET], "looks like a secret"),
         (["--env", "URL=postgresql://me:" + "hunter2hunter2" + "@host/db"], "looks like a secret"),
         (["--env", "NOWHERE"], "not set here"),
-        (["--env", "1X=2"], "no name of a variable"),
+        (["--env", "1X=2"], "invalid variable name"),
         (["--env", "RELIGHT_SESSION=x"], "set by relight itself"),
         (["--secret", "NOWHERE"], "not set here: NOWHERE"),
     ],
