@@ -52,7 +52,7 @@ def _facts(info: SessionInfo, files: FilesState | None) -> list[Fact]:
 
 
 def _more(info: SessionInfo) -> str:
-    """What one does about a halt: allow more, or style."""
+    """What one does about a halt: allow more, or look at the session."""
     more = more_for(info.failure, info.title, has_command=info.command is not None)
     return f"allow more: {more}" if more is not None else f"relight show {info.title}"
 

@@ -294,7 +294,7 @@ def closing_outcome(slot: Slot) -> Outcome:
 
 
 def notice(slot: Slot, status: Literal["unknown", "error"], text: str) -> Outcome:
-    """An outcome that relight writes in key of the tool's, for the model to read."""
+    """An outcome that relight writes instead of the tool's, for the model to read."""
     return Outcome(id=slot.site.id, asked_seq=slot.asked_seq, status=status, content=text, synthetic=True)
 
 
