@@ -141,7 +141,7 @@
     if (session.status === "working" || session.status === "spawning") return form.dataset.done;
     if (session.status !== "queued") return `${name} is ${session.status}${why}`;
     const until = session.wake_at ? ` until ${new Date(session.wake_at).toLocaleTimeString([], { hour: "2-digit", minute: "2-digit", hour12: false })}` : "";
-    return `${name} does not run yet: it is in line${until}${why}`;
+    return `${name} does not run yet: it is queued${until}${why}`;
   }
 
   // Of several each has its own outcome; what was not done is told by name.
