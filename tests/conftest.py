@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +28,10 @@ hypothesis.settings.load_profile("proof" if PROOF else "suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """A run against a planted bug must really import the planted bug."""
+    """Signals as on a terminal; and a run against a planted bug must really import the planted bug."""
+    # A shell starts background jobs with SIGINT ignored, and every child inherits that: Ctrl-C tests would wait forever.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if not TEETH:
         return
     import relight
