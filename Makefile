@@ -2,8 +2,6 @@
 
 PYTHON ?= python3
 JOBS   ?= auto
-# Many tests wait for processes and timers: one worker more than there are cores keeps the cores busy.
-TEST_JOBS ?= $(if $(filter auto,$(JOBS)),$(shell $(PYTHON) -c "import os; print((os.cpu_count() or 1) + 1)"),$(JOBS))
 BIN    := .venv/bin
 READY  := .venv/.ready
 LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-version 3.11 \
@@ -24,7 +22,7 @@ demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
-	@$(BIN)/python -m pytest -n $(TEST_JOBS) --dist worksteal $(patsubst %,--ignore tests/%,teeth frameworks browser)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(patsubst %,--ignore tests/%,teeth frameworks browser)
 
 test-teeth: $(READY) ## plants bugs, one after the other, and expects the suite to notice each
 	@tools/system-packages

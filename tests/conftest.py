@@ -29,7 +29,7 @@ hypothesis.settings.load_profile("proof" if PROOF else "suite")
 
 def pytest_configure(config: pytest.Config) -> None:
     """Signals as on a terminal; and a run against a planted bug must really import the planted bug."""
-    # A shell starts background jobs with SIGINT ignored, and every child inherits that: Ctrl-C tests would wait forever.
+    # A shell starts background jobs with SIGINT ignored, which children inherit: Ctrl-C tests would wait forever.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     if not TEETH:
