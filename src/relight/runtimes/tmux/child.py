@@ -25,6 +25,8 @@ _REPORT_SECONDS: Final = 2.0
 _HANG_UP_SECONDS: Final = 3.0
 _SETTLE_SECONDS: Final = 0.05
 """in which the last output gets from tmux into the log"""
+_LOG_SECONDS: Final = 3.0
+"""for which the first output is waited for after the end of a program that printed something"""
 
 
 class Tail:
@@ -33,6 +35,7 @@ class Tail:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._inode, self._at, self._rest = 0, 0, b""
+        self.has_read = False
         if path.exists():
             self._inode, self._at = path.stat().st_ino, path.stat().st_size
 
@@ -47,6 +50,7 @@ class Tail:
         except OSError:
             return []
         self._at += len(data)
+        self.has_read = self.has_read or bool(data)
         *whole, rest = (self._rest + data).split(b"\n")
         self._rest = rest[:READ_BYTES]
         return [_text(line) for line in whole]
@@ -134,8 +138,15 @@ class TmuxChild:
             return []
         if self._exit is None:
             return self._tail.read()
-        time.sleep(_SETTLE_SECONDS)
-        return [*self._tail.read(), *self._tail.rest()]
+        # The log writer is a process of its own, which may start only after a short program has ended (a busy machine).
+        # If something is on the screen and nothing was ever logged, it is still to come.
+        deadline, lines = time.monotonic() + _LOG_SECONDS, list[str]()
+        while True:
+            time.sleep(_SETTLE_SECONDS)
+            lines += self._tail.read()
+            expected = not self._tail.has_read and any(line.strip() for line in self._last)
+            if not expected or time.monotonic() > deadline:
+                return [*lines, *self._tail.rest()]
 
     def close(self) -> None:
         """The tmux session stays, with its screen, for a person to look at."""
