@@ -280,14 +280,14 @@ def test_what_sub_agents_use_counts_once_and_only_from_now_on(tmp_path: Path) ->
             file.write(json.dumps(line) + "\n")
 
     told("old", "m1", 1000)
-    helpers = ClaudeCode().helpers(transcript)
-    assert helpers.read() == [], "an earlier attempt counted it"
+    usage = ClaudeCode().subagent_usage(transcript)
+    assert usage.read() == [], "an earlier attempt counted it"
     told("old", "m2", 10)
     told("new", "m3", 5)
     told("new", "m3", 5)
-    found = helpers.read()
+    found = usage.read()
     assert [(one.usage.input_tokens, one.model) for one in found if one.usage] == [
         (5, "claude-opus-5-5"),
         (10, "claude-opus-5-5"),
     ]
-    assert helpers.read() == []
+    assert usage.read() == []

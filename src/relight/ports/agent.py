@@ -253,7 +253,7 @@ class AgentAdapter(Protocol):
         """The cost that a line of the agent's output reports; None if it reports none."""
         ...
 
-    def helpers(self, path: Path) -> Spending | None:
+    def subagent_usage(self, path: Path) -> Spending | None:
         """A reader of the usage of this transcript's sub-agents from now on; None if that is not recorded."""
         ...
 

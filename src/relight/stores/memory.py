@@ -20,7 +20,7 @@ from relight.journal.queues.small_records import RecordKind
 from relight.ports import faults
 from relight.ports.clock import Clock
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
-from relight.stores.common import matches
+from relight.stores.query_filter import matches
 from relight.system.fork_handlers import reset_after_fork
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey

@@ -46,7 +46,7 @@ class Observer:
         self._files = files
         self._lock = threading.RLock()
         self._follower: Follower | None = None
-        self._helpers: Spending | None = None
+        self._subagents: Spending | None = None
         self._read: tuple[Entry, ...] = ()
         self._keys: list[str] = []
         self._known = [adapter.key(line) for line in recorder.fold.messages]
@@ -74,7 +74,7 @@ class Observer:
         """Read the transcript at this path from here on."""
         with self._lock:
             self._follower = self.adapter.follow(path)
-            self._helpers = self.adapter.helpers(path)
+            self._subagents = self.adapter.subagent_usage(path)
 
     def compare(self) -> transcript_diff.TranscriptMatch:
         """Read the transcript and compare it with the journal. Records nothing."""
@@ -100,7 +100,7 @@ class Observer:
 
     def _count_helpers(self) -> None:
         """Record the usage of sub-agents, whose transcripts are separate, as usage of this session."""
-        entries = self._helpers.read() if self._helpers is not None else []
+        entries = self._subagents.read() if self._subagents is not None else []
         usage = self._usage_of(entries)
         if usage is not None:
             note = {"subagents": {"replies": len(entries)}}

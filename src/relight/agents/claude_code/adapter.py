@@ -9,7 +9,7 @@ from typing import Any, Final
 from relight.agents.claude_code import command_line, directories, hooks, models, tree
 from relight.agents.claude_code import transcript_lines as making
 from relight.agents.claude_code.growing import Growing
-from relight.agents.claude_code.helpers import Helpers
+from relight.agents.claude_code.subagent_usage import SubagentUsage
 from relight.agents.native import jsonl
 from relight.agents.native.argv import names
 from relight.agents.native.follower import FileFollower
@@ -73,8 +73,8 @@ class ClaudeCode:
     def own_cost(self, line: Line) -> OwnCost | None:
         return tree.own_cost(line)
 
-    def helpers(self, path: Path) -> Helpers:
-        return Helpers(path)
+    def subagent_usage(self, path: Path) -> SubagentUsage:
+        return SubagentUsage(path)
 
     def new_id(self) -> str | None:
         return random_id()

@@ -68,7 +68,7 @@ class Codex:
     def own_cost(self, line: Line) -> OwnCost | None:
         return None
 
-    def helpers(self, path: Path) -> None:
+    def subagent_usage(self, path: Path) -> None:
         return None
 
     def new_id(self) -> str | None:

@@ -22,7 +22,7 @@ from relight.journal.commit import plan_commit, plan_release, plan_renewal
 from relight.journal.queues.order import queue_row_of
 from relight.ports import faults
 from relight.ports.clock import Clock
-from relight.stores.common import unsealed_head
+from relight.stores.damaged_rows import unsealed_head
 from relight.stores.postgres import queues, reading, snapshots
 from relight.stores.postgres.batching import CommitBatcher, PendingCommit
 from relight.stores.postgres.connections import Connection, Connections, Cursor, reset_in_child, rollback

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from relight.errors import Corrupt, NewerStore, NotAStore, StoreError
-from relight.stores.common import uncommented
+from relight.stores.named_statements import uncommented
 from relight.stores.postgres.connections import Connections, Cursor
 from relight.stores.postgres.driver import read_only, with_restore_hint
 from relight.stores.postgres.statements import HERE, SQL

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from relight.errors import Conflict, Corrupt
-from relight.stores.common import unsealed_head
+from relight.stores.damaged_rows import unsealed_head
 from relight.stores.postgres.connections import Cursor
 from relight.stores.postgres.rows import from_bytes, to_bytes
 from relight.stores.postgres.statements import SQL

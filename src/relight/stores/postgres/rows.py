@@ -16,7 +16,7 @@ from relight.journal.chain import seal
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.journal.search import searchable
 from relight.ports.store import CheckpointRow, Record
-from relight.stores.common import damaged_step, unsealed_head, unsealed_identity
+from relight.stores.damaged_rows import damaged_step, unsealed_head, unsealed_identity
 from relight.values.call import OpenEffect
 from relight.values.session import Head, Identity
 from relight.values.step import Step, StepKind

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from relight.stores.common import load_statements
+from relight.stores.named_statements import load_statements
 
 HERE: Final = Path(__file__).parent
 SQL: Final = {name: text.encode() for name, text in load_statements(HERE / "sql").items()}

@@ -12,7 +12,7 @@ from itertools import islice
 from typing import Final
 
 from relight.ports.store import Query, Record
-from relight.stores.common import matches
+from relight.stores.query_filter import matches
 from relight.stores.redis.expiry import Expiry
 from relight.stores.redis.keys import Keys, member_of, split_member, time_bytes
 from relight.stores.redis.rows import listed_record

@@ -16,7 +16,7 @@ from relight.errors import Corrupt
 from relight.journal.chain import seal, unseal_head, unseal_identity
 from relight.journal.codec import Undecodable, decode_open, encoded
 from relight.ports.store import CheckpointRow, Record
-from relight.stores.common import damaged_step
+from relight.stores.damaged_rows import damaged_step
 from relight.stores.redis.keys import bytes_text, split_member, text_bytes
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot

@@ -14,7 +14,7 @@ import apsw
 from relight.errors import Corrupt, NotFound
 from relight.journal.chain import seal
 from relight.journal.commit import plan_commit
-from relight.stores.common import unsealed_head
+from relight.stores.damaged_rows import unsealed_head
 from relight.stores.sqlite import queues, snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.health import lost

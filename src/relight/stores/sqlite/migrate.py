@@ -14,7 +14,7 @@ import apsw
 
 from relight.errors import Corrupt, NewerStore, NotAStore
 from relight.journal.files.store_marks import APPLICATION_ID
-from relight.stores.common import uncommented
+from relight.stores.named_statements import uncommented
 from relight.stores.sqlite.rows import label_seal
 from relight.stores.sqlite.statements import HERE, SQL
 

@@ -13,7 +13,7 @@ import apsw
 
 from relight.errors import Corrupt, NotFound
 from relight.ports.store import CheckpointRow
-from relight.stores.common import damaged_step
+from relight.stores.damaged_rows import damaged_step
 from relight.stores.sqlite import snapshots
 from relight.stores.sqlite.database import Database
 from relight.stores.sqlite.readers import Readers

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from relight.stores.common import load_statements
+from relight.stores.named_statements import load_statements
 
 HERE: Final = Path(__file__).parent
 SQL: Final = load_statements(HERE / "sql")

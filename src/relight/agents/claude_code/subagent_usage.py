@@ -15,15 +15,15 @@ from relight.ports.agent import Entry
 from relight.values.usage import Usage
 
 _MAX: Final = 1000
-"""transcripts that are looked at"""
+"""transcripts read at most"""
 
 
-class Helpers:
+class SubagentUsage:
     """Reads the usage of a transcript's sub-agents from now on."""
 
     def __init__(self, transcript: Path) -> None:
-        self._place = transcript.with_suffix("") / "subagents"
-        self._told: dict[str, Usage] = {}
+        self._directory = transcript.with_suffix("") / "subagents"
+        self._counted: dict[str, Usage] = {}
         self._read = {path: path.stat().st_size for path in self._transcripts()}
 
     def read(self) -> list[Entry]:
@@ -33,14 +33,14 @@ class Helpers:
             fresh = jsonl.read(path, after=self._read.get(path, 0))
             self._read[path] = self._read.get(path, 0) + fresh.offset
             for line in fresh.lines:
-                usage = tree.news(line, tree.reply_of(line), self._told)
+                usage = tree.news(line, tree.reply_of(line), self._counted)
                 if usage is not None:
                     found.append(tree.entry_of(line, usage=usage, ends_turn=False))
         return found
 
     def _transcripts(self) -> list[Path]:
         try:
-            paths = sorted(self._place.glob("agent-*.jsonl"))[:_MAX]
+            paths = sorted(self._directory.glob("agent-*.jsonl"))[:_MAX]
         except OSError:
             return []
         return [path for path in paths if path.is_file() and not path.is_symlink()]
