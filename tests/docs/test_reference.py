@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from relight.settings import SETTINGS
 from tests.docs.pages import ROOT
-from tests.house.files import modules
+from tests.house.files import modules, nodes
 
 READERS = {"os.environ.get", "environ.get", "environment.get", "os.getenv", "getenv"}
 ENVIRONMENTS = {"os.environ", "environ", "environment"}
@@ -42,11 +42,7 @@ def test_every_setting_is_listed_once_and_explained() -> None:
 
 def read_by_the_code() -> set[str]:
     return {
-        name
-        for _, _, tree in modules(only_source=True)
-        for node in ast.walk(tree)
-        for name in _names_read(node)
-        if name
+        name for _, _, tree in modules(only_source=True) for node in nodes(tree) for name in _names_read(node) if name
     }
 
 

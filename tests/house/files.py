@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import gc
 import subprocess
-from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
@@ -36,20 +36,40 @@ def _is_generated(path: Path) -> bool:
     return any(part in _GENERATED or part.endswith(("_cache", ".egg-info", ".hypothesis")) for part in parts)
 
 
-def texts() -> Iterator[tuple[str, str]]:
-    """Name and content of every tracked text file."""
-    for path in tracked():
-        content = path.read_bytes()
-        if b"\0" not in content:
-            yield name(path), content.decode("utf-8", errors="replace")
+@cache
+def texts() -> tuple[tuple[str, str], ...]:
+    """Name and content of every tracked text file; read once in a process."""
+    contents = ((name(path), path.read_bytes()) for path in tracked())
+    return tuple(
+        (path, content.decode("utf-8", errors="replace")) for path, content in contents if b"\0" not in content
+    )
 
 
 def modules(*, only_source: bool = False) -> list[tuple[str, str, ast.Module]]:
     """Name, text and tree of every Python file we keep."""
-    paths = [path for path in tracked() if path.suffix == ".py"]
-    if only_source:
-        paths = [path for path in paths if path.is_relative_to(SOURCE)]
-    return [(name(path), text := path.read_text(encoding="utf-8"), ast.parse(text)) for path in paths]
+    return [one for one in _parsed() if not only_source or one[0].startswith("src/relight/")]
+
+
+@cache
+def _parsed() -> tuple[tuple[str, str, ast.Module], ...]:
+    """Every Python file, parsed once in a process, with the garbage collector off and blind to what stays."""
+    # The trees are a million objects that live as long as the process. Collections while they are made would look
+    # at each of them again and again (three quarters of the time), and so would every later one of other tests.
+    gc.disable()
+    try:
+        found = tuple((path, text, ast.parse(text)) for path, text in texts() if path.endswith(".py"))
+        for _, _, tree in found:
+            nodes(tree)
+        gc.freeze()
+    finally:
+        gc.enable()
+    return found
+
+
+@cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """Every node of a module, as `ast.walk` gives them."""
+    return tuple(ast.walk(tree))
 
 
 def name(path: Path) -> str:

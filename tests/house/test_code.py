@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from tests.house.files import modules, texts
+from tests.house.files import modules, nodes, texts
 
 pytestmark = pytest.mark.house
 
@@ -34,7 +34,7 @@ def test_no_function_needs_a_map() -> None:
     too_long = {
         f"{name}:{node.lineno} {node.name}": lines
         for name, _, tree in modules()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (lines := (node.end_lineno or node.lineno) - node.lineno + 1) > MAX_LINES_A_FUNCTION
     }
@@ -56,7 +56,7 @@ def test_no_exception_is_swallowed() -> None:
     swallowed = [
         f"{name}:{handler.lineno}"
         for name, _, tree in modules()
-        for handler in ast.walk(tree)
+        for handler in nodes(tree)
         if isinstance(handler, ast.ExceptHandler)
         and (handler.type is None or (_is_broad(handler.type) and _does_nothing(handler.body)))
     ]
@@ -81,7 +81,7 @@ def test_no_port_is_mocked() -> None:
     mocked = [
         name
         for name, _, tree in modules()
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if any(module.startswith("unittest.mock") or module == "mock" for module in _imported(node))
     ]
     assert mocked == []
@@ -101,7 +101,7 @@ def test_values_and_decisions_read_no_clock() -> None:
         f"{name}:{node.lineno}"
         for name, _, tree in modules(only_source=True)
         if name.startswith(tuple(f"src/relight/{room}/" for room in NO_CLOCK))
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Attribute)
         and node.func.attr in CLOCKS

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.files import ROOT, modules
+from tests.house.files import ROOT, modules, nodes
 
 pytestmark = pytest.mark.house
 
@@ -30,7 +30,7 @@ def test_every_reported_guarantee_has_teeth() -> None:
         node.args[0].value
         for name, _, tree in modules()
         if name.startswith("tests/")
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if isinstance(node, ast.Call)
         and isinstance(node.func, ast.Name)
         and node.func.id == "figure"
@@ -41,9 +41,10 @@ def test_every_reported_guarantee_has_teeth() -> None:
     assert {str(guarantee) for guarantee in reported} - bitten == set()
 
 
-@pytest.mark.parametrize("workers", [["-p", "no:xdist"], ["-n", "2"]], ids=["alone", "workers"])
+@pytest.mark.parametrize("workers", [[], ["-p", "xdist.plugin", "-n", "2"]], ids=["alone", "workers"])
 def test_figures_are_printed_and_written(workers: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RELIGHT_TEETH", raising=False)
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")  # plugins of what we test against take seconds to import
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "conftest.py").write_text(FIGURES.read_text(encoding="utf-8"))
     (tmp_path / "test_reporting.py").write_text(REPORTING)

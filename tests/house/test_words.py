@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.house.files import ROOT, modules
+from tests.house.files import ROOT, modules, nodes
 
 pytestmark = pytest.mark.house
 
@@ -33,7 +33,7 @@ def parts(name: str) -> set[str]:
 
 def identifiers(tree: ast.Module) -> Iterator[tuple[str, int]]:
     """Classes, functions, arguments, and the constants and fields of modules and classes."""
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, node.lineno
         elif isinstance(node, ast.arg):
@@ -71,7 +71,7 @@ def test_no_class_uses_a_word_of_the_glossary_with_a_second_meaning() -> None:
     }
     defined: dict[str, list[str]] = {}
     for name, _, tree in modules(only_source=True):
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.ClassDef) and node.name.lstrip("_") in entries:
                 defined.setdefault(node.name.lstrip("_"), []).append(name.removeprefix("src/relight/"))
     siblings = {"stores", "runtimes", "agents", "frameworks", "blobs"}
