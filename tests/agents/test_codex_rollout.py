@@ -152,10 +152,8 @@ def test_threads_are_found_by_the_directory_they_were_begun_in(tmp_path: Path) -
     assert CODEX.sessions(place(tmp_path, "/elsewhere")) == [CHILD]
     begun = 1_794_729_600_000_000  # as AT says
     assert AT == "2026-11-15T08:00:00.000Z"
-    assert CODEX.newest(place(tmp_path), since_us=begun) == CODEX_SESSION
-    assert CODEX.newest(place(tmp_path), since_us=begun + 1) is None
-    put([codex_meta(id=GRANDCHILD)], tmp_path, GRANDCHILD)
-    assert CODEX.newest(place(tmp_path), since_us=begun) is None
+    assert CODEX.sessions(place(tmp_path), since_us=begun) == [CODEX_SESSION]
+    assert CODEX.sessions(place(tmp_path), since_us=begun + 1) == []
 
 
 def test_answers_are_spelled_after_their_calls_and_numbered_on() -> None:

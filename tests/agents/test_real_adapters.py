@@ -139,7 +139,7 @@ def test_a_session_goes_on_under_another_id_in_another_directory_in_a_blank_home
         here, there = stage(kind, tmp_path / "here", model.url), stage(kind, tmp_path / "there", model.url)
         began = time.time_ns() // 1000
         name = here.run("fresh", here.adapter.new_id())
-        assert here.adapter.newest(here.surroundings, since_us=began) == name
+        assert here.adapter.sessions(here.surroundings, since_us=began) == [name]
         first = here.read(name)
         assert first.torn == b""
         assert here.adapter.pending([entry.line for entry in first.entries]) == []

@@ -68,10 +68,7 @@ class Command:
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
         return None
 
-    def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
-        return None
-
-    def sessions(self, surroundings: Surroundings) -> list[str]:
+    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
         return []
 
     def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:

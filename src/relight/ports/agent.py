@@ -283,12 +283,8 @@ class AgentAdapter(Protocol):
         """The path of this native session's transcript; None if it is not in the agent's home."""
         ...
 
-    def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
-        """The id of the native session begun in this directory since then; None unless there is exactly one."""
-        ...
-
-    def sessions(self, surroundings: Surroundings) -> list[str]:
-        """Ids of all native sessions begun in this directory, newest first: what `adopt` offers."""
+    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
+        """Ids of the native sessions begun in this directory since then, newest first."""
         ...
 
     def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:

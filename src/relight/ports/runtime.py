@@ -177,6 +177,10 @@ class Runtime(Protocol):
         """Living processes of earlier attempts of this session, without ourselves and our ancestors."""
         ...
 
+    def holds_open(self, path: Path, session: str) -> bool | None:
+        """Whether a process of this session has the file open; False if only others have, None if none is seen to."""
+        ...
+
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
         """Send SIGTERM, wait so long, send SIGKILL to what is left."""
         ...

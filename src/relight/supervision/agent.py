@@ -310,13 +310,27 @@ class AgentSupervision(Supervision):
         adapter = live.observer.adapter
         if live.native is None and adapter.capabilities.transcript:
             since_us = self._wall_us() - (self._now_us() - live.began_us)
-            found = adapter.newest(surroundings, since_us=since_us)
+            found = self._begun_by(live, adapter.sessions(surroundings, since_us=since_us), surroundings)
             if found is not None:
                 self._learn_native(live, found)
         if live.native is not None and live.imposed is None:
             path = adapter.locate(live.native, surroundings)
             if path is not None:
                 live.observer.follow(path)
+
+    def _begun_by(self, live: LiveAttempt, candidates: list[str], surroundings: Surroundings) -> str | None:
+        """Which of the native sessions begun here since the start is this agent's; None if that is not known."""
+        # Two agents started in one directory at about the same time: until ours has written its first line, the only
+        # new transcript is the other one's. An agent that keeps its transcript open is known by that; what another
+        # process keeps open is never ours.
+        identity, held = live.observer.recorder.identity, dict[str, bool | None]()
+        for native in candidates:
+            path = live.observer.adapter.locate(native, surroundings)
+            held[native] = None if path is None else self._context.runtime(identity).holds_open(path, identity.id)
+        ours = [native for native, by_us in held.items() if by_us]
+        free = [native for native, by_us in held.items() if by_us is None]
+        chosen = ours or free
+        return chosen[0] if len(chosen) == 1 else None
 
     def _enforce(self, live: LiveAttempt, execution: Execution) -> None:
         """Halt an agent that has reached a limit; kill one that shows no progress for too long."""

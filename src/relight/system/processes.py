@@ -6,6 +6,7 @@ supervises it, and how they are ended. Without /proc nothing is found, so nothin
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import time
@@ -48,6 +49,11 @@ class LocalProcesses:
         family = set(ancestors(os.getpid()))
         marked = [pid for pid in all_pids() if pid not in family and is_marked(environment_of(pid), session)]
         return [pid for pid in marked if not any(map(serves_others, ancestors(pid)))]
+
+    def holds_open(self, path: Path, session: str) -> bool | None:
+        holders = pids_with_open(path)
+        ours = (value_in(environment_of(pid), SESSION_VARIABLE) == session for pid in holders)
+        return any(ours) if holders else None
 
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
         # Start times are compared before each signal and poll: a pid may be reused by another process meanwhile.
@@ -114,6 +120,23 @@ def all_pids() -> Iterator[int]:
     except OSError:
         return
     yield from (int(name) for name in names if name.isdigit())
+
+
+def pids_with_open(path: Path) -> list[int]:
+    """The processes that have this file open, as far as this user may see."""
+    wanted = os.path.realpath(path)
+    return [pid for pid in all_pids() if wanted in _open_files(pid)]
+
+
+def _open_files(pid: int) -> Iterator[str]:
+    directory = f"/proc/{pid}/fd"
+    try:
+        names = os.listdir(directory)
+    except OSError:  # it ended, or is another user's
+        return
+    for name in names:
+        with contextlib.suppress(OSError):  # closed meanwhile
+            yield os.readlink(f"{directory}/{name}")
 
 
 def marker(session: str) -> bytes:

@@ -190,8 +190,8 @@ class AgentChecks(ABC):
         second = self.adapter.read(again)
         assert (_keys(second), second.native_id, second.torn) == (_keys(first), name, b"")
         assert self.adapter.locate(name, place) is None
-        assert self.adapter.newest(elsewhere, since_us=0) == name
-        assert self.adapter.newest(elsewhere, since_us=1 << 62) is None
+        assert self.adapter.sessions(elsewhere) == [name]
+        assert self.adapter.sessions(elsewhere, since_us=1 << 62) == []
 
     def check_every_prefix_is_a_session(self) -> None:
         place, path = self._written(self.conversation())

@@ -189,6 +189,9 @@ class RecorderRuntime:
         self._note(Call(verb="orphans", text=session))
         return [child.pid for child in self._all() if child.session == session and child.poll() is None]
 
+    def holds_open(self, path: Path, session: str) -> bool | None:
+        return self._local.holds_open(path, session)
+
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
         self._note(Call(verb="end", text=" ".join(map(str, pids))))
         for child in self._all():

@@ -90,12 +90,8 @@ class ClaudeCode:
     def locate(self, native_id: str, surroundings: Surroundings) -> Path | None:
         return directories.locate(native_id, surroundings)
 
-    def newest(self, surroundings: Surroundings, *, since_us: int) -> str | None:
-        found = [name for at, name in directories.begun(surroundings) if at >= since_us]
-        return found[0] if len(found) == 1 else None
-
-    def sessions(self, surroundings: Surroundings) -> list[str]:
-        return [name for _, name in directories.begun(surroundings)]
+    def sessions(self, surroundings: Surroundings, *, since_us: int = 0) -> list[str]:
+        return [name for at, name in directories.begun(surroundings) if at >= since_us]
 
     def everywhere(self, surroundings: Surroundings, *, most: int) -> list[Begun]:
         return directories.everywhere(surroundings, most=most)

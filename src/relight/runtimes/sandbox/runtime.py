@@ -168,6 +168,9 @@ class SandboxRuntime:
     def orphans(self, session: str) -> list[int]:
         return self._inner.orphans(session)
 
+    def holds_open(self, path: Path, session: str) -> bool | None:
+        return None  # paths differ in there; its home has no other agent's sessions anyway
+
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
         self._inner.end(pids, seconds=seconds)
 
