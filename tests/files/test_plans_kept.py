@@ -16,8 +16,8 @@ from relight.cli.app.group import run
 from relight.errors import Conflict, NotResumable, RelightError, UsageError
 from relight.library.facade import Relight
 from relight.text.format import files_put, started_with
+from relight.values.options import ResumeOptions
 from relight.values.outcome import Resumed
-from relight.values.pending import Wanted
 from tests.server.desk import Answer, Desk
 
 
@@ -67,16 +67,16 @@ def test_a_resume_below_the_head_puts_files_where_its_plan_says(
     if "workspace" in way:
         way = {"workspace": str(tmp_path / way["workspace"])}
     seq = at(rl, "v1")
-    plan = rl.can_resume(f"job@{seq}", wanted=Wanted(**way))
+    plan = rl.can_resume(f"job@{seq}", options=ResumeOptions(**way))
     assert plan.files_plan is not None
     if not plan.ok:
         (reason,) = [one.text for one in plan.reasons if one.blocks]
         with pytest.raises(Conflict) as refused:
-            rl.supervise(f"job@{seq}", **way)
+            rl.supervise(f"job@{seq}", ResumeOptions(**way))
         assert reason == refused.value.message == f"{root}: not empty; choose a new directory"
         assert (root / "file").read_text() == "v2"
         return
-    supervision = rl.supervise(f"job@{seq}", **way)
+    supervision = rl.supervise(f"job@{seq}", ResumeOptions(**way))
     supervision.run()
     outcome = supervision.outcome
     assert outcome is not None and outcome.put_back == plan.files_plan.at == seq
@@ -103,8 +103,8 @@ def test_wishes_that_a_resume_refuses_are_refused_by_its_plan(rl: Relight, root:
     ):
         told = []
         for door in (
-            lambda ref, way: rl.can_resume(ref, wanted=Wanted(**way)),
-            lambda ref, way: rl.supervise(ref, **way),
+            lambda ref, way: rl.can_resume(ref, options=ResumeOptions(**way)),
+            lambda ref, way: rl.supervise(ref, ResumeOptions(**way)),
         ):
             with pytest.raises(kind) as refused:
                 door(ref, way)
@@ -112,9 +112,9 @@ def test_wishes_that_a_resume_refuses_are_refused_by_its_plan(rl: Relight, root:
         assert told[0] == told[1]
     with rl.session("other", workspace=root) as s:
         s.append(said("works there"))
-        plan = rl.can_resume(f"job@{seq}", wanted=Wanted(in_place=True))
+        plan = rl.can_resume(f"job@{seq}", options=ResumeOptions(in_place=True))
         with pytest.raises(NotResumable) as held:
-            rl.supervise(f"job@{seq}", in_place=True)
+            rl.supervise(f"job@{seq}", ResumeOptions(in_place=True))
         assert [one.text for one in plan.reasons if one.blocks] == [held.value.why]
 
 
@@ -125,10 +125,10 @@ def test_a_restore_at_the_head_puts_back_what_its_plan_says(rl: Relight, root: P
         (root / "file").unlink()
     elif lost == "directory":
         shutil.rmtree(root)
-    plan = rl.can_resume("job", wanted=Wanted(restore=True))
+    plan = rl.can_resume("job", options=ResumeOptions(restore=True))
     assert plan.ok, plan.reasons
     text = files_put(plan)
-    supervision = rl.supervise("job", restore=True)
+    supervision = rl.supervise("job", ResumeOptions(restore=True))
     supervision.run()
     assert supervision.outcome is not None and (tmp_path / "seen").read_text() == f"{root} v2\n"
     put_back = supervision.outcome.put_back

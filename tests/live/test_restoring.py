@@ -20,6 +20,7 @@ from relight.supervision.agent import AgentSupervision
 from relight.system.machine import SystemEntropy
 from relight.testing.recorder_runtime import RecordedChild, RecorderRuntime
 from relight.values.execution import Started
+from relight.values.options import ResumeOptions
 from relight.wiring import open_context
 from tests.cli.shell import logical_dump
 from tests.live.conftest import Open
@@ -87,7 +88,7 @@ class World:
 
     def resume(self, ref: str, prompt: str | None = "go on") -> Started:
         def act(rl: Relight) -> Started:
-            supervision = rl.supervise(ref, prompt=prompt)
+            supervision = rl.supervise(ref, ResumeOptions(prompt=prompt))
             supervision.run()
             assert isinstance(supervision, AgentSupervision) and supervision.started is not None
             return supervision.started

@@ -22,6 +22,7 @@ from relight.journal.codec import encode_changes
 from relight.stores.memory import MemoryStore
 from relight.testing.store_kit import run as run_kit
 from relight.values.lease import Owner
+from relight.values.options import ResumeOptions
 from relight.values.session import Parent
 from relight.values.snapshot import Entry, SnapshotRecord
 from relight.values.step import Changes, Claim, Draft
@@ -504,7 +505,7 @@ def test_an_untrusted_session_starts_nothing(here: Machine, there: Machine, tmp_
     assert info.command is None
     assert info.metadata["imported"]["command"] == COMMAND
     with pytest.raises(Refused):
-        there.rl.supervise("job", prompt="again", restore=True)
+        there.rl.supervise("job", ResumeOptions(prompt="again", restore=True))
     assert not there.work.exists()
     trusted = there.rl.import_bundle(tmp_path / "b", workspace=str(there.work), key=KEY)
     assert (trusted.already_here, trusted.trusted) == (True, True)

@@ -17,6 +17,7 @@ from relight.server.actions import ActionResult
 from relight.server.tokens import Principal
 from relight.stores.sqlite.store import SqliteStore
 from relight.system.machine import SystemClock
+from relight.values.options import ResumeOptions
 from relight.values.step import Committed, Draft
 from tests.server.desk import Answer, Desk
 from tests.server.test_starting import logical
@@ -31,7 +32,7 @@ VERBS: dict[str, Callable[[relight.Relight, str], object]] = {
     "label": lambda rl, ref: rl.label(ref, "here"),
     "enqueue": lambda rl, ref: rl.enqueue(ref, queue="night"),
     "remove": lambda rl, ref: rl.drop(ref),
-    "resume": lambda rl, ref: rl.supervise(ref, prompt="x").run(),
+    "resume": lambda rl, ref: rl.supervise(ref, ResumeOptions(prompt="x")).run(),
 }
 
 

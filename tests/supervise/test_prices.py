@@ -17,7 +17,7 @@ from relight.agents.claude_code import ClaudeCode
 from relight.agents.codex import Codex
 from relight.errors import NotResumable, UsageError
 from relight.ports.agent import Surroundings
-from relight.values.pending import Wanted
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.policy import Allowance, RunPolicy
 
 MONEY, TOKENS = Allowance(budget=5), Allowance(budget_tokens=500)
@@ -110,7 +110,7 @@ def test_an_agent_with_a_budget_and_no_price_is_started_by_nobody(command: str, 
     with relight.open(home / "p.db") as rl:
         shape: dict[str, Any] = {"directory": work, "name": "job"}
         refused: list[Callable[[], Any]] = [
-            lambda: rl.plan_launch(words, agent=words[0], policy=RunPolicy(budget=5), **shape),
+            lambda: rl.plan_launch(words, RunOptions(agent=words[0], policy=RunPolicy(budget=5), **shape)),
             lambda: rl.submit(words, policy=RunPolicy(budget=5), **shape),
         ]
         for start in refused:
@@ -118,10 +118,10 @@ def test_an_agent_with_a_budget_and_no_price_is_started_by_nobody(command: str, 
                 start()
             assert told.value.hints[0] == "limit tokens instead: --budget-tokens N"
         assert list(rl.sessions()) == []
-        rl.supervise(rl.plan_launch(words, agent=words[0], policy=RunPolicy(retries=0), **shape)).run()
+        rl.supervise(rl.plan_launch(words, RunOptions(agent=words[0], policy=RunPolicy(retries=0), **shape))).run()
         before = rl.get("job")
         again: list[Callable[[], Any]] = [
-            lambda: rl.plan_start("job", Wanted(limits=MONEY)),
+            lambda: rl.plan_start("job", ResumeOptions(limits=MONEY)),
             lambda: rl.enqueue("job", limits=MONEY),
         ]
         for start in again:
@@ -129,8 +129,9 @@ def test_an_agent_with_a_budget_and_no_price_is_started_by_nobody(command: str, 
                 start()
             assert told.value.hints[0] == "limit tokens instead: relight resume job --budget-tokens N"
         assert rl.get("job").limits == before.limits and rl.get("job").seq == before.seq
-        assert [reason.code for reason in rl.can_resume("job", wanted=Wanted(limits=MONEY)).reasons] == ["no_price"]
-        assert rl.can_resume("job", wanted=Wanted(limits=TOKENS)).ok and rl.can_resume("job").ok
+        reasons = rl.can_resume("job", options=ResumeOptions(limits=MONEY)).reasons
+        assert [reason.code for reason in reasons] == ["no_price"]
+        assert rl.can_resume("job", options=ResumeOptions(limits=TOKENS)).ok and rl.can_resume("job").ok
 
 
 def test_tokens_take_the_place_of_a_budget_whose_price_was_lost(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,14 +142,14 @@ def test_tokens_take_the_place_of_a_budget_whose_price_was_lost(home: Path, monk
     policy = RunPolicy(budget=5, retries=0)
     with relight.open(home / "p.db") as rl:
         shape: dict[str, Any] = {"directory": str(home / "work"), "name": "job", "agent": "claude"}
-        rl.supervise(rl.plan_launch(words, policy=policy, **shape)).run()
+        rl.supervise(rl.plan_launch(words, RunOptions(policy=policy, **shape))).run()
         assert rl.can_resume("job").ok
     monkeypatch.delenv("RELIGHT_PRICES")
     with relight.open(home / "p.db") as rl:
         assert not rl.can_resume("job").ok
         with pytest.raises(NotResumable, match=NO_PRICE):
             rl.supervise("job")
-        rl.supervise("job", retries=0, limits=TOKENS).run()
+        rl.supervise("job", ResumeOptions(retries=0, limits=TOKENS)).run()
         assert rl.get("job").limits == {"budget": None, "budget_tokens": 500, "time_limit": None}
 
 

@@ -21,7 +21,7 @@ from relight.history.documents import session_document
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.processes.background import start_in_background
-from relight.values.pending import Wanted
+from relight.values.options import ResumeOptions, RunOptions
 from tests.cli.shell import command, environment, eventually
 from tests.server.desk import Desk
 
@@ -58,9 +58,8 @@ class Scene:
 
     def plan(self, name: str) -> Any:
         roots = {"main": str(self.work)}
-        return self.rl.plan_launch(
-            [str(self.program)], directory=str(self.work), agent="agent", name=name, workspace=roots
-        )
+        options = RunOptions(directory=str(self.work), agent="agent", name=name, workspace=roots)
+        return self.rl.plan_launch([str(self.program)], options)
 
     def at(self, number: int) -> str:
         seq = next(
@@ -169,9 +168,9 @@ def failing(point: str) -> Callable[[Scene], Any]:
 Door = Callable[[Scene], Any]
 
 
-def resumes(ref: str | None = None, **wanted: Any) -> Door:
+def resumes(ref: str | None = None, **options: Any) -> Door:
     """In front, in the library: what the command line does too."""
-    return lambda scene: scene.rl.supervise(ref or scene.at(1), prompt="p", **wanted).run()
+    return lambda scene: scene.rl.supervise(ref or scene.at(1), ResumeOptions(prompt="p", **options)).run()
 
 
 def runs(scene: Scene) -> Any:
@@ -218,7 +217,7 @@ def test_a_start_that_fails_leaves_everything_as_it_was(scene: Scene) -> None:
             tried += 1
     assert len(scene.told()) == 1, "nothing ran but the first run"
     assert tried > 30
-    scene.rl.supervise("job", prompt="now").run()
+    scene.rl.supervise("job", ResumeOptions(prompt="now")).run()
     assert scene.told()[-1].endswith("['now']"), "and of all the prompts only this one is there"
     assert sum(one["role"] == "user" for one in scene.rl.load("job").messages) == 1
 
@@ -228,10 +227,10 @@ def test_a_workspace_that_was_lost_is_put_back_or_the_start_leaves_no_directory(
         before = scene.everything()
         with no_format(scene), pytest.raises(RelightError):
             faults.arm("commit.enter", lambda name: (_ for _ in ()).throw(Conflict("somebody")))
-            scene.rl.supervise("job", prompt="p", restore=True).run()
+            scene.rl.supervise("job", ResumeOptions(prompt="p", restore=True)).run()
         faults.disarm()
         assert scene.everything() == before
-        supervision = scene.rl.supervise("job", prompt="p", restore=True)
+        supervision = scene.rl.supervise("job", ResumeOptions(prompt="p", restore=True))
         supervision.run()
         assert (scene.work / "file").read_text() == "v3"
         assert supervision.outcome is not None and supervision.outcome.put_back is not None
@@ -249,7 +248,7 @@ def test_a_lease_that_is_lost_in_between_leaves_the_session_to_its_owner(scene: 
     opened: list[Any] = []
     faults.arm("resume.planned", taken)
     with pytest.raises(LeaseHeld):
-        scene.rl.supervise("job", prompt="mine").run()
+        scene.rl.supervise("job", ResumeOptions(prompt="mine")).run()
     said = [one["content"] for one in scene.rl.load("job").messages if one["role"] == "user"]
     assert said == ["theirs"] and len(scene.told()) == 1
 
@@ -286,7 +285,7 @@ def test_a_supervisor_that_dies_before_it_began_leaves_nothing(scene: Scene, mon
     before = scene.everything()
     for what in ("job", scene.at(1), scene.plan("other")):
         with pytest.raises(RelightError) as caught:
-            start_in_background(scene.rl, what, Wanted(prompt="p"))
+            start_in_background(scene.rl, what, ResumeOptions(prompt="p"))
         assert caught.value.code == "RL-3001"
         assert scene.everything() == before, what
 
@@ -379,7 +378,7 @@ def test_in_place_puts_the_original_directory_back_and_is_refused_while_another_
         with scene.rl.session("neighbour", workspace=scene.work):
             scene.rl.resume(scene.at(1), prompt="p", in_place=True)
     assert (scene.work / "file").read_text() == "v3"
-    supervision = scene.rl.supervise(scene.at(1), prompt="p", in_place=True, name="there")
+    supervision = scene.rl.supervise(scene.at(1), ResumeOptions(prompt="p", in_place=True, name="there"))
     supervision.run()
     assert scene.told()[-1].split()[1:3] == [str(scene.work), "v1"]
     assert (scene.work / "mine").read_text() == "nobody captured this"

@@ -6,7 +6,7 @@ what counts is the row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -24,7 +24,8 @@ from relight.sessions.context import Context
 from relight.sessions.limits import policy_with
 from relight.sessions.opening import recorder_for, refuse_archived
 from relight.supervision.launch import launch
-from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
+from relight.values.options import RunOptions
+from relight.values.policy import NO_ALLOWANCE, Allowance
 from relight.values.queues import Queue, QueuePosition, Rate, Worker
 from relight.values.session import Identity
 from relight.values.status import LIVE, StatusChange
@@ -64,41 +65,21 @@ class WorkerInfo(msgspec.Struct, frozen=True, kw_only=True):
 def submit(
     context: Context,
     command: Sequence[str] | None,
+    options: RunOptions,
     *,
-    agent: str | None,
     prompt: str | None,
-    directory: str,
     place: QueuePosition,
     not_before_us: int | None,
-    name: str | None = None,
-    runtime: str = "process",
-    workspace: Mapping[str, str] | None = None,
-    labels: Mapping[str, str] | None = None,
-    policy: RunPolicy | None = None,
-    env: Mapping[str, str | None] | None = None,
-    secrets: Sequence[str] | None = None,
 ) -> Identity:
     """Create a queued session. With a prompt, it is queued by the step that contains the prompt."""
     if command is None:
-        command, prompt = headless(agent, prompt), None
+        command, prompt = headless(options.agent, prompt), None
     if not command:
         raise UsageError("the command is empty")
-    identity = launch(
-        context,
-        list(command),
-        directory=directory,
-        name=name,
-        agent=agent or str(command[0]).rpartition("/")[2],
-        runtime=runtime,
-        workspace=workspace,
-        policy=policy,
-        labels=labels,
-        env=env,
-        secrets=secrets,
-        place=place,
-        wake_us=not_before_us if prompt is None else None,
-        in_queue=prompt is None,
-    )
+    if not options.agent:
+        options = msgspec.structs.replace(options, agent=str(command[0]).rpartition("/")[2])
+    wake_us, in_queue = (not_before_us, True) if prompt is None else (None, False)
+    identity = launch(context, list(command), options, place=place, wake_us=wake_us, in_queue=in_queue)
     if prompt is not None:
         recorder = recorder_for(context, resolve(context.store, identity.id))
         add_prompt(context, recorder, prompt, place=place, wake_us=not_before_us)

@@ -21,8 +21,8 @@ from relight.history.loading import Found
 from relight.sessions.context import Context
 from relight.sessions.names import release_archived
 from relight.sessions.pending_store import with_pending
-from relight.values.pending import Pending, Wanted
-from relight.values.session import Identity
+from relight.values.options import ResumeOptions
+from relight.values.session import Identity, Pending
 
 _MAX_SUFFIX: Final = 1000
 
@@ -92,9 +92,9 @@ def starts_new_session(found: Found) -> bool:
     return found.seq is not None and found.seq != found.whole_head().head
 
 
-def refuse_at_head(found: Found, wanted: Wanted) -> None:
+def refuse_at_head(found: Found, options: ResumeOptions) -> None:
     """UsageError for options that only a new session can have."""
-    if wanted.workspace is not None or wanted.in_place or wanted.name is not None:
+    if options.workspace is not None or options.in_place or options.name is not None:
         raise UsageError(
             "a name, a directory of its own and in place are for a checkpoint below the head, which is forked",
             hints=[f"name one: {found.identity.name or found.identity.id[:8]}@SEQ"],

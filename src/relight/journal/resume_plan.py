@@ -12,7 +12,7 @@ from relight.journal.files.repository_state import MOVED
 from relight.values.call import Call, PlannedCall
 from relight.values.checkpoint import at
 from relight.values.info import FilesState, Reason, ResumePlan, SessionInfo
-from relight.values.pending import Wanted
+from relight.values.options import ResumeOptions
 from relight.values.session import Head
 from relight.values.status import LIVE
 
@@ -74,10 +74,10 @@ def waived(plan: ResumePlan, codes: Collection[str]) -> ResumePlan:
     return msgspec.structs.replace(plan, reasons=reasons, ok=not any(one.blocks for one in reasons))
 
 
-def codes_waived(wanted: Wanted) -> set[str]:
+def codes_waived(options: ResumeOptions) -> set[str]:
     """Codes of reasons that do not block a start with these options."""
-    codes = {"workspace_missing", MOVED} if wanted.restore else set()
-    return codes | ({"secrets_missing"} if wanted.without_secrets else set())
+    codes = {"workspace_missing", MOVED} if options.restore else set()
+    return codes | ({"secrets_missing"} if options.without_secrets else set())
 
 
 def plan_hash(head: Head, seq: int | None) -> str:

@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import msgspec
-
 from relight.errors import Finished, UsageError, WorkspaceUnusable
 from relight.history.loading import Found, readable_head, resolve
 from relight.journal.jsonable import check_text
@@ -25,11 +23,11 @@ from relight.sessions import limits as limiting
 from relight.sessions import opening
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import SessionInfo
+from relight.values.options import AS_IT_IS, ResumeOptions, RunOptions
 from relight.values.outcome import Resumed, resumed
-from relight.values.pending import Pending, Wanted
-from relight.values.policy import NO_ALLOWANCE, Allowance, Policy, Retention, RunPolicy
+from relight.values.policy import Policy, Retention, RunPolicy
 from relight.values.ref import check_label
-from relight.values.session import Head
+from relight.values.session import Head, Pending
 from relight.values.snapshot import Choice
 from relight.values.status import LIVE, headline
 
@@ -371,24 +369,23 @@ class Relight(Queueing):
         """Create a session that knows its command and its workspace; `supervise` starts it. `env`: variables that
         every start sets (None: with their value here). `secrets`: names of variables that every start needs; values
         are never stored."""
-        made = launching.launch(
-            self._context,
-            command,
+        options = RunOptions(
             directory=directory,
-            name=name,
             agent=agent,
+            name=name,
             runtime=runtime,
             workspace=workspace,
-            policy=policy,
+            policy=policy or RunPolicy(),
             labels=labels,
             env=env,
             secrets=secrets,
         )
+        made = launching.launch(self._context, command, options)
         return self.get(made.id)
 
-    def plan_launch(self, command: Sequence[str], *, name: str | None = None, **shape: Any) -> Pending:
+    def plan_launch(self, command: Sequence[str], options: RunOptions) -> Pending:
         """Like `launch`, without creating a session: `supervise` on the result creates it with its first attempt."""
-        identity = launching.planned(self._context, command, name=name, **shape)
+        identity = launching.planned(self._context, command, options)
         return Pending(identity=identity, head=Head(session=identity.id))
 
     def plan_fork(
@@ -403,10 +400,10 @@ class Relight(Queueing):
         found = resolve(self._context.store, ref)
         return forking.plan_fork(self._context, found, name=name, workspace=workspace, in_place=in_place)
 
-    def plan_start(self, ref: str, wanted: Wanted) -> Pending | None:
+    def plan_start(self, ref: str, options: ResumeOptions) -> Pending | None:
         """The session that a start would create, or None if it continues the existing one. Refuses what could not be
         started, and what is owned. Nothing is changed."""
-        planned = first_start.plan(self._context, ref, wanted)
+        planned = first_start.plan(self._context, ref, options)
         if planned.pending is None:
             found = resolve(self._context.store, planned.session)
             evidence = opening.evidence_of(self._context, found.whole_head())
@@ -417,46 +414,19 @@ class Relight(Queueing):
         """Remove what a killed start left of a session that was never created."""
         first_start.clear_away(self._context, pending)
 
-    def supervise(
-        self,
-        ref: str | Pending,
-        *,
-        prompt: str | None = None,
-        from_last_good: bool = False,
-        retries: int | None = None,
-        restore: bool = False,
-        without_secrets: bool = False,
-        now: bool = False,
-        limits: Allowance = NO_ALLOWANCE,
-        workspace: str | dict[str, str] | None = None,
-        in_place: bool = False,
-        name: str | None = None,
-    ) -> supervise.Supervision:
+    def supervise(self, ref: str | Pending, options: ResumeOptions = AS_IT_IS) -> supervise.Supervision:
         """Plan a resume, or a first start; `run` on the result starts the program. Nothing is changed before `run`,
-        and a start that fails leaves everything as it was. `restore` creates a missing workspace and restores what
-        it lacks. Before the head a fork is created, with the checkpoint's files in its own directory (`workspace`),
-        or `in_place`."""
+        and a start that fails leaves everything as it was. Before the head a fork is created, with the checkpoint's
+        files in its own directory (`options.workspace`), or `in_place`."""
         context = self._context
         if isinstance(ref, Pending):
-            made = first_start.FirstStart(context, ref.identity.id, pending=ref, prompt=prompt)
+            made = first_start.FirstStart(context, ref.identity.id, options, pending=ref)
         else:
-            wanted = Wanted(
-                prompt=prompt,
-                restore=restore,
-                from_last_good=from_last_good,
-                without_secrets=without_secrets,
-                workspace=workspace,
-                in_place=in_place,
-                name=name,
-                limits=limits,
-            )
-            made = first_start.plan(context, ref, wanted)
+            made = first_start.plan(context, ref, options)
         identity = resolve(made.context.store, made.session).identity
         if context.agent(identity).capabilities.transcript:  # the agent gets the prompt and records it itself
-            return supervise_agent.AgentSupervision(
-                context, made.session, prompt=prompt, retries=retries, now=now, limits=limits, first_start=made
-            )
-        return supervise.Supervision(context, made.session, retries=retries, limits=limits, first_start=made)
+            return supervise_agent.AgentSupervision(context, made.session, options, first_start=made)
+        return supervise.Supervision(context, made.session, options, first_start=made)
 
     def resume(
         self,
@@ -475,9 +445,16 @@ class Relight(Queueing):
         if not restore and found.head is not None:
             opening.refuse_archived(found)
             repositories.check_opening(self._context, found, before=found.identity)
-        how = Wanted(prompt=prompt, restore=restore, workspace=workspace, in_place=in_place, name=name)
-        how = msgspec.structs.replace(how, from_last_good=from_last_good, without_secrets=without_secrets)
-        supervision = self.supervise(ref, **msgspec.structs.asdict(how))
+        options = ResumeOptions(
+            prompt=prompt,
+            restore=restore,
+            from_last_good=from_last_good,
+            without_secrets=without_secrets,
+            workspace=workspace,
+            in_place=in_place,
+            name=name,
+        )
+        supervision = self.supervise(ref, options)
         ended = supervision.run()
         assert supervision.outcome is not None, "set once its program runs"
         return resumed(supervision.outcome, ended.session, ended.exit.shell_code)

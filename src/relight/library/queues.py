@@ -13,6 +13,7 @@ from relight.library.lazy_module import LazyModule
 from relight.library.reading import Reading
 from relight.sessions import limits as limiting
 from relight.values.info import SessionInfo
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
 from relight.values.queues import DEFAULT_QUEUE, Queue
 
@@ -59,22 +60,20 @@ class Queueing(Reading):
         """
         context = self._context
         roots = {"main": os.fspath(workspace)} if isinstance(workspace, str | os.PathLike) else workspace
-        made = queueing.submit(
-            context,
-            command,
-            agent=agent,
-            prompt=prompt,
-            name=name,
+        options = RunOptions(
             directory=os.path.abspath(directory or next(iter((roots or {}).values()), None) or os.getcwd()),
+            agent=agent or "",
+            name=name,
             runtime=runtime,
             workspace=roots,
+            policy=policy or RunPolicy(),
             labels=labels,
-            policy=policy,
             env=env,
             secrets=secrets,
-            place=queueing.position_for(context, queue, priority=priority, wants=wants),
-            not_before_us=queueing.not_before_us(context, not_before),
         )
+        place = queueing.position_for(context, queue, priority=priority, wants=wants)
+        wake_us = queueing.not_before_us(context, not_before)
+        made = queueing.submit(context, command, options, prompt=prompt, place=place, not_before_us=wake_us)
         return self.get(made.id)
 
     def enqueue(
@@ -106,13 +105,14 @@ class Queueing(Reading):
         first restores the session's workspace on this machine."""
         context, found = self._context, resolve(self._context.store, session)
         handover = watcher.Handover(worker=worker, owner=owner)
+        options = ResumeOptions(retries=retries, restore=owner is None)
         made: program.Supervision
         if context.agent(found.identity).capabilities.transcript:
-            made = supervise_agent.AgentSupervision(context, found.identity.id, retries=retries, handover=handover)
+            made = supervise_agent.AgentSupervision(context, found.identity.id, options, handover=handover)
         else:
-            made = program.Supervision(context, found.identity.id, retries=retries, handover=handover)
+            made = program.Supervision(context, found.identity.id, options, handover=handover)
         try:
-            launch.check_startable(context, found, prompt=None, restore=owner is None)
+            launch.check_startable(context, found, options)
         # An unavailable store says nothing about the session. Recording a refusal would fail a session that another
         # worker can start.
         except StoreError:
@@ -120,7 +120,7 @@ class Queueing(Reading):
         except (NotResumable, Refused, UsageError) as error:
             made.refuse(error, limiting.used_up(context, found, found.identity.policy))
             raise
-        if owner is None:
+        if options.restore:
             launch.bring_back(context, found)
         return made
 

@@ -26,8 +26,8 @@ from relight.sessions.redacting_store import bare
 from relight.values.call import Call, PlannedCall
 from relight.values.checkpoint import Checkpoint, at
 from relight.values.info import FilesPlan, FilesState, Reason, ResumePlan, SessionInfo
-from relight.values.pending import AS_IT_IS, Wanted
-from relight.values.policy import NO_ALLOWANCE, Allowance, Policy
+from relight.values.options import AS_IT_IS, ResumeOptions
+from relight.values.policy import Policy
 from relight.values.status import LIVE, Status
 from relight.values.tombstone import Tombstone
 
@@ -255,9 +255,9 @@ class Reading:
         since the first capture."""
         return surveying.files_status(self._context, resolve(self._context.store, ref), disk=disk, start=start)
 
-    def can_resume(self, ref: str, *, disk: bool = True, wanted: Wanted = AS_IT_IS) -> ResumePlan:
+    def can_resume(self, ref: str, *, disk: bool = True, options: ResumeOptions = AS_IT_IS) -> ResumePlan:
         """What a resume would do, and what prevents it; `disk` compares the files with the disk, which walks the
-        directory. `wanted`: the options it would be given."""
+        directory. `options`: the options it would be given."""
         found = resolve(self._context.store, ref)
         info = listing.info_of(self._context, found)
         damage, calls, count, fold = None, [], 0, None
@@ -290,7 +290,7 @@ class Reading:
         )
         files_plan, directory, refused = None, found.identity.directory, list[Reason]()
         if damage is None:
-            files_plan, directory, refused = start_plan.files_plan(self._context, found, wanted, held)
+            files_plan, directory, refused = start_plan.files_plan(self._context, found, options, held)
             plan = msgspec.structs.replace(plan, reasons=plan.reasons + refused)
         agent = starting.foresee(self._context, found, has_history=count > 0)
         reads = fold is not None and (agent is None or (agent.rung == "native" and agent.living is None))
@@ -309,10 +309,10 @@ class Reading:
         )
         # Waived twice: once here, so that the checks below are skipped only if something else blocks, and again for
         # what those checks add.
-        codes = codes_waived(wanted)
+        codes = codes_waived(options)
         plan = as_it_lives(plan)
         if plan.agent is None or plan.agent.living is None:
-            held_back = limiting.against(self._context, found, wanted.limits) if info.status not in LIVE else []
+            held_back = limiting.against(self._context, found, options.limits) if info.status not in LIVE else []
             plan = msgspec.structs.replace(plan, reasons=plan.reasons + held_back)
         plan = waived(plan, codes)
         # The rest depends on this machine: programs, variables, repositories. A queued session is started by a worker,
@@ -464,21 +464,11 @@ class Reading:
         found = resolve(self._context.store, ref)
         return plan_hash(found.head, found.seq) if found.head is not None else ""
 
-    def check_start(
-        self,
-        ref: str,
-        *,
-        prompt: str | None = None,
-        restore: bool = False,
-        without_secrets: bool = False,
-        limits: Allowance = NO_ALLOWANCE,
-    ) -> None:
+    def check_start(self, ref: str, options: ResumeOptions = AS_IT_IS) -> None:
         """Refuse what could not be started, and what is owned; nothing is changed."""
         found = resolve(self._context.store, ref)
         head = found.whole_head()
-        launch.check_startable(
-            self._context, found, prompt=prompt, restore=restore, without_secrets=without_secrets, limits=limits
-        )
+        launch.check_startable(self._context, found, options)
         if found.seq is None or found.seq == head.head:
             opening.refuse_if_held(self._context, found.identity, head, opening.evidence_of(self._context, head))
 

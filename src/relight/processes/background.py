@@ -26,8 +26,9 @@ from relight.errors import AgentFailed, Corrupt
 from relight.ports.runtime import COMMAND_VARIABLE, LOG_VARIABLE, STORE_VARIABLE
 from relight.system.machine import open_log
 from relight.values.info import SessionInfo
+from relight.values.options import AS_IT_IS, ResumeOptions
 from relight.values.outcome import StartOutcome
-from relight.values.pending import Pending, Wanted
+from relight.values.session import Pending
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -48,9 +49,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     pending: Pending | None = None
     """the session to create, if it does not exist yet"""
-    wanted: Wanted = Wanted()
-    retries: int | None = None
-    now: bool = False
+    options: ResumeOptions = AS_IT_IS
     shown: str | None = None
     """the plan hash it is pinned to"""
 
@@ -71,22 +70,15 @@ def decode_request(data: bytes) -> Request:
 
 
 def start_in_background(
-    rl: Relight,
-    ref: str | Pending,
-    wanted: Wanted | None = None,
-    *,
-    retries: int | None = None,
-    now: bool = False,
-    seconds: float | None = None,
+    rl: Relight, ref: str | Pending, options: ResumeOptions = AS_IT_IS, *, seconds: float | None = None
 ) -> BackgroundStart:
     """Start a supervisor for a session and wait until its program runs.
 
     Errors that can be known in advance are raised before anything is started; AgentFailed, with the supervisor's last
     output, if it does not begin. A library pinned to a plan (`Relight.as_shown`) passes its hash on: the session is
     started as planned, or not at all."""
-    wanted = wanted or Wanted()
-    request = _request_for(rl, ref, wanted, retries=retries, now=now)
-    fills = wanted.restore or (request.pending is not None and bool(request.pending.files))
+    request = _request_for(rl, ref, options)
+    fills = options.restore or (request.pending is not None and bool(request.pending.files))
     pinned, rl = rl, rl.plain
     log = rl.run_directory_of(request.session) / "supervisor.log"
     child, pipe, log_start = _spawn_supervisor(rl, request, log)
@@ -103,32 +95,26 @@ def start_in_background(
     return BackgroundStart(rl.get(outcome.session), child.pid, child, outcome)
 
 
-def _request_for(rl: Relight, ref: str | Pending, wanted: Wanted, *, retries: int | None, now: bool) -> Request:
+def _request_for(rl: Relight, ref: str | Pending, options: ResumeOptions) -> Request:
     """The supervisor's request, after every check that can refuse the start; changes nothing."""
     if isinstance(ref, Pending):
-        return Request(session=ref.identity.id, pending=ref, wanted=wanted, retries=retries, now=now)
+        return Request(session=ref.identity.id, pending=ref, options=options)
     before = rl.get(ref)
-    shown = rl.plan_hash(before.id) if rl is not rl.plain and (before.wake_at is None or now) else None
-    if wanted.from_last_good:
+    shown = rl.plan_hash(before.id) if rl is not rl.plain and (before.wake_at is None or options.now) else None
+    if options.from_last_good:
         # The supervisor repairs the session and checks it again then, so the damage itself is no reason to refuse.
         with contextlib.suppress(Corrupt):
-            rl.check_start(
-                ref,
-                prompt=wanted.prompt,
-                restore=wanted.restore,
-                without_secrets=wanted.without_secrets,
-                limits=wanted.limits,
-            )
-        return Request(session=ref, wanted=wanted, retries=retries, now=now, shown=shown)
+            rl.check_start(ref, options)
+        return Request(session=ref, options=options, shown=shown)
     try:
-        planned = rl.plan_start(ref, wanted)
+        planned = rl.plan_start(ref, options)
     except Corrupt:
         rl.load(before.id)  # raises a better error, which names the last good checkpoint
         raise
     rl.load(before.id)  # the plan reads only the head: damage further back must be refused here, by name
     if planned is None:
-        return Request(session=before.id, wanted=wanted, retries=retries, now=now, shown=shown)
-    return Request(session=planned.identity.id, pending=planned, wanted=wanted, retries=retries, now=now)
+        return Request(session=before.id, options=options, shown=shown)
+    return Request(session=planned.identity.id, pending=planned, options=options)
 
 
 def _spawn_supervisor(rl: Relight, request: Request, log: Path) -> tuple[subprocess.Popen[bytes], int, int]:
@@ -200,7 +186,7 @@ def _raise_reason(pinned: Relight, request: Request, evidence: list[str]) -> Non
     """Raise the specific error if checking again finds one, else AgentFailed with the supervisor's last output."""
     if request.pending is None:
         pinned.get(request.session)  # Conflict if the session changed since its plan
-        pinned.plain.check_start(request.session, prompt=request.wanted.prompt, restore=request.wanted.restore)
+        pinned.plain.check_start(request.session, request.options)
         title = pinned.plain.get(request.session).title
     else:
         title = request.pending.identity.name or (request.pending.asked or request.session)[:8]

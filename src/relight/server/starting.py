@@ -9,8 +9,7 @@ from __future__ import annotations
 import os
 import subprocess
 import threading
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import msgspec
 
@@ -19,9 +18,8 @@ from relight.library.facade import Relight
 from relight.processes.background import BackgroundStart, start_in_background
 from relight.server.jobs.callbacks import Callbacks
 from relight.values.info import SessionInfo
+from relight.values.options import AS_IT_IS, ResumeOptions, RunOptions
 from relight.values.outcome import StartOutcome
-from relight.values.pending import Wanted
-from relight.values.policy import RunPolicy
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,29 +44,24 @@ class Starter:
         self,
         rl: Relight,
         ref: str,
-        wanted: Wanted | None = None,
+        options: ResumeOptions = AS_IT_IS,
         *,
         callback: str | None = None,
         queue: str | None = None,
-        now: bool = False,
-        retries: int | None = None,
     ) -> Started:
         """Resume a session, or a fork of a checkpoint. `rl`: the library, pinned to a plan hash if there is one."""
-        wanted = wanted or Wanted()
         if callback is not None:
             self._callbacks.check(callback)
         before = rl.get(ref)
-        if queue is not None and (
-            wanted != Wanted(prompt=wanted.prompt, limits=wanted.limits) or now or retries is not None
-        ):
+        if queue is not None and options != ResumeOptions(prompt=options.prompt, limits=options.limits):
             wrong = "a queued start takes only a prompt and limits, no other options"
             raise UsageError(wrong, hints=["leave out the other options, or the queue"])
         if queue is not None:
             started = Started(
-                session=rl.enqueue(ref, queue=queue, prompt=wanted.prompt, limits=wanted.limits), pid=None
+                session=rl.enqueue(ref, queue=queue, prompt=options.prompt, limits=options.limits), pid=None
             )
         else:
-            started = self._track(start_in_background(rl, ref, wanted, now=now, retries=retries))
+            started = self._track(start_in_background(rl, ref, options))
         if callback is not None:
             # Not from the newest seq: the supervisor may have failed already, and that must be reported too.
             forked = started.session.id != before.id
@@ -79,16 +72,8 @@ class Starter:
     def start(
         self,
         command: Sequence[str],
+        options: RunOptions,
         *,
-        directory: str | None,
-        name: str | None,
-        workspace: Mapping[str, str],
-        labels: Mapping[str, str],
-        runtime: str,
-        policy: RunPolicy,
-        agent: str,
-        env: Mapping[str, str],
-        secrets: Sequence[str],
         queue: str | None,
         prompt: str | None,
         callback: str | None,
@@ -96,20 +81,15 @@ class Starter:
         """Create a session and start its program. If the program cannot be started, the session is removed again."""
         if callback is not None:
             self._callbacks.check(callback)
-        where = directory or next(iter(workspace.values()), None) or os.getcwd()
-        if not os.path.isdir(where):
-            raise UsageError(f"no such directory: {where[:200]}")
-        fields: dict[str, Any] = {"name": name, "runtime": runtime, "workspace": dict(workspace), "policy": policy}
-        fields |= {"env": env, "secrets": secrets}
+        if not os.path.isdir(options.directory):
+            raise UsageError(f"no such directory: {options.directory[:200]}")
         if queue is not None:
-            info = self._rl.submit(
-                list(command), agent=agent, prompt=prompt, directory=where, labels=dict(labels), queue=queue, **fields
-            )
+            info = self._rl.submit(list(command), prompt=prompt, queue=queue, **msgspec.structs.asdict(options))
             if callback is not None:
                 self._callbacks.add(info.id, callback, after_seq=0)
             return Started(session=info, pid=None)
-        pending = self._rl.plan_launch(list(command), directory=where, agent=agent, labels=dict(labels), **fields)
-        started = self._track(start_in_background(self._rl, pending, Wanted(prompt=prompt)))
+        pending = self._rl.plan_launch(list(command), options)
+        started = self._track(start_in_background(self._rl, pending, ResumeOptions(prompt=prompt)))
         if callback is not None:
             self._callbacks.add(started.session.id, callback, after_seq=0)
         return started

@@ -15,8 +15,7 @@ from relight.ports import faults
 from relight.ports.store import Record, Store
 from relight.sessions import names
 from relight.sessions.context import Context
-from relight.values.pending import Pending
-from relight.values.session import Identity
+from relight.values.session import Identity, Pending
 from relight.values.step import Committed, Draft
 
 

@@ -21,6 +21,7 @@ from relight.sessions.context import Context
 from relight.sessions.opening import recorder_for
 from relight.supervision import launch
 from relight.values.checkpoint import at
+from relight.values.options import RunOptions
 from relight.values.session import Identity
 from relight.values.status import StatusChange
 from relight.values.step import Changes
@@ -47,7 +48,8 @@ def adopt(
     if path is None:
         raise NotFound(found, what=f"session of {adapter.name} that it could go on with here")
     transcript = adapter.read(path)
-    made = launch.launch(context, command or [adapter.name], directory=directory, name=name, agent=adapter.name)
+    options = RunOptions(directory=directory, name=name, agent=adapter.name)
+    made = launch.launch(context, command or [adapter.name], options)
     total = Usage()
     for entry in transcript.entries:
         total = total + entry.usage if entry.usage is not None else total

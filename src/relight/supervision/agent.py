@@ -33,7 +33,7 @@ from relight.supervision.waiting import account_of, limited_until, wait
 from relight.supervision.watcher import Handover
 from relight.values.ending import LEAST_WAIT_SECONDS, Ending, Scope, Verdict
 from relight.values.execution import Execution, Part, ResumeVerdict, Started, execution_of
-from relight.values.policy import NO_ALLOWANCE, Allowance
+from relight.values.options import AS_IT_IS, ResumeOptions
 from relight.values.session import Head
 from relight.values.status import Failure, StatusChange
 from relight.values.step import Changes
@@ -53,18 +53,12 @@ class AgentSupervision(Supervision):
         self,
         context: Context,
         session: str,
+        options: ResumeOptions = AS_IT_IS,
         *,
-        prompt: str | None = None,
-        retries: int | None = None,
-        now: bool = False,
         handover: Handover | None = None,
-        limits: Allowance = NO_ALLOWANCE,
         first_start: FirstStart | None = None,
     ) -> None:
-        """`now`: do not wait for the end of a known usage limit."""
-        super().__init__(context, session, retries=retries, handover=handover, limits=limits, first_start=first_start)
-        self._prompt = prompt
-        self._now = now
+        super().__init__(context, session, options, handover=handover, first_start=first_start)
         self._lowest: Rung | None = None
         """the rung to start with, after a higher one failed"""
         self._question: str | None = None
@@ -74,7 +68,7 @@ class AgentSupervision(Supervision):
 
     def run(self) -> Ended:
         """Run until the session has a final status, waits for a person, or a stop was requested."""
-        history, prompt = History(), self._prompt
+        history, prompt = History(), self._options.prompt
         self.first_start.prepare()
         if not self._outwaited_limit():
             return self._ended(Exit(code=0))
@@ -113,7 +107,7 @@ class AgentSupervision(Supervision):
         found = resolve(self._context.store, self._session)
         provider = self._context.agent(found.identity).provider
         wake_us = limited_until(self._context, found, provider, self._account())
-        if wake_us is None or self._now:
+        if wake_us is None or self._options.now:
             return True
         if found.whole_head().wake_us != wake_us or self._handover is not None or self.first_start.has_prompt:
             self._queue_until(provider, wake_us)
@@ -381,8 +375,8 @@ class AgentSupervision(Supervision):
             self._record_verdict(live, "progressed" if progressed else "stranded")
         identity = self._owned().identity
         policy = identity.policy
-        if self._retries is not None:
-            policy = msgspec.structs.replace(policy, retries=self._retries)
+        if self._options.retries is not None:
+            policy = msgspec.structs.replace(policy, retries=self._options.retries)
         move = decide(
             verdict,
             history,

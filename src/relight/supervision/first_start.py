@@ -29,8 +29,9 @@ from relight.sessions.recorder import Recorder
 from relight.supervision import launch
 from relight.values.call import Call
 from relight.values.checkpoint import at
+from relight.values.options import AS_IT_IS, ResumeOptions
 from relight.values.outcome import StartOutcome, doubts_of
-from relight.values.pending import Pending, Wanted
+from relight.values.session import Pending
 from relight.values.step import Changes
 
 
@@ -41,10 +42,9 @@ class FirstStart:
         self,
         context: Context,
         session: str,
+        options: ResumeOptions = AS_IT_IS,
         *,
         pending: Pending | None = None,
-        prompt: str | None = None,
-        restore: bool = False,
         asked: str | None = None,
     ) -> None:
         self.context = with_pending(context, pending) if pending is not None else context
@@ -57,8 +57,8 @@ class FirstStart:
         """whether the commit contains a prompt"""
         self.doubts: list[Call] = []
         """calls in doubt at the time of the claim"""
-        self.pending, self._restore = pending, restore
-        self._prompt = prompt
+        self.pending, self._restore = pending, options.restore
+        self._prompt = options.prompt
         self._directories = Directories(self.context)
         self._is_prepared = False
         self._is_restored = False
@@ -220,21 +220,21 @@ class FirstStart:
         return True
 
 
-def plan(context: Context, ref: str, wanted: Wanted) -> FirstStart:
+def plan(context: Context, ref: str, options: ResumeOptions) -> FirstStart:
     """Plan a start, or refuse it. Changes nothing, except that `from_last_good` repairs a damaged session first."""
-    if wanted.from_last_good:
-        _repair(context, ref, wanted)
+    if options.from_last_good:
+        _repair(context, ref, options)
     found = resolve(context.store, ref)
     forks = fork.starts_new_session(found)
     if not forks:
-        fork.refuse_at_head(found, wanted)
-    _check(context, found, wanted)
+        fork.refuse_at_head(found, options)
+    launch.check_startable(context, found, options)
     asked = f"{found.identity.id}@{restoring.position_of(found)}"
     if not forks:
-        return FirstStart(context, found.identity.id, prompt=wanted.prompt, restore=wanted.restore, asked=asked)
-    pending = fork.plan_fork(context, found, name=wanted.name, workspace=wanted.workspace, in_place=wanted.in_place)
+        return FirstStart(context, found.identity.id, options, asked=asked)
+    pending = fork.plan_fork(context, found, name=options.name, workspace=options.workspace, in_place=options.in_place)
     check_files(context, pending)
-    return FirstStart(context, pending.identity.id, pending=pending, prompt=wanted.prompt)
+    return FirstStart(context, pending.identity.id, options, pending=pending)
 
 
 def check_files(context: Context, pending: Pending) -> None:
@@ -265,24 +265,13 @@ def check_places(context: Context, pending: Pending) -> None:
             raise Conflict(f"{path}: not empty; choose a new directory")
 
 
-def _check(context: Context, found: Found, wanted: Wanted) -> None:
-    launch.check_startable(
-        context,
-        found,
-        prompt=wanted.prompt,
-        restore=wanted.restore,
-        without_secrets=wanted.without_secrets,
-        limits=wanted.limits,
-    )
-
-
-def _repair(context: Context, ref: str, wanted: Wanted) -> None:
+def _repair(context: Context, ref: str, options: ResumeOptions) -> None:
     """Go back to the last good checkpoint; refused first if the session could not be started even then."""
     found = resolve(context.store, ref)
     # Sessions without a command, which relight did not start, can be repaired too.
     if found.identity.command is not None:
         with contextlib.suppress(Corrupt):  # the damage is what is to be repaired
-            _check(context, found, wanted)
+            launch.check_startable(context, found, options)
     repair.go_back_to_whole(context, found)
 
 

@@ -6,7 +6,7 @@ the session is queued for a worker.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from relight.errors import Conflict, NotResumable, UsageError, WorkspaceUnusable
@@ -23,74 +23,69 @@ from relight.sessions.environment import checked_env, checked_secrets
 from relight.sessions.opening import checked_fields, create, new_identity, refuse_archived
 from relight.values.execution import execution_of
 from relight.values.info import Reason
-from relight.values.policy import NO_ALLOWANCE, Allowance, RunPolicy
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.queues import QueuePosition
 from relight.values.session import Identity
 
 _NAMES: Final = 1000
 
 
-def launch(context: Context, command: Sequence[str], **shape: Any) -> Identity:
-    """Create a session that has a command line; nothing is started yet. Arguments as for `planned`."""
-    in_queue, wake_us = shape.pop("in_queue", True), shape.pop("wake_us", None)
-    return create(context, planned(context, command, **shape), wake_us=wake_us, in_queue=in_queue).identity
+def launch(
+    context: Context,
+    command: Sequence[str],
+    options: RunOptions,
+    *,
+    place: QueuePosition | None = None,
+    wake_us: int | None = None,
+    in_queue: bool = True,
+) -> Identity:
+    """Create a session that has a command line; nothing is started yet. Not `in_queue`: a later step queues it."""
+    return create(context, planned(context, command, options, place), wake_us=wake_us, in_queue=in_queue).identity
 
 
 def planned(
-    context: Context,
-    command: Sequence[str],
-    *,
-    directory: str,
-    name: str | None,
-    agent: str,
-    runtime: str = "process",
-    workspace: Mapping[str, str] | None = None,
-    policy: RunPolicy | None = None,
-    labels: Mapping[str, str] | None = None,
-    env: Mapping[str, str | None] | None = None,
-    secrets: Sequence[str] | None = None,
-    place: QueuePosition | None = None,
+    context: Context, command: Sequence[str], options: RunOptions, place: QueuePosition | None = None
 ) -> Identity:
     """The identity of a session with a command line, checked; nothing is written. Without a name it gets a typable one.
 
-    With a `place` it is queued for a worker by the commit that creates it; not `in_queue`: a later step queues it. The
-    worker may be on another machine, so whether the program exists is checked by the process that starts it.
+    With a `place` it is queued for a worker. That may be on another machine, so whether the program exists is checked
+    by the process that starts it.
     """
     if any("\0" in word for word in command):
         raise UsageError("a word of a command holds no zero byte")
     adapter = context.agents.of(command)
-    policy = policy or RunPolicy()
+    directory, policy = options.directory, options.policy
     if place is None:
-        _check_program(context, adapter, command, directory, runtime)
+        _check_program(context, adapter, command, directory, options.runtime)
     refuse_unshared(context)
-    named = checked_secrets(context, secrets, here=place is None)
+    named = checked_secrets(context, options.secrets, here=place is None)
     context.declare_secrets(named)
-    kept = checked_env(context, env)
+    kept = checked_env(context, options.env)
     where = Surroundings(directory=directory, environment={**context.environment, **kept})
     limiting.check_enforceable(context, adapter, command, policy, where)
     if policy.approve and not adapter.capabilities.approvals:
-        raise UsageError(f"{agent} cannot be made to wait for a decision", hints=["leave out --approve"])
-    naming.check_free(context, name, f"go on with it: relight resume {name}")
+        raise UsageError(f"{options.agent} cannot be made to wait for a decision", hints=["leave out --approve"])
+    naming.check_free(context, options.name, f"go on with it: relight resume {options.name}")
     task = adapter.task_of(command)
     recorded = recordable(command, context.redactor(), context.environment, prompt=task)
     _tell_lost(context, recorded.lost, in_queue=place is not None)
     fields: dict[str, Any] = {
-        "agent": agent if adapter.name == "command" else adapter.name,
+        "agent": options.agent if adapter.name == "command" else adapter.name,
         "provider": adapter.provider,
         "task": task,
         "command": recorded.words,
         "directory": directory,
-        "runtime": runtime,
+        "runtime": options.runtime,
         "policy": policy,
         "secrets": list(dict.fromkeys((*named, *_credentials(adapter, where), *recorded.variables))),
         "unrecorded": recorded.lost,
         "env": kept,
-        **checked_fields(labels=labels, metadata=None),
+        **checked_fields(labels=options.labels, metadata=None),
         "place": place,
     }
-    identity = new_identity(context, name or _free_name(context, agent, directory), fields)
-    if workspace:
-        identity = with_roots(context, identity, workspace)
+    identity = new_identity(context, options.name or _free_name(context, options.agent, directory), fields)
+    if options.workspace:
+        identity = with_roots(context, identity, options.workspace)
         try:
             close_all(open_roots(context.workspaces(), identity, watch=False))  # raises if it cannot be captured
         except WorkspaceUnusable as error:
@@ -164,15 +159,7 @@ def _typable(text: str) -> str:
     return kept.strip("._-")
 
 
-def check_startable(
-    context: Context,
-    found: Found,
-    *,
-    prompt: str | None,
-    restore: bool = False,
-    without_secrets: bool = False,
-    limits: Allowance = NO_ALLOWANCE,
-) -> None:
+def check_startable(context: Context, found: Found, options: ResumeOptions) -> None:
     """Raise if the session could not be started; changes nothing."""
     refuse_archived(found)
     name = found.identity.name or found.identity.id[:8]
@@ -183,13 +170,13 @@ def check_startable(
         hints = ["it continues when your program opens it again"]
         raise NotResumable(name, "relight did not start it, so run your program again", hints=hints)
     below_head = found.seq is not None and found.seq != found.whole_head().head
-    if found.whole_head().status == "completed" and prompt is None and not below_head:
+    if found.whole_head().status == "completed" and options.prompt is None and not below_head:
         raise NotResumable(name, "it is completed", hints=[f"continue with a new prompt: relight resume {name} PROMPT"])
     refuse_unshared(context)
-    limiting.refuse(context, found, limits)
+    limiting.refuse(context, found, options.limits)
     if not below_head:  # a fork gets files of its own
-        workspace_check.check_workspace(context, found, restore=restore)
-        if not restore:
+        workspace_check.check_workspace(context, found, restore=options.restore)
+        if not options.restore:
             repositories.check(context, found)
     if reason := _incomplete(context, found.identity):
         hints = ["start it anew, with the secret in a variable: relight run --secret NAME -- COMMAND"]
@@ -198,7 +185,7 @@ def check_startable(
     if missing:
         hints = [f"set them, then: relight resume {name}"]
         hints.append(f"or go on without them: relight resume {name} --without-secrets")
-        if not without_secrets:
+        if not options.without_secrets:
             raise NotResumable(name, f"missing: {', '.join(missing)}", hints=hints)
     if not missing_roots(found.identity) and not (below_head and found.identity.workspace):
         # Otherwise checked after the files were restored: its directory may be one of them.

@@ -64,8 +64,9 @@ from relight.supervision.first_start import FirstStart
 from relight.supervision.program_files import RunFiles
 from relight.supervision.watcher import Handover, NullWatcher, Watcher
 from relight.values.info import FilesState, SessionInfo
+from relight.values.options import AS_IT_IS, ResumeOptions
 from relight.values.outcome import StartOutcome
-from relight.values.policy import NO_ALLOWANCE, Allowance, Retry
+from relight.values.policy import Retry
 from relight.values.session import Head, Identity
 from relight.values.status import LIVE, Failure, StatusChange
 from relight.values.step import Changes, StepKind
@@ -109,19 +110,17 @@ class Supervision:
         self,
         context: Context,
         session: str,
+        options: ResumeOptions = AS_IT_IS,
         *,
-        retries: int | None = None,
         handover: Handover | None = None,
-        limits: Allowance = NO_ALLOWANCE,
         first_start: FirstStart | None = None,
     ) -> None:
-        """`handover`: for a worker, which holds the lease until it is taken over here. `limits` replace the session's
-        from the claim on. `first_start` is rolled back if the start fails."""
-        self._limits = limits
+        """`handover`: for a worker, which holds the lease until it is taken over here. The options' limits
+        replace the session's from the claim on. `first_start` is rolled back if the start fails."""
+        self._options = options
         self.first_start = first_start or FirstStart(context, session)
         self._context = self.first_start.context
         self._session = session
-        self._retries = retries
         self._handover = handover
         self._handed = handover.owner if handover is not None else None
         self._requeue_reason: str | None = None
@@ -255,7 +254,7 @@ class Supervision:
             beside=self.first_start.changes,
         )
         self.first_start.begun()
-        set_policy(context, recorder, policy_with(context, recorder.identity, self._limits))
+        set_policy(context, recorder, policy_with(context, recorder.identity, self._options.limits))
         context.declare_secrets(recorder.identity.secrets)
         context.heartbeat.add(recorder)
         self._recorder, self._number = recorder, recorder.head.attempt
@@ -457,14 +456,14 @@ class Supervision:
     def _settle_plain(self, exit: Exit, stderr: list[str]) -> bool:
         self._show_working()
         if self._stop_signals or exit.signal == signal.SIGINT:
-            if self._retries == 0:  # not requeued: what a plain program would do twice is unknown
+            if self._options.retries == 0:  # not requeued: what a plain program would do twice is unknown
                 self._requeue_reason = None
             self._write(self._stopped(exit))
         elif exit.code == 0:
             unknown = self._owned().identity.policy.counts_usage
             reason = "usage unknown: it never opened its session" if unknown else None
             self._write(StatusChange(status="completed", reason=reason))
-        elif self._retries:
+        elif self._options.retries:
             return False
         elif self._head().place is not None and self._failed_to_open_store(stderr):
             self._write(StatusChange(status="queued", reason="its store was unavailable when it started"))
@@ -547,7 +546,7 @@ class Supervision:
         return any(row.kind not in _NO_PROGRESS for row in rows)
 
     def _allowed(self, plain: bool) -> int:
-        return self._retries if self._retries is not None else 0 if plain else RETRIES
+        return self._options.retries if self._options.retries is not None else 0 if plain else RETRIES
 
     def _pause(self, seconds: float) -> bool:
         """Wait before a restart; False if a stop signal came meanwhile."""

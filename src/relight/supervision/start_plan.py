@@ -17,27 +17,27 @@ from relight.journal.lineage import visible
 from relight.sessions.context import Context
 from relight.supervision import first_start
 from relight.values.info import FilesPlan, FilesState, Reason
-from relight.values.pending import Wanted
+from relight.values.options import ResumeOptions
 
 
 def files_plan(
-    context: Context, found: Found, wanted: Wanted, held: FilesState | None
+    context: Context, found: Found, options: ResumeOptions, held: FilesState | None
 ) -> tuple[FilesPlan | None, str | None, list[Reason]]:
     """The plan for the files, the directory the command would run in, and reasons to refuse. UsageError or Conflict for
     options that are impossible in any state of the session."""
     directory = found.identity.directory
     if fork.starts_new_session(found):
-        return _of_a_fork(context, found, wanted, held)
-    fork.refuse_at_head(found, wanted)
+        return _of_a_fork(context, found, options, held)
+    fork.refuse_at_head(found, options)
     if held is None:
         return None, directory, []
     try:
         lacking = workspace_check.lacking_roots(context, found)
-        if lacking and (wanted.restore or workspace_check.is_unstarted_fork(context, found)):
+        if lacking and (options.restore or workspace_check.is_unstarted_fork(context, found)):
             workspace_check.check_missing(context, found, lacking, restore=True)
             places = {root: found.identity.workspace[root] for root in lacking}
             return FilesPlan(action="made_anew", at=held.captured_at, places=places), directory, []
-        if wanted.restore and not lacking and held.captured_at is not None:
+        if options.restore and not lacking and held.captured_at is not None:
             return _put_back(context, found, held), directory, []
     except RelightError as error:
         return None, directory, [_reason("files", error)]
@@ -69,20 +69,22 @@ def _put_back(context: Context, found: Found, held: FilesState) -> FilesPlan:
 
 
 def _of_a_fork(
-    context: Context, found: Found, wanted: Wanted, held: FilesState | None
+    context: Context, found: Found, options: ResumeOptions, held: FilesState | None
 ) -> tuple[FilesPlan | None, str | None, list[Reason]]:
     try:
-        pending = fork.plan_fork(context, found, name=wanted.name, workspace=wanted.workspace, in_place=wanted.in_place)
+        pending = fork.plan_fork(
+            context, found, name=options.name, workspace=options.workspace, in_place=options.in_place
+        )
     except (NotFound, Corrupt) as error:
         return None, None, [_reason("files", error)]
     identity, at = pending.identity, held.captured_at if held is not None else None
     if held is None:
         return None, identity.directory, []
-    if wanted.in_place:
+    if options.in_place:
         action: Literal["in_place", "stay"] = "in_place" if pending.files else "stay"
         plan = FilesPlan(action=action, at=at if pending.files else None, places=identity.workspace)
     else:
-        is_known = wanted.name is not None or wanted.workspace is not None  # else its id, which is not drawn yet
+        is_known = options.name is not None or options.workspace is not None  # else its id, which is not drawn yet
         plan = FilesPlan(action="own_directory", at=at, places=identity.workspace if is_known else {})
     try:
         first_start.check_files(context, pending)

@@ -139,3 +139,17 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     lease: Lease | None = None
     place: QueuePosition | None = None
     """its position whenever it is queued; None: no worker takes it"""
+
+
+class Pending(msgspec.Struct, frozen=True, kw_only=True):
+    """A session to be created by the first step committed to it (sessions/pending_store.py), with its files."""
+
+    identity: Identity
+    head: Head
+    """head at the checkpoint it starts from; all zero for a first run"""
+    asked: str | None = None
+    """the requested checkpoint, `ID@SEQ`; None for a first run"""
+    files: dict[str, str] = {}
+    """root name to the snapshot restored into the session's own new directory"""
+    in_place: bool = False
+    """the checkpoint's files are restored in the directory of the original session"""

@@ -10,7 +10,8 @@ from relight.cli.render.outcome import print_waiting_start
 from relight.cli.render.style import Span
 from relight.history.documents import outcome_document
 from relight.processes.background import start_in_background
-from relight.values.pending import Pending, Wanted
+from relight.values.options import AS_IT_IS, ResumeOptions
+from relight.values.session import Pending
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -20,14 +21,12 @@ def start_detached(
     cli: CliContext,
     rl: Relight,
     session: str | Pending,
-    wanted: Wanted | None = None,
+    options: ResumeOptions = AS_IT_IS,
     *,
-    retries: int | None = None,
-    now: bool = False,
     as_json: bool = False,
 ) -> int:
     """Return once the program runs or the session is queued."""
-    info, pid, child, outcome = start_in_background(rl, session, wanted, retries=retries, now=now)
+    info, pid, child, outcome = start_in_background(rl, session, options)
     child.returncode = child.returncode or 0  # else Popen warns at exit about a child that was not waited for
     console = cli.console
     if as_json:

@@ -9,7 +9,6 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import click
-import msgspec
 
 from relight.cli.app.confirm import confirm
 from relight.cli.app.context import CliContext, pass_context
@@ -32,15 +31,16 @@ from relight.processes.background import decode_request, report_outcome
 from relight.text.format import count
 from relight.text.safe import one_line
 from relight.values.info import ResumePlan
+from relight.values.options import AS_IT_IS, ResumeOptions
 from relight.values.outcome import StartOutcome
-from relight.values.pending import Wanted
-from relight.values.policy import Allowance
 from relight.values.status import Status, headline
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
 _STDIN: Final = 0
+_HERE: Final = tuple(name for name in ResumeOptions.__struct_fields__ if name not in ("prompt", "limits"))
+"""options of a start on this machine"""
 _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 
 
@@ -85,21 +85,11 @@ def resume(
     cli: CliContext,
     /,
     ref: str | None,
-    prompt: str | None,
     dry_run: bool,
-    restore: bool,
-    workspace: str | None,
-    in_place: bool,
-    name: str | None,
     yes: bool,
     detach: bool,
     everything: bool,
-    from_last_good: bool,
     accept: bool,
-    without_secrets: bool,
-    now: bool,
-    retries: int | None,
-    limits: Allowance,
     queue: str | None,
     priority: int,
     not_before: str | None,
@@ -107,39 +97,42 @@ def resume(
     request: int | None,
     level: Level | None,
     as_json: bool,
+    **given: Any,
 ) -> int:
     """Continue session REF at its head, in the foreground. REF@SEQ below the head forks; the fork gets the checkpoint's
     files in a directory of its own."""
     if request is not None:
         return _supervise_request(cli, request)
+    options = ResumeOptions(**given)
     if everything == (ref is not None):
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
-    here = {"--restore": restore, "--from-last-good": from_last_good, "--without-secrets": without_secrets}
-    here |= {"--now": now, "--retries": retries is not None, "--workspace": workspace is not None}
-    here |= {"--accept-repository": accept, "--in-place": in_place, "--name": name is not None}
-    here |= {"--json": as_json and not dry_run, "--detach": detach, "--plan": plan_hash is not None}
+    here = {f"--{name.replace('_', '-')}": given[name] != getattr(AS_IT_IS, name) for name in _HERE}
+    here |= {
+        "--accept-repository": accept,
+        "--json": as_json and not dry_run,
+        "--detach": detach,
+        "--plan": plan_hash is not None,
+    }
     queue_flags = {"--priority": bool(priority), "--not-before": not_before is not None}
     _check_options(here, queue_flags, queue=queue, all_=everything)
-    for_one(limits, everything=everything)
+    for_one(options.limits, everything=everything)
     with cli.opened() as opened:
         if ref is None:
             return _resume_all(cli, opened, dry_run=dry_run, yes=yes)
-        rl = opened if plan_hash is None else _pinned(opened, ref, plan_hash, now=now)
-        how: dict[str, Any] = {"restore": restore, "from_last_good": from_last_good, "without_secrets": without_secrets}
-        where: dict[str, Any] = {"workspace": workspace, "in_place": in_place, "name": name}
-        wanted = Wanted(prompt=prompt, limits=limits, **how, **where)
-        plan = rl.can_resume(ref, disk=dry_run or level != "quiet", wanted=wanted)
+        rl = opened if plan_hash is None else _pinned(opened, ref, plan_hash, now=options.now)
+        plan = rl.can_resume(ref, disk=dry_run or level != "quiet", options=options)
         if dry_run:
             return _show_plan(cli, waived(plan, {MOVED}) if accept else plan, as_json=as_json)
         if queue is not None:
             when = moment_of(not_before, cli.now())
+            prompt, limits = options.prompt, options.limits
             info = rl.enqueue(ref, queue=queue, prompt=prompt, priority=priority, not_before=when, limits=limits)
             return print_queued(cli, info)
-        if not _is_agreed(cli, rl, ref, plan, wanted, accept=accept, yes=yes, quiet=level == "quiet"):
+        if not _is_agreed(cli, rl, ref, plan, options, accept=accept, yes=yes, quiet=level == "quiet"):
             return 0
         if detach:
-            return start_detached(cli, rl, ref, wanted, retries=retries, now=now, as_json=as_json)
-        supervision = rl.supervise(ref, retries=retries, now=now, **msgspec.structs.asdict(wanted))
+            return start_detached(cli, rl, ref, options, as_json=as_json)
+        supervision = rl.supervise(ref, options)
         info, is_printed = supervision.info(), level != "quiet"
         earlier = partial(rl.load, info.id)
         supervision.watcher = Milestones(cli, info, level=level or "normal", resumed=is_printed, load=earlier)
@@ -163,21 +156,27 @@ def _supervise_request(cli: CliContext, descriptor: int) -> int:
     os.close(nothing)
     with cli.opened() as opened:
         rl = opened if request.shown is None else opened.as_shown(request.session, request.shown)
-        asked = request.pending or request.session
-        wanted = msgspec.structs.asdict(request.wanted)
-        supervision = rl.supervise(asked, retries=request.retries, now=request.now, **wanted)
+        supervision = rl.supervise(request.pending or request.session, request.options)
         supervision.watcher = Milestones(cli, supervision.info(), level="quiet", resumed=False)
         supervision.on_begun = partial(report_outcome, descriptor)
         return run_in_foreground(cli, supervision)
 
 
 def _is_agreed(
-    cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, wanted: Wanted, *, accept: bool, yes: bool, quiet: bool
+    cli: CliContext,
+    rl: Relight,
+    ref: str,
+    plan: ResumePlan,
+    options: ResumeOptions,
+    *,
+    accept: bool,
+    yes: bool,
+    quiet: bool,
 ) -> bool:
     """Print the plan and ask for what needs a confirmation. False: nothing is started."""
     moved = [reason.text for reason in plan.reasons if reason.code == MOVED]
-    if moved and (accept or not wanted.restore):  # with it, the workspace is put back
-        plan = _with_repository(cli, rl, ref, plan, moved, wanted, accept=accept)
+    if moved and (accept or not options.restore):  # with it, the workspace is put back
+        plan = _with_repository(cli, rl, ref, plan, moved, options, accept=accept)
         if plan.command is None:
             cli.console.say("run your program again: relight did not start it")
             return False
@@ -189,7 +188,7 @@ def _is_agreed(
 
 
 def _with_repository(
-    cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], wanted: Wanted, *, accept: bool
+    cli: CliContext, rl: Relight, ref: str, plan: ResumePlan, moved: list[str], options: ResumeOptions, *, accept: bool
 ) -> ResumePlan:
     """Accept a moved repository, after asking for it, and return the plan that follows; else NotResumable."""
     # --yes does not accept it: a script that passes --yes does not know that the files are different ones.
@@ -202,7 +201,7 @@ def _with_repository(
     made = rl.accept_repository(plan.session)
     for text in moved:
         cli.console.say(f"accepted (@{made.seq}): {one_line(text)}")
-    return rl.can_resume(ref, wanted=wanted)
+    return rl.can_resume(ref, options=options)
 
 
 def _check_options(here: Mapping[str, bool], queue_flags: Mapping[str, bool], *, queue: str | None, all_: bool) -> None:

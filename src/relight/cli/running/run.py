@@ -8,6 +8,7 @@ import shlex
 from typing import Any, Final
 
 import click
+import msgspec
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.detach import start_detached
@@ -22,6 +23,7 @@ from relight.files.capture import DEFAULT_ROOT
 from relight.text.format import display_path, short_id
 from relight.values.execution import agent_of
 from relight.values.info import SessionInfo
+from relight.values.options import ResumeOptions, RunOptions
 from relight.values.policy import Allowance, RunPolicy
 
 _NAMED: Final = re.compile(r"([A-Za-z0-9][A-Za-z0-9._-]*)=(.+)", re.DOTALL)
@@ -109,24 +111,31 @@ def run(
         if no_network and runtime != "sandbox":
             raise UsageError("--no-network needs a sandbox", hints=["add --runtime sandbox"])
         policy = limits.on(RunPolicy(retries=retries, approve=approve, network=not no_network, library=library))
-        shape: dict[str, Any] = {"directory": os.getcwd(), "agent": agent_of(command[0]), "name": name}
-        shape |= {"runtime": runtime, "workspace": roots_of(workspaces), "policy": policy}
-        shape |= {"env": variables_of(env), "secrets": secrets}
+        options = RunOptions(
+            directory=os.getcwd(),
+            agent=agent_of(command[0]),
+            name=name,
+            runtime=runtime,
+            workspace=roots_of(workspaces),
+            policy=policy,
+            env=variables_of(env),
+            secrets=secrets,
+        )
         if queue is not None:
             if detach or as_json:
                 flag = "--detach" if detach else "--json"
                 raise UsageError(f"{flag} cannot be combined with --queue", hints=[f"leave out {flag}"])
             when = moment_of(not_before, cli.now())
-            shape |= {"queue": queue, "priority": priority, "not_before": when, "wants": labels_of(wants)}
-            return print_queued(cli, rl.submit(command, **shape))
+            queued: dict[str, Any] = {"queue": queue, "priority": priority, "wants": labels_of(wants)}
+            return print_queued(cli, rl.submit(command, not_before=when, **queued, **msgspec.structs.asdict(options)))
         if priority or not_before or wants:
             raise UsageError("--priority, --not-before and --wants need a queue", hints=["add --queue default"])
         # Nothing is stored yet: the session is created in the commit of its first claim, so a start that fails leaves
         # no empty session behind.
-        pending = rl.plan_launch(command, **shape)
+        pending = rl.plan_launch(command, options)
         if detach:
-            return start_detached(cli, rl, pending, retries=retries, as_json=as_json)
-        supervision = rl.supervise(pending, retries=retries)
+            return start_detached(cli, rl, pending, ResumeOptions(retries=retries), as_json=as_json)
+        supervision = rl.supervise(pending, ResumeOptions(retries=retries))
         info = supervision.info()
         if level != "quiet":
             _announce(cli, info, supervision.joining())

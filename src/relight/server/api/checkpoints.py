@@ -67,9 +67,9 @@ def get_checkpoint(request: Request, served: Served, ref: Ref) -> Response:
 
 
 @get(router, "/api/checkpoints/{ref}/can-resume", model=PlanDocument, tag=_TAG, errors=(404, 409))
-def can_resume_checkpoint(request: Request, served: Served, ref: Ref, wanted: Planned, disk: bool = True) -> Response:
+def can_resume_checkpoint(request: Request, served: Served, ref: Ref, options: Planned, disk: bool = True) -> Response:
     """Plan a resume from this checkpoint: what it would do, what prevents it, what it could not undo."""
-    return answer(request, whole_plan(served.rl, ref, wanted, disk=disk))
+    return answer(request, whole_plan(served.rl, ref, options, disk=disk))
 
 
 @get(router, "/api/checkpoints/{ref}/diff", model=Page[FileDocument], tag=_TAG, errors=(404, 409))

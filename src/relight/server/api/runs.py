@@ -14,7 +14,7 @@ from relight.server.api.sessions import check_prompt, started_document
 from relight.server.http.routes import Body, post
 from relight.server.http.schemas import StartedDocument
 from relight.server.service import Served
-from relight.values.pending import Wanted
+from relight.values.options import ResumeOptions
 
 router = APIRouter()
 
@@ -38,7 +38,7 @@ def resume_run(request: Request, served: Served, body: RunResume) -> Response:
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
-        started = served.starter.resume(rl, body.checkpointId, Wanted(prompt=body.prompt))
+        started = served.starter.resume(rl, body.checkpointId, ResumeOptions(prompt=body.prompt))
         document: dict[str, Any] = {**started_document(started), "checkpointId": body.checkpointId}
         return ActionResult(document=document, status=201, session=started.session.id)
 

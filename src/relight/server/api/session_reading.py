@@ -27,14 +27,14 @@ from relight.server.http.schemas import (
 from relight.server.live.streams import event_document
 from relight.server.service import Served
 from relight.sessions.limits import allowance
-from relight.values.pending import Wanted
+from relight.values.options import ResumeOptions
 
 router = APIRouter()
 Limit = Annotated[int, Query(ge=1, le=500, description="Items per page.")]
 _ERRORS = (404, 409)
 
 
-def wanted_of(
+def options_of(
     request: Request,
     restore: Annotated[bool, Query(description="Like the member of the resume body; so are the others.")] = False,
     without_secrets: bool = False,
@@ -44,13 +44,13 @@ def wanted_of(
     budget: Annotated[float | None, Query(gt=0)] = None,
     budget_tokens: Annotated[int | None, Query(gt=0)] = None,
     time_limit: Annotated[float | None, Query(gt=0)] = None,
-) -> Wanted:
+) -> ResumeOptions:
     """The options of the resume to be planned."""
     # A plan says whether the directory exists: the scope read must not be enough to probe paths of the machine.
     if workspace is not None:
         needs("operate")(request)
     limits = allowance(budget=budget, budget_tokens=budget_tokens, time_limit=time_limit)
-    return Wanted(
+    return ResumeOptions(
         restore=restore,
         without_secrets=without_secrets,
         in_place=in_place,
@@ -60,18 +60,18 @@ def wanted_of(
     )
 
 
-Planned = Annotated[Wanted, Depends(wanted_of)]
+Planned = Annotated[ResumeOptions, Depends(options_of)]
 
 
 @get(router, "/api/sessions/{ref}/can-resume", model=PlanDocument, errors=_ERRORS)
-def can_resume(request: Request, served: Served, ref: Ref, wanted: Planned, disk: bool = True) -> Response:
+def can_resume(request: Request, served: Served, ref: Ref, options: Planned, disk: bool = True) -> Response:
     """Plan a resume: what it would do, and what prevents it. `disk=false` skips the comparison with the disk."""
-    return answer(request, whole_plan(served.rl, ref, wanted, disk=disk))
+    return answer(request, whole_plan(served.rl, ref, options, disk=disk))
 
 
-def whole_plan(rl: Relight, ref: str, wanted: Wanted, *, disk: bool) -> dict[str, Any]:
+def whole_plan(rl: Relight, ref: str, options: ResumeOptions, *, disk: bool) -> dict[str, Any]:
     """The resume plan, with the effects that no rewind can undo and the planned calls of a rewind and a fork."""
-    plan = rl.can_resume(ref, disk=disk, wanted=wanted)
+    plan = rl.can_resume(ref, disk=disk, options=options)
     seq = int(plan.checkpoint.rpartition("@")[2]) if "@" in plan.checkpoint else 0
     effects = rl.effects_since(plan.session, seq)
     since = [call_document(one) for one in effects] if effects is not None else None

@@ -26,7 +26,7 @@ from relight.server.http.schemas import (
 )
 from relight.server.service import Served, Service
 from relight.values.checkpoint import Checkpoint
-from relight.values.pending import Wanted
+from relight.values.options import ResumeOptions
 from relight.values.snapshot import Choice
 from relight.values.status import LIVE
 
@@ -132,11 +132,9 @@ def resumed(request: Request, served: Service, ref: str, body: ResumeBody) -> Re
         started = served.starter.resume(
             rl,
             ref,
-            Wanted(**body.model_dump(include=set(Wanted.__struct_fields__)), limits=body.limits()),
+            ResumeOptions(**body.model_dump(include=set(ResumeOptions.__struct_fields__)), limits=body.limits()),
             callback=body.callback.url if body.callback else None,
             queue=body.queue,
-            now=body.now,
-            retries=body.retries,
         )
         title = started.session.title
         return ActionResult(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from datetime import UTC, datetime
 from itertools import islice
 from typing import Annotated, Any, Final
@@ -34,6 +35,7 @@ from relight.server.starting import Started
 from relight.sessions.limits import allowance
 from relight.values.execution import agent_of
 from relight.values.info import SessionInfo
+from relight.values.options import RunOptions
 from relight.values.outcome import StartOutcome
 from relight.values.policy import Allowance, RunPolicy
 from relight.values.status import Status
@@ -170,17 +172,17 @@ def start_session(request: Request, served: Served, body: NewSession) -> Respons
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
         command = body.command or headless(body.agent, body.prompt)
+        workspace = {"main": body.workspace} if isinstance(body.workspace, str) else body.workspace or {}
+        options = RunOptions(
+            directory=body.directory or next(iter(workspace.values()), None) or os.getcwd(),
+            agent=body.agent or agent_of(command[0]),
+            workspace=workspace,
+            policy=body.limits().on(RunPolicy(retries=body.retries, approve=tuple(body.approve), library=body.library)),
+            **body.model_dump(include={"name", "runtime", "labels", "env", "secrets"}),
+        )
         started = served.starter.start(
             command,
-            directory=body.directory,
-            name=body.name,
-            workspace={"main": body.workspace} if isinstance(body.workspace, str) else body.workspace or {},
-            labels=body.labels,
-            runtime=body.runtime,
-            policy=body.limits().on(RunPolicy(retries=body.retries, approve=tuple(body.approve), library=body.library)),
-            agent=body.agent or agent_of(command[0]),
-            env=body.env,
-            secrets=body.secrets,
+            options,
             queue=body.queue,
             prompt=body.prompt if body.command else None,
             callback=body.callback.url if body.callback else None,
