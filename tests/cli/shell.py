@@ -19,7 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import relight
+from tests.support.command_server import CommandServer
 
+_server = CommandServer()
 SOURCE = str(Path(relight.__file__).resolve().parent.parent)
 SECONDS = 30.0
 _ESCAPES = re.compile(r"\x1b\[[0-9;]*m")
@@ -67,9 +69,11 @@ class Shell:
 
     def run(self, *words: str, stdin: str = "", **more: str) -> subprocess.CompletedProcess[str]:
         """On pipes."""
-        return subprocess.run(
+        env = environment(self.address, **more)
+        done = _server.run(list(words), env=env, cwd=self.directory, stdin=stdin, seconds=SECONDS)
+        return done or subprocess.run(
             command(*words),
-            env=environment(self.address, **more),
+            env=env,
             cwd=self.directory,
             input=stdin,
             capture_output=True,

@@ -50,7 +50,7 @@ def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return room
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def an_agent(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """For pages about coding agents: one on the path, and a model that it can ask."""
     scripted_agent.install(elsewhere.parent / "bin")
@@ -61,6 +61,7 @@ def an_agent(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         yield
 
 
+@pytest.mark.usefixtures("an_agent")
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_block_of_a_page_runs(page: Path, elsewhere: Path) -> None:
     namespace: dict[str, Any] = {"__name__": "__main__"}
