@@ -1,7 +1,8 @@
 """What every test may rely on: a home of its own, a size for its samples, programs there or a loud failure.
 
-Three sizes of a run, told apart by the environment: the suite (minutes), RELIGHT_PROOF=1 (the full figures,
-hours) and RELIGHT_TEETH (one test against a planted bug; the value is the directory of the patched source).
+Sizes of a run, told apart by the environment: the suite (minutes), RELIGHT_PROOF=1 (the full figures, hours),
+RELIGHT_TEETH (one test against a planted bug; the value is the directory of the patched source) and RELIGHT_ELSEWHERE
+(set by tools/elsewhere.py, on a machine without Linux's special calls: samples as small as for planted bugs).
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ pytest_plugins = ["tests.figures"]
 ROOT = Path(__file__).resolve().parent.parent
 PROOF = bool(os.environ.get("RELIGHT_PROOF"))
 TEETH = os.environ.get("RELIGHT_TEETH", "")
+ELSEWHERE = bool(os.environ.get("RELIGHT_ELSEWHERE"))
 
 hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("proof", deadline=None, print_blob=True, max_examples=5_000)
@@ -60,10 +62,10 @@ def sample() -> Callable[..., int]:
     """How many to try: `sample(500, proof=10_000, teeth=50)`; else the suite's own number."""
 
     def choose(suite: int, *, proof: int | None = None, teeth: int | None = None) -> int:
-        if TEETH and teeth is not None:
-            return teeth
         if PROOF and proof is not None:
             return proof
+        if (TEETH or ELSEWHERE) and teeth is not None:
+            return teeth
         return suite
 
     return choose

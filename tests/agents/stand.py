@@ -23,6 +23,7 @@ from relight.values.info import SessionInfo
 from tests.agents import real
 from tests.cli.shell import SOURCE, command, eventually
 from tests.support.fake_model import FakeModel, Item, Request, pairs, texts, unpaired
+from tests.support.processes import environment, executable, living
 
 KINDS = ("claude", "codex")
 SECONDS = 60.0
@@ -177,16 +178,16 @@ class Stand:
 
     def processes(self) -> list[int]:
         """Every living process of this store."""
-        marks = {f"RELIGHT_STORE={prefix}{self.store}" for prefix in ("", "sqlite:///")}
-        return [pid for pid in _living() if not marks.isdisjoint(_environment(pid))]
+        names = {f"{prefix}{self.store}" for prefix in ("", "sqlite:///")}
+        return [pid for pid in living() if environment(pid).get("RELIGHT_STORE") in names]
 
     def agents(self) -> list[int]:
         """Those that are the agent itself."""
-        return [pid for pid in self.processes() if _executable(pid) == str(self.binary)]
+        return [pid for pid in self.processes() if executable(pid) == str(self.binary)]
 
     def marked(self) -> list[int]:
         """Those that were started for a session: the agent and whatever it started."""
-        return [pid for pid in self.processes() if any(e.startswith("RELIGHT_SESSION=") for e in _environment(pid))]
+        return [pid for pid in self.processes() if "RELIGHT_SESSION" in environment(pid)]
 
     def the_agent(self) -> int:
         """Wait for the agent's process."""
@@ -300,30 +301,3 @@ def kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def alive(pid: int) -> bool:
-    """Does it run? One that only waits to be buried does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (OSError, IndexError):
-        return False
-
-
-def _living() -> list[int]:
-    numbers = [int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit()]
-    return [pid for pid in numbers if pid != os.getpid() and alive(pid)]
-
-
-def _environment(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace").split("\0")
-    except OSError:
-        return []
-
-
-def _executable(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/exe")
-    except OSError:
-        return ""

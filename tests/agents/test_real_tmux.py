@@ -13,8 +13,9 @@ from typing import Any
 
 import pytest
 
-from tests.agents.stand import KINDS, SECONDS, TASK, UNKNOWN, Stand, alive, append, kill, lines
+from tests.agents.stand import KINDS, SECONDS, TASK, UNKNOWN, Stand, append, kill, lines
 from tests.cli.shell import eventually
+from tests.support.processes import alive, marked, words
 
 pytestmark = [pytest.mark.agents, pytest.mark.crash]
 STUCK = append("two", "exec sleep 60")
@@ -61,7 +62,7 @@ class Screen:
 
     def supervisors(self) -> list[int]:
         s = self.stand
-        return [pid for pid in s.processes() if pid not in s.marked() and b"relight" in _words(pid)]
+        return [pid for pid in s.processes() if pid not in s.marked() and "relight" in " ".join(words(pid))]
 
     def strike(self, victim: str, agent: int) -> None:
         """kill -9 of the agent, of its tmux server, or of these and the supervisor too."""
@@ -203,18 +204,6 @@ def test_an_agent_that_outlived_its_supervisor_is_taken_up_where_it_is(
     s.do("stop", "job")
 
 
-def _words(pid: int) -> bytes:
-    return _of(pid, "cmdline")
-
-
-def _of(pid: int, what: str) -> bytes:
-    """What /proc says of a process; nothing where it has ended."""
-    try:
-        return Path(f"/proc/{pid}/{what}").read_bytes()
-    except OSError:
-        return b""
-
-
 def test_two_codex_screens_own_their_turns_and_a_daemon_of_the_users_is_left_alone(
     screen: Callable[[str, Any], Screen], program: Callable[[str], str]
 ) -> None:
@@ -226,7 +215,7 @@ def test_two_codex_screens_own_their_turns_and_a_daemon_of_the_users_is_left_alo
     subprocess.run([*theirs, "new-session", "-d", str(s.binary), TASK], cwd=s.work, env=bare, check=True)
     try:
         eventually(lambda: lines(s.work) == ["one", "two"], seconds=SECONDS, what="the user's own turn")
-        daemons = [pid for pid in _daemons(s) if b"--listen" in _words(pid)]  # others only help it to begin
+        daemons = [pid for pid in _daemons(s) if "--listen" in words(pid)]  # others only help it to begin
         assert daemons, "the user's own daemon"
         (s.work / "log.txt").unlink()
         for name in ("job", "other"):
@@ -251,10 +240,10 @@ def test_two_codex_screens_own_their_turns_and_a_daemon_of_the_users_is_left_alo
 
 
 def _daemons(s: Stand) -> list[int]:
-    return [pid for pid in s.processes() if b"app-server" in _words(pid)]
+    return [pid for pid in s.processes() if "app-server" in words(pid)]
 
 
 def _turn_of(s: Stand, name: str) -> list[int]:
     """The processes of the tool that runs for this session."""
-    mark = f"RELIGHT_SESSION={s.info(name).id}".encode()
-    return [pid for pid in s.processes() if mark in _of(pid, "environ") and b"release" in _words(pid)]
+    ours = set(marked("RELIGHT_SESSION", s.info(name).id))
+    return [pid for pid in s.processes() if pid in ours and "release" in " ".join(words(pid))]

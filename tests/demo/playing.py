@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import relight
+from tests.support.processes import directory, living
 
 SOURCE = Path(relight.__file__).resolve().parent.parent
 """of the very relight under test, which may be a patched one"""
@@ -58,16 +59,7 @@ def numbers(done: Done) -> dict[str, Any]:
 
 def players(temporary: Path) -> list[int]:
     """Processes that work in a demo's directory."""
-    found = []
-    for process in Path("/proc").iterdir():
-        if process.name.isdigit():
-            try:
-                where = os.readlink(process / "cwd")
-            except OSError:
-                continue  # gone, or not ours
-            if where.startswith(str(temporary.resolve())):
-                found.append(int(process.name))
-    return found
+    return [pid for pid in living() if directory(pid).startswith(str(temporary.resolve()))]
 
 
 def wait_for(true: Callable[[], Any], what: str, seconds: float = 30.0) -> None:

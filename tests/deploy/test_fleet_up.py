@@ -10,6 +10,7 @@ from typing import Any
 
 from tests.cli.shell import environment
 from tests.house.files import ROOT
+from tests.support.processes import alive
 
 
 def up(*words: str) -> subprocess.CompletedProcess[str]:
@@ -28,4 +29,4 @@ def test_sessions_run_on_what_compose_describes_and_nothing_is_left(tmp_path: Pa
     assert told["not_fine"] == []
     pids = [int(one.partition("=")[2]) for one in told["pids"].split()]
     assert len(pids) == 3
-    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == []
+    assert [pid for pid in pids if alive(pid)] == []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import stat
-import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,7 +17,7 @@ from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from relight.library.facade import Relight
 from relight.server.state import ServerState
 from tests.files.desk import reply, user
-from tests.stores.test_sqlite_files import Program, mounted
+from tests.support import mounting
 
 
 @pytest.fixture(autouse=True)
@@ -51,12 +50,11 @@ def looked(rl: Relight, out: Path) -> None:
     rl.export_bundle("a", str(out))
 
 
-def test_a_store_that_can_only_be_read_is_read(tmp_path: Path, program: Program) -> None:
+def test_a_store_that_can_only_be_read_is_read(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    disk.mkdir()
-    with mounted(program, "-t", "tmpfs", "-o", "size=8m", "none", at=disk):
+    with mounting.small_disk(disk, "8m"):
         worked(disk / "a.db", disk / "w")
-        subprocess.run([program("mount"), "-o", "remount,ro", str(disk)], check=True)
+        mounting.make_read_only(disk)
         with relight.open(disk / "a.db") as rl:
             looked(rl, tmp_path / "a.relight")
             with pytest.raises(StoreReadOnly):
@@ -65,10 +63,9 @@ def test_a_store_that_can_only_be_read_is_read(tmp_path: Path, program: Program)
         assert rl.import_bundle(str(tmp_path / "a.relight"), workspace=str(tmp_path / "w")).steps == 4
 
 
-def test_on_a_full_disk_everything_can_be_looked_at(tmp_path: Path, program: Program) -> None:
+def test_on_a_full_disk_everything_can_be_looked_at(tmp_path: Path) -> None:
     disk = tmp_path / "disk"
-    disk.mkdir()
-    with mounted(program, "-t", "tmpfs", "-o", "size=8m", "none", at=disk):
+    with mounting.small_disk(disk, "8m"):
         worked(disk / "a.db", disk / "w")
         with pytest.raises(OSError, match="No space"), (disk / "ballast").open("wb", buffering=0) as ballast:
             while ballast.write(bytes(4096)):

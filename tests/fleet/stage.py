@@ -18,6 +18,7 @@ from relight.errors import RelightError
 from relight.processes.attendants import FORK_SERVER
 from relight.values.info import SessionInfo
 from tests.conftest import ROOT
+from tests.support.processes import children, environment, marked, words
 
 COUNTED = str(ROOT / "tests" / "programs" / "counted.py")
 BOUND_SECONDS = 120.0
@@ -49,33 +50,16 @@ class RunningWorker:
     def tree(self) -> list[int]:
         """The worker and all processes that were started for it, told by their environment: another fleet beside this
         one has workers of the same names."""
-        marks = {f"RELIGHT_WORKER={self.name}".encode(), f"{FLEET}={self._fleet}".encode()}
-        found = [self.process.pid]
-        for entry in os.listdir("/proc"):
-            if not entry.isdecimal():
-                continue
-            try:
-                if marks <= set(Path(f"/proc/{entry}/environ").read_bytes().split(b"\0")):
-                    found.append(int(entry))
-            except OSError:
-                continue  # it ended meanwhile
-        return found
+        ours = (pid for pid in marked(FLEET, self._fleet) if environment(pid).get("RELIGHT_WORKER") == self.name)
+        return [self.process.pid, *ours]
 
     def programs(self) -> list[int]:
         """The processes that run sessions: neither the worker, nor whoever attends to them, nor who forks those."""
-        found = []
-        for pid in self.tree()[1:]:
-            try:
-                if b"\0RELIGHT_SESSION=" in b"\0" + Path(f"/proc/{pid}/environ").read_bytes():
-                    found.append(pid)
-            except OSError:
-                continue
-        return found
+        return [pid for pid in self.tree()[1:] if "RELIGHT_SESSION" in environment(pid)]
 
     def fork_server(self) -> int:
         """The process that forks those who attend."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        return next(int(pid) for pid in children if FORK_SERVER.encode() in Path(f"/proc/{pid}/cmdline").read_bytes())
+        return next(pid for pid in children(self.process.pid) if FORK_SERVER in " ".join(words(pid)))
 
     def signal_all(self, number: int) -> None:
         """As if its machine died, slept or woke."""

@@ -13,6 +13,7 @@ import pytest
 from relight.fleet.worker import claim
 from relight.processes.attendants import ForkedAttendant, ProcessAttendants, StartedAttendant
 from tests.fleet.stage import FLEET, Fleet, wait_until
+from tests.support.processes import marked, words
 
 Made = ForkedAttendant | StartedAttendant
 
@@ -50,14 +51,7 @@ def code_of(one: Made) -> int:
 
 def processes_of(fleet: Fleet) -> list[int]:
     """Everything that was started for this fleet."""
-    mark, found = f"{FLEET}={fleet.environment[FLEET]}".encode(), []
-    for entry in filter(str.isdecimal, os.listdir("/proc")):
-        try:
-            if mark in Path(f"/proc/{entry}/environ").read_bytes().split(b"\0"):
-                found.append(int(entry))
-        except OSError:
-            continue
-    return found
+    return marked(FLEET, fleet.environment[FLEET])
 
 
 def owner_of(fleet: Fleet, session: str) -> int:
@@ -69,7 +63,13 @@ def owner_of(fleet: Fleet, session: str) -> int:
 def test_their_worker_learns_how_they_ended_and_their_programs_inherit_nothing(
     fleet: Fleet, attendants: ProcessAttendants
 ) -> None:
-    files = "import os, sys; print(sorted(map(int, os.listdir('/proc/self/fd')))[:-1]); sys.exit(int(sys.argv[1]))"
+    files = (
+        "import os, sys\n"
+        "def is_open(fd):\n"
+        "    try: return bool(os.fstat(fd))\n"
+        "    except OSError: return False\n"
+        "print(list(filter(is_open, range(256)))); sys.exit(int(sys.argv[1]))"
+    )
     for wanted in (0, 3):
         script = [sys.executable, "-c", files, str(wanted)]
         session = fleet.rl.submit(script, directory=str(fleet.directory), queue="default").id
@@ -99,7 +99,7 @@ def test_one_that_is_killed_is_told_from_one_that_ended(fleet: Fleet, attendants
     os.kill(owner_of(fleet, session), signal.SIGKILL)
     assert code_of(one) == -signal.SIGKILL
     for pid in processes_of(fleet):
-        if b"sleep" in Path(f"/proc/{pid}/cmdline").read_bytes():
+        if "sleep" in words(pid):
             os.kill(pid, signal.SIGKILL)
 
 

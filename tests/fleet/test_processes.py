@@ -21,6 +21,7 @@ import pytest
 from relight.journal.queues.takeover import BY_A_PERSON
 from tests.figures import Figure
 from tests.fleet.stage import Fleet, Judged, RunningWorker, wait_until
+from tests.support.processes import alive
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ def test_a_stopped_machine_that_wakes_up_writes_nothing(fleet: Fleet, figure: Fi
     judged = Judged(fleet, [session], turns=8)
     judged.check(fleet)
     left = 2  # the worker, and the process that forks those who attend
-    wait_until("the zombie is gone", lambda: len([p for p in first.tree() if _is_alive(p)]) <= left)
+    wait_until("the zombie is gone", lambda: len([p for p in first.tree() if alive(p)]) <= left)
     figure(
         "G8", f"a machine stopped past its lease: taken over after {seconds:.1f} s (lease 6 + sweep 1), 0 late writes"
     )
@@ -288,13 +289,6 @@ def _sleeps_without_a_lock(fleet: Fleet, worker: RunningWorker) -> bool:
             worker.signal_all(signal.SIGCONT)
             return False
     return True
-
-
-def _is_alive(pid: int) -> bool:
-    try:
-        return "zombie" not in Path(f"/proc/{pid}/status").read_text()
-    except OSError:
-        return False
 
 
 def test_wrong_settings_are_refused_in_words(fleet: Fleet) -> None:

@@ -18,6 +18,7 @@ from relight.library.facade import Relight
 from relight.ports import faults
 from tests.figures import Figure
 from tests.guarantees.processes import ForkServer, lines_of, spin, wait_until
+from tests.support.processes import alive
 
 pytestmark = pytest.mark.crash
 PLACES = {
@@ -64,7 +65,7 @@ def test_an_acknowledged_step_survives_a_kill_at_any_moment(
                 name, told, total = f"s{sessions}", memory_path / f"told{sessions}", 0
             child = fork_server.run("appender", store=store, session=name, told=told)
             before, wanted = len(lines_of(told)), rng.randint(0, 6)
-            wait_until("the child to append", lambda: len(lines_of(told)) >= before + wanted or child_died(child))  # noqa: B023
+            wait_until("the child to append", lambda: len(lines_of(told)) >= before + wanted or not alive(child.pid))  # noqa: B023
             spin(rng.random() * 0.004)
             child.kill()
             assert child.was_killed, child.said
@@ -74,15 +75,6 @@ def test_an_acknowledged_step_survives_a_kill_at_any_moment(
                 is_waiting_for_nobody(rl, name)
         assert rl.verify().ok
     figure("G1", f"{kills} SIGKILLs at random moments, {acknowledged} acknowledged steps, 0 lost, 0 waits for a lease")
-
-
-def child_died(child: Any) -> bool:
-    """Ended by itself, which the test then tells about."""
-    try:
-        with open(f"/proc/{child.pid}/stat", encoding="ascii") as stat:
-            return stat.read().rpartition(")")[2].split()[0] == "Z"
-    except FileNotFoundError:
-        return True
 
 
 @pytest.mark.guarantee("G2")
@@ -99,7 +91,7 @@ def test_a_kill_at_any_point_of_a_commit_or_a_resume_loses_nothing(
                 name, told = f"{point}.{nth}", memory_path / f"{point}.{nth}"
                 for fault in (f"{point}:{nth}:kill", f"{point}:{nth}:kill", f"{point}:1:kill", "commit.told:3:kill"):
                     child = fork_server.run("appender", fault, store=store, session=name, told=told)
-                    wait_until("the child to die or append", lambda: child_died(child) or len(lines_of(told)) > 40)  # noqa: B023
+                    wait_until("the child to die or append", lambda: not alive(child.pid) or len(lines_of(told)) > 40)  # noqa: B023
                     child.kill()  # where the point is passed only once in the session's life it lives on
                     assert child.was_killed, child.said
                     kills += 1

@@ -21,6 +21,7 @@ import relight
 from relight.errors import RelightError, StoreFull
 from tests.figures import Figure
 from tests.guarantees.processes import ROOT, lines_of
+from tests.support import mounting
 
 pytestmark = pytest.mark.crash
 APPENDS = 6
@@ -117,11 +118,8 @@ def test_a_failed_write_or_sync_is_an_error_and_loses_nothing(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """200 kB of disk."""
-    place = tmp_path / "small"
-    place.mkdir()
-    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=300k", "tmpfs", str(place)], check=True)
-    yield place
-    subprocess.run(["umount", "-l", str(place)], check=True)
+    with mounting.small_disk(tmp_path / "small", "300k") as place:
+        yield place
 
 
 @pytest.mark.guarantee("G3")
@@ -140,7 +138,7 @@ def test_a_full_disk_refuses_what_does_not_fit_and_keeps_what_did(small_disk: Pa
                 s.append({"role": "user", "content": os.urandom(40_000).hex()})
         assert [message["content"] for message in s.messages] == acknowledged
         assert [message["content"] for message in rl.load("a").messages] == acknowledged
-    subprocess.run(["mount", "-o", "remount,size=4m", str(small_disk)], check=True)
+    mounting.resize(small_disk, "4m")
     with relight.open(small_disk / "relight.db") as rl:
         assert [message["content"] for message in rl.load("a").messages] == acknowledged
         assert rl.verify().ok

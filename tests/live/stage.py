@@ -18,6 +18,7 @@ from typing import Any
 import relight
 from relight.values.info import SessionInfo
 from tests.cli.shell import command, environment, eventually
+from tests.support import processes
 from tests.support.fake_model import FakeModel, Item, pairs, texts, unpaired
 from tests.support.scripted_agent import install
 
@@ -157,19 +158,23 @@ class Stage:
 
     def processes(self) -> list[int]:
         """Every living process that has to do with this stage."""
-        return [pid for pid, words in _living() if self._is_ours(pid, words)]
+        return [pid for pid in processes.living() if self._is_ours(pid)]
 
     def agents(self) -> list[int]:
         """Those that are the agent itself."""
         program = str(self.bin / "claude")
-        return [pid for pid, words in _living() if program in words and self._is_ours(pid, words)]
+        return [pid for pid in processes.living() if program in processes.words(pid) and self._is_ours(pid)]
 
     def marked(self) -> list[int]:
         """Those that were started for a session: the agent and what it started."""
-        return [pid for pid, _ in _living() if "RELIGHT_SESSION" in (found := _environment(pid)) and self._mine(found)]
+        return [
+            pid
+            for pid in processes.living()
+            if "RELIGHT_SESSION" in (found := processes.environment(pid)) and self._mine(found)
+        ]
 
-    def _is_ours(self, pid: int, words: list[str]) -> bool:
-        return self._mine(_environment(pid)) or any(str(self.base) in word for word in words)
+    def _is_ours(self, pid: int) -> bool:
+        return self._mine(processes.environment(pid)) or any(str(self.base) in word for word in processes.words(pid))
 
     def _mine(self, found: Mapping[str, str]) -> bool:
         return found.get("RELIGHT_STORE", "") == str(self.store)
@@ -220,31 +225,3 @@ def _kill(pid: int) -> None:
         os.kill(pid, signal.SIGKILL)
     except ProcessLookupError:
         return
-
-
-def alive(pid: int) -> bool:
-    """Does it run? One that only waits to be buried does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except (OSError, IndexError):
-        return False
-
-
-def _living() -> list[tuple[int, list[str]]]:
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit() and int(entry.name) != os.getpid() and alive(int(entry.name)):
-            try:
-                words = (entry / "cmdline").read_bytes().decode("utf-8", "replace").split("\0")
-            except OSError:
-                continue
-            found.append((int(entry.name), words))
-    return found
-
-
-def _environment(pid: int) -> dict[str, str]:
-    try:
-        raw = Path(f"/proc/{pid}/environ").read_bytes().decode("utf-8", "replace")
-    except OSError:
-        return {}
-    return dict(entry.split("=", 1) for entry in raw.split("\0") if "=" in entry)

@@ -14,8 +14,9 @@ import pytest
 import relight
 from tests.cli.shell import eventually
 from tests.live.conftest import Open
-from tests.live.stage import Stage, alive, kill
+from tests.live.stage import Stage, kill
 from tests.support.fake_model import texts
+from tests.support.processes import alive
 
 pytestmark = pytest.mark.crash
 TRUTH_SECONDS = 5.0

@@ -12,8 +12,9 @@ import pytest
 from tests.cli.shell import eventually
 from tests.figures import Figure
 from tests.live.conftest import Open
-from tests.live.stage import Stage, alive, kill
+from tests.live.stage import Stage, kill
 from tests.support.fake_model import texts
+from tests.support.processes import alive
 
 ONE = {"text": "first", "calls": [{"shell": "echo one > a.txt"}]}
 TMUX = ("--runtime", "tmux")

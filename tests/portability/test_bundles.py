@@ -332,19 +332,19 @@ def test_bombs_stay_small(here: Machine, tmp_path: Path, figure: Figure) -> None
     here.session("fix", "one")
     for name, path in _bombs(tmp_path, read(bundle(here, tmp_path / "b"))).items():
         code = (
-            "import re, sys, relight\n"
+            "import sys, relight\n"
+            "from tests.support.processes import peak_megabytes\n"
             "rl = relight.open(sys.argv[1])\n"
             "try: rl.import_bundle(sys.argv[2], workspace=sys.argv[3]); print('taken')\n"
             "except relight.RelightError as error: print(type(error).__name__)\n"
-            "print(re.search(r'VmHWM:\\s+(\\d+)', open('/proc/self/status').read())[1])\n"
+            "print(peak_megabytes())\n"
         )
         words = [sys.executable, "-c", code, str(tmp_path / f"{name}.db"), str(path), str(tmp_path / "w")]
         ran = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
         assert ran.returncode == 0, ran.stderr
-        outcome, kilobytes = ran.stdout.split()
-        megabytes = int(kilobytes) // 1024
+        outcome, megabytes = ran.stdout.split()
         assert outcome == "BundleRefused", name
-        assert megabytes < 256, (name, megabytes)
+        assert int(megabytes) < 256, (name, megabytes)
         figure("G27", f"bundle bomb '{name}' ({path.stat().st_size:,} bytes): refused at {megabytes} MB")
 
 

@@ -21,6 +21,7 @@ from relight.values.session import GENESIS
 from relight.values.snapshot import Entry, SnapshotRecord
 from relight.workspaces.manifest import Manifests
 from relight.workspaces.pool import objects
+from tests.support.processes import peak_megabytes
 
 KINDS = ("chunks", "tree", "honest", "longer")
 
@@ -124,8 +125,7 @@ def main(kind: str, directory: Path) -> None:
             except RelightError as error:
                 said = str(error)
             print(verb, said[:300])
-    status = Path("/proc/self/status").read_text()  # of this program alone; rusage counts whoever started it too
-    print("peak_mb", int(status.partition("VmHWM:")[2].split()[0]) // 1024)
+    print("peak_mb", peak_megabytes())
     taken = sum(path.stat().st_blocks * 512 for path in directory.rglob("*") if path.is_file())
     print("disk_mb", taken // 1_000_000)
 

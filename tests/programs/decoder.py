@@ -24,6 +24,7 @@ from relight.values.call import Intent, Outcome
 from relight.values.status import StatusChange
 from relight.values.step import Carried, Changes, Step
 from tests.support.normalise import lint, normalise
+from tests.support.processes import peak_megabytes
 
 FORBIDDEN = ("exec", "compile", "import", "socket", "subprocess", "os.system", "os.exec", "os.posix_spawn", "os.fork",
              "ctypes", "pickle", "marshal", "code.__new__", "function.__new__", "shutil", "os.spawn", "open",
@@ -100,12 +101,6 @@ def digest_fully(body: bytes) -> str:
     return "decoded"
 
 
-def most_megabytes() -> int:
-    """The most memory this program has had so far. (`ru_maxrss` would count the process it was started from.)"""
-    with open("/proc/self/status", encoding="ascii") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM")) // 1024
-
-
 def decode_only(body: bytes) -> str:
     """What a store does before it knows how much there is."""
     try:
@@ -125,7 +120,7 @@ def main() -> None:
         for path in sys.argv[2:]:
             with open(path, "rb") as file:
                 said = decode_only(file.read())
-            print(most_megabytes(), said, path)
+            print(peak_megabytes(), said, path)
         return
     rng, counts, kept = Random(int(sys.argv[1])), collections.Counter[str](), originals()
     sys.addaudithook(guard)

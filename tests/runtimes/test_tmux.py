@@ -24,6 +24,7 @@ from relight.testing.runtime_kit import until
 from tests.cli.shell import Shell
 from tests.figures import Figure
 from tests.runtimes.servers import Sockets
+from tests.support.processes import children
 
 ECHO = """
 import os, sys
@@ -157,7 +158,7 @@ def test_nothing_is_typed_where_a_shell_is_or_will_be(desk: Desk, command: list[
 def test_nothing_is_typed_while_a_shell_is_in_front_of_the_agent(desk: Desk) -> None:
     text = "import subprocess; print('ready', flush=True); subprocess.run(['bash', '--norc', '-i'])"
     child = desk.python(text)
-    until(lambda: len(members_of(child.pid)) + len(_children(child.pid)) > 1, "the shell is there")
+    until(lambda: len(members_of(child.pid)) + len(children(child.pid)) > 1, "the shell is there")
     with pytest.raises(Refused, match=r"bash|in front"):
         desk.runtime.deliver("agent", "touch marker")
     assert not (desk.workspace / "marker").exists()
@@ -275,10 +276,6 @@ def test_a_missing_tmux_is_told_with_its_cure(desk: Desk, monkeypatch: pytest.Mo
     assert "apt-get install tmux" in told.value.hints[0]
     assert desk.runtime.probe("agent").liveness == "unknown"
     desk.runtime.destroy("agent")
-
-
-def _children(pid: int) -> list[str]:
-    return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
 
 
 def test_the_command_that_joins_it_is_printed_with_its_socket_and_works(tmp_path: Path) -> None:

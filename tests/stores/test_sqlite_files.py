@@ -5,9 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-import subprocess
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import apsw
@@ -25,20 +22,7 @@ from relight.stores.sqlite.migrate import VERSION
 from relight.stores.sqlite.store import SqliteStore
 from relight.testing.clock import ManualClock
 from tests.stores.sessions import history, trial
-
-Program = Callable[[str], str]
-
-
-@contextmanager
-def mounted(program: Program, *command: str, at: Path) -> Iterator[None]:
-    """A mount for a moment. Where mounting is not allowed the test fails and says so."""
-    tried = subprocess.run([program("mount"), *command, str(at)], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.fail(f"this test has to mount a file system (as root): {tried.stderr.strip()}", pytrace=False)
-    try:
-        yield
-    finally:
-        subprocess.run([program("umount"), "--lazy", str(at)], check=True)
+from tests.support import mounting
 
 
 def mode(path: Path) -> int:
@@ -137,7 +121,7 @@ def test_odd_paths_are_paths(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("closed", [True, False], ids=["closed", "left-open"])
-def test_a_read_only_store_can_be_read(tmp_path: Path, program: Program, closed: bool) -> None:
+def test_a_read_only_store_can_be_read(tmp_path: Path, closed: bool) -> None:
     """With its log or without: everything is read, nothing is written, and every write says why."""
     directory = tmp_path / "store"
     world = trial(directory / "relight.db")
@@ -145,8 +129,8 @@ def test_a_read_only_store_can_be_read(tmp_path: Path, program: Program, closed:
     expected = history(world.store, session)
     if closed:
         world.store.close()
-    with mounted(program, "--bind", str(directory), at=directory):
-        subprocess.run([program("mount"), "-o", "remount,bind,ro", str(directory)], check=True)
+    with mounting.bound(directory):
+        mounting.make_read_only(directory, is_bound=True)
         reader = trial(directory / "relight.db")
         assert isinstance(reader.store, SqliteStore)
         assert reader.store.read_only
@@ -170,14 +154,14 @@ def test_a_read_only_store_can_be_read(tmp_path: Path, program: Program, closed:
     world.store.close()
 
 
-def test_a_store_that_becomes_read_only_says_so(tmp_path: Path, program: Program) -> None:
+def test_a_store_that_becomes_read_only_says_so(tmp_path: Path) -> None:
     directory = tmp_path / "store"
     directory.mkdir()
-    with mounted(program, "-t", "tmpfs", "none", at=directory):
+    with mounting.small_disk(directory, "8m"):
         world = trial(directory / "relight.db")
         session = world.working(2)
         world.store.close()
-        subprocess.run([program("mount"), "-o", "remount,ro", str(directory)], check=True)
+        mounting.make_read_only(directory)
         world = trial(directory / "relight.db")
         with pytest.raises(StoreReadOnly):
             world.append(session)
@@ -185,11 +169,11 @@ def test_a_store_that_becomes_read_only_says_so(tmp_path: Path, program: Program
         world.store.close()
 
 
-def test_a_full_disk_acknowledges_nothing_and_keeps_everything(tmp_path: Path, program: Program) -> None:
+def test_a_full_disk_acknowledges_nothing_and_keeps_everything(tmp_path: Path) -> None:
     """Fill a small file system with steps: every one that was told is there, and writing goes on once there is room."""
     directory = tmp_path / "small"
     directory.mkdir()
-    with mounted(program, "-t", "tmpfs", "-o", "size=1m", "none", at=directory):
+    with mounting.small_disk(directory, "1m"):
         (directory / "ballast").write_bytes(bytes(150_000))
         world = trial(directory / "relight.db")
         session = world.working()
@@ -215,10 +199,10 @@ def test_a_full_disk_acknowledges_nothing_and_keeps_everything(tmp_path: Path, p
     assert len(told) > 20
 
 
-def test_a_disk_that_is_full_from_the_start(tmp_path: Path, program: Program) -> None:
+def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:
     directory = tmp_path / "small"
     directory.mkdir()
-    with mounted(program, "-t", "tmpfs", "-o", "size=16k", "none", at=directory), pytest.raises(StoreFull):
+    with mounting.small_disk(directory, "16k"), pytest.raises(StoreFull):
         trial(directory / "relight.db")
 
 

@@ -12,6 +12,7 @@ import pytest
 
 import relight
 from tests.cli.shell import Shell, eventually
+from tests.support.processes import alive
 
 PYTHON = sys.executable
 FOREVER = "import time\nprint('ready', flush=True)\nwhile True: time.sleep(0.1)"
@@ -304,13 +305,6 @@ def test_stop_ends_a_program_of_ones_own_loop_too(shell: Shell) -> None:
     assert shell.json("stop", "own")["supervised"] is False
     process.communicate(timeout=30)
     assert session(shell, "own")["status"] == "terminated"
-
-
-def alive(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in ("Z", "X")
-    except OSError:
-        return False
 
 
 # -- the supervisor's own death, and going on -----------------------------------------------------------------

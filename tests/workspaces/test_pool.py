@@ -16,6 +16,7 @@ from relight.testing.workspace_kit import MemorySegments
 from relight.workspaces.changes.ignore import Level, lines
 from relight.workspaces.pool import objects
 from relight.workspaces.pool.pool import Pool
+from tests.support import mounting
 from tests.workspaces.trees import open_tree
 
 
@@ -107,14 +108,9 @@ def test_an_error_while_writing_is_told_and_the_next_snapshot_is_whole(
 
 @pytest.mark.guarantee("G3")
 def test_a_full_disk_names_nothing(tmp_path: Path, program: Callable[[str], str]) -> None:
-    small, root = tmp_path / "small", tmp_path / "tree"
-    small.mkdir()
+    root = tmp_path / "tree"
     root.mkdir()
-    mount = [program("mount"), "-t", "tmpfs", "-o", "size=400k", "none", str(small)]
-    tried = subprocess.run(mount, capture_output=True, text=True, check=False)
-    if tried.returncode:
-        pytest.fail(f"this test has to mount a file system (as root): {tried.stderr.strip()}", pytrace=False)
-    try:
+    with mounting.small_disk(tmp_path / "small", "400k") as small:
         (root / "a").write_bytes(b"small")
         with open_tree(root, small, floor_bytes=None) as workspace:
             first = workspace.snapshot()
@@ -124,8 +120,6 @@ def test_a_full_disk_names_nothing(tmp_path: Path, program: Callable[[str], str]
             assert workspace.verify(first.id) == ()
             (root / "b").unlink()
             assert workspace.snapshot().id == first.id
-    finally:
-        subprocess.run(["umount", str(small)], check=True)
 
 
 @pytest.mark.parametrize("name", ["snapshot.read", "snapshot.directories_put", "snapshot.segment_written"])

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from tests.cli.shell import SOURCE
 from tests.figures import Figure
 from tests.guarantees.processes import wait_until
 from tests.support.fake_model import FakeModel, pairs, texts, unpaired
+from tests.support.processes import marked
 
 pytestmark = pytest.mark.agents
 
@@ -65,13 +67,9 @@ class Room:
 
     def close(self) -> None:
         """End what a killed program has left: its agent, and the tool of its agent."""
-        for entry in Path("/proc").iterdir():
-            if entry.name.isdigit() and int(entry.name) != os.getpid():
-                try:
-                    if f"{MARK}={self.mark}".encode() in (entry / "environ").read_bytes():
-                        os.kill(int(entry.name), signal.SIGKILL)
-                except OSError:
-                    continue
+        for pid in marked(MARK, self.mark):
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self.model.close()
 
 
