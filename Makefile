@@ -22,7 +22,7 @@ demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(patsubst %,--ignore tests/%,teeth frameworks browser)
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(patsubst %,--ignore tests/%,teeth integration/frameworks integration/browser)
 
 test-teeth: $(READY) ## plants bugs, one after the other, and expects the suite to notice each
 	@tools/system-packages
@@ -30,7 +30,7 @@ test-teeth: $(READY) ## plants bugs, one after the other, and expects the suite 
 
 test-frameworks: $(READY) ## the frameworks' own conformance suites over our stores
 	@tools/system-packages
-	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/frameworks
+	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal tests/integration/frameworks
 
 test-browser: $(READY) ## the pages in a real browser: Debian's chromium, installed where it can be
 	@tools/system-packages

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any
 
 from bench.plot import histogram
-from tests.fleet.stage import Fleet, Judged, wait_until
-from tests.stores.postgres_server import Server, running
+from tests.support.fleet import Fleet, Judged, wait_until
+from tests.support.postgres_server import Server, running
 
 LEASE, SWEEP = 5.0, 2.0
 SETTINGS = {"RELIGHT_LEASE_SECONDS": f"{LEASE:g}", "RELIGHT_SWEEP_SECONDS": f"{SWEEP:g}"}

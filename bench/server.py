@@ -29,7 +29,7 @@ from relight.values.session import GENESIS, Head, Identity
 from relight.values.status import Status
 from relight.values.step import Changes, Step
 from relight.values.usage import Usage
-from tests.server.stream import Listener
+from tests.support.event_stream import Listener
 
 SESSIONS: Final = 10_000
 STEPS: Final = 100

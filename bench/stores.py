@@ -21,8 +21,8 @@ import redis
 
 import relight
 from bench.workload import Transcript
-from tests.stores.postgres_server import Server, running
-from tests.stores.redis_server import RedisServer, redis_program
+from tests.support.postgres_server import Server, running
+from tests.support.redis_server import RedisServer, redis_program
 
 TURNS = 400
 WINDOW = 200

@@ -17,7 +17,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 
-pytest_plugins = ["tests.figures"]
+pytest_plugins = ["tests.support.figures"]
 
 ROOT = Path(__file__).resolve().parent.parent
 PROOF = bool(os.environ.get("RELIGHT_PROOF"))

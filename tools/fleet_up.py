@@ -31,7 +31,7 @@ import yaml  # type: ignore[import-untyped]
 ROOT: Final = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.stores.postgres_server import Server, free_port, running  # noqa: E402 - found from the line above
+from tests.support.postgres_server import Server, free_port, running  # noqa: E402 - found from the line above
 
 UP_SECONDS: Final = 60.0
 DRAIN_SECONDS: Final = 30.0

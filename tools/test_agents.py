@@ -15,10 +15,10 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from tests.agents import real  # noqa: E402 - found by the line above
+from tests.support import real_agents as real  # noqa: E402 - found by the line above
 
 MEASURED = ROOT / "build" / "agent-costs.txt"
-_COSTS = "tests/agents/test_real_costs.py"
+_COSTS = "tests/integration/agents/test_real_costs.py"
 
 
 def main(arguments: list[str]) -> int:

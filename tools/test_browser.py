@@ -25,7 +25,7 @@ def main(arguments: list[str]) -> int:
     shutil.rmtree(ROOT / "build" / "screenshots", ignore_errors=True)
     jobs = ["-n", os.environ.get("JOBS", "auto"), "--dist", "loadfile"]  # a browser a process, a file a process
     python = [sys.executable, "-m", "pytest", *jobs, "--durations=8"]
-    return subprocess.run([*python, *(arguments or ["tests/browser"])], check=False).returncode
+    return subprocess.run([*python, *(arguments or ["tests/integration/browser"])], check=False).returncode
 
 
 def _install() -> None:

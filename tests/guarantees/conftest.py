@@ -1,4 +1,4 @@
-"""The worlds of tests/core, and real processes."""
+"""The worlds of tests/unit/sessions, and real processes."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.core.conftest import world
-from tests.guarantees.processes import ForkServer
+from tests.support.child_processes import ForkServer
+from tests.unit.sessions.conftest import world
 
 __all__ = ["fork_server", "memory_path", "world"]
 

@@ -12,8 +12,8 @@ import relight.sessions.effects
 import relight.sessions.tools
 from relight.errors import ToolsChanged
 from relight.values.call import EFFECTS
-from tests.core.world import World
-from tests.figures import Figure
+from tests.support.figures import Figure
+from tests.support.simulation import Simulation
 
 
 class Died(BaseException):
@@ -33,7 +33,7 @@ def tool(effect: Any, *, dies: bool = False, more: bool = False) -> Any:
     return relight.tool(effect=effect, name="t", **options)(t_more if more else t)
 
 
-def leave(world: World, name: str, effect: Any, how: str) -> None:
+def leave(world: Simulation, name: str, effect: Any, how: str) -> None:
     """A session whose call of `t` was not started, died at work, or is finished."""
     s = world.start().session(name)
     s.append({"role": "user", "content": "go"})
@@ -56,7 +56,7 @@ def expected(how: str, before: str, after: str) -> str:
 
 
 @pytest.mark.guarantee("G13")
-def test_a_changed_tool_is_refused_under_a_pending_call_and_noted_otherwise(world: World, figure: Figure) -> None:
+def test_a_changed_tool_is_refused_under_a_pending_call_and_noted_otherwise(world: Simulation, figure: Figure) -> None:
     counts = {"refused": 0, "noted": 0, "same": 0}
     cases = product(("unstarted", "in doubt", "finished"), EFFECTS, (*EFFECTS, "gone"))
     for number, (how, before, after) in enumerate(cases):
@@ -78,7 +78,7 @@ def test_a_changed_tool_is_refused_under_a_pending_call_and_noted_otherwise(worl
     figure("G13", f"{sum(counts.values())} changes of tools: {counts['refused']} refused with a diff, 0 unnoticed")
 
 
-def test_a_parameter_that_comes_or_goes_is_noted(world: World) -> None:
+def test_a_parameter_that_comes_or_goes_is_noted(world: Simulation) -> None:
     leave(world, "a", "once", "finished")
     with world.start().session("a") as s:
         relight.loop(s, model=lambda messages: {"role": "assistant", "content": "end"}, tools=[tool("once", more=True)])

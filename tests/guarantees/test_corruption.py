@@ -25,7 +25,7 @@ from relight.journal.chain import seal, step_digest, unseal_head
 from relight.journal.codec import encode_changes
 from relight.library.facade import Relight
 from relight.values.step import Changes
-from tests.figures import Figure
+from tests.support.figures import Figure
 
 STEPS = 30
 

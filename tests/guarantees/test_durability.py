@@ -16,8 +16,8 @@ import pytest
 import relight
 from relight.library.facade import Relight
 from relight.ports import faults
-from tests.figures import Figure
-from tests.guarantees.processes import ForkServer, lines_of, spin, wait_until
+from tests.support.child_processes import ForkServer, lines_of, spin, wait_until
+from tests.support.figures import Figure
 from tests.support.processes import alive
 
 pytestmark = pytest.mark.crash

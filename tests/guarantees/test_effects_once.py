@@ -18,10 +18,10 @@ import relight
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.values.call import OUTCOME_UNKNOWN
-from tests.figures import Figure
-from tests.guarantees.processes import ForkServer, lines_of
-from tests.programs.agent import CALLS, TURNS
+from tests.support.child_processes import ForkServer, lines_of
+from tests.support.figures import Figure
 from tests.support.normalise import lint
+from tests.support.programs.agent import CALLS, TURNS
 
 pytestmark = pytest.mark.crash
 PLACES = {

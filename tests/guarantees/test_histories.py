@@ -16,10 +16,10 @@ import pytest
 
 import relight
 from relight.ports import faults
-from tests.core.world import World
-from tests.figures import Figure
-from tests.guarantees.processes import ForkServer, lines_of
-from tests.programs.random_history import History, forgotten
+from tests.support.child_processes import ForkServer, lines_of
+from tests.support.figures import Figure
+from tests.support.programs.random_history import History, forgotten
+from tests.support.simulation import Simulation
 
 POINTS = (
     "commit.enter",
@@ -52,7 +52,7 @@ def _arm(rng: Random) -> None:
 
 def _live(seed: int) -> tuple[int, int, int]:
     """One history: deaths, effects, undos that were compared."""
-    rng, taken, world = Random(seed), Counter[str](), World(seed=seed)
+    rng, taken, world = Random(seed), Counter[str](), Simulation(seed=seed)
     deaths = undos = 0
     with world.start().session("main") as s:
         s.append({"role": "user", "content": "go"})

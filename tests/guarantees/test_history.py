@@ -15,10 +15,10 @@ import pytest
 from relight.library.facade import Relight
 from relight.ports import faults
 from relight.sessions.session import Session
-from tests.core.world import World
-from tests.figures import Figure
-from tests.journal.conversations import FORMAT_NAMES, Messages, call_ids, random_conversation, results_of
+from tests.support.figures import Figure
 from tests.support.normalise import lint
+from tests.support.simulation import Simulation
+from tests.unit.journal.conversations import FORMAT_NAMES, Messages, call_ids, random_conversation, results_of
 
 HURRY = {"role": "user", "content": "hurry"}
 MAX_LIVES = 200
@@ -40,7 +40,7 @@ class Life:
         script = random_conversation(self.rng, name, max_turns=4)
         self.replies = _replies(name, script)
         self.opening = script[: next(i for i, m in enumerate(script) if _is_reply(name, m))] if self.replies else script
-        self.world = World(seed=seed)
+        self.world = Simulation(seed=seed)
         self.tools = dict.fromkeys(TOOLS, self._tool)
         self.asked = 0
         self.crashes = 0

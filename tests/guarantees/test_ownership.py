@@ -18,9 +18,9 @@ import relight
 from relight.errors import LeaseHeld, LeaseLost, NotResumable, RelightError
 from relight.sessions.session import Session
 from relight.values.policy import Retention
-from tests.core.world import World
-from tests.figures import Figure
-from tests.guarantees.processes import Child, ForkServer, lines_of, wait_until
+from tests.support.child_processes import Child, ForkServer, lines_of, wait_until
+from tests.support.figures import Figure
+from tests.support.simulation import Simulation
 
 LEASE_SECONDS = 0.3
 
@@ -125,7 +125,7 @@ class Schedule:
 
     def __init__(self, seed: int) -> None:
         self.rng = Random(seed)
-        self.world = World(seed=seed)
+        self.world = Simulation(seed=seed)
         self.holders: list[tuple[Session, int]] = []
         self.expected: list[str] = []
         self.writes = self.refused = self.claims = 0
@@ -221,7 +221,7 @@ def stop(rl: relight.Relight, how: str) -> str:
 
 
 @pytest.mark.guarantee("G9")
-def test_a_wall_clock_that_jumps_gives_nobody_a_lease_and_loses_no_session(world: World, figure: Figure) -> None:
+def test_a_wall_clock_that_jumps_gives_nobody_a_lease_and_loses_no_session(world: Simulation, figure: Figure) -> None:
     first, second = world.start(), world.start()
     kept: dict[str, str] = {}
     for jump in JUMPS:

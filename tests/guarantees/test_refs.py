@@ -16,8 +16,8 @@ import pytest
 import relight
 from relight.errors import Ambiguous, InvalidName, NotFound, RelightError, Unresolved, UsageError
 from relight.library.facade import Relight
-from tests.core.world import World
-from tests.figures import Figure
+from tests.support.figures import Figure
+from tests.support.simulation import Simulation
 
 HOSTILE = [
     "",
@@ -145,7 +145,7 @@ def test_hostile_text_is_never_more_than_an_unknown_name(
 
 
 @pytest.mark.parametrize("name", [one for one in HOSTILE if one not in ("0", "NULL", "CON", "a.")], ids=ascii)
-def test_a_name_that_could_not_be_typed_back_is_refused(world: World, name: str) -> None:
+def test_a_name_that_could_not_be_typed_back_is_refused(world: Simulation, name: str) -> None:
     rl = world.start()
     with pytest.raises((InvalidName, NotFound)):
         rl.session(name)
@@ -153,7 +153,7 @@ def test_a_name_that_could_not_be_typed_back_is_refused(world: World, name: str)
 
 
 @pytest.mark.parametrize("name", [None, 12, b"a", ["a"], object()], ids=["none", "int", "bytes", "list", "object"])
-def test_a_name_that_is_no_text_is_refused(world: World, name: Any) -> None:
+def test_a_name_that_is_no_text_is_refused(world: Simulation, name: Any) -> None:
     rl = world.start()
     with pytest.raises(UsageError):
         rl.session(name)
@@ -164,7 +164,7 @@ def test_a_name_that_is_no_text_is_refused(world: World, name: Any) -> None:
 
 @pytest.mark.guarantee("G14")
 def test_only_an_exact_name_a_whole_id_or_an_unambiguous_prefix_leads_somewhere(
-    world: World, figure: Figure, sample: Any
+    world: Simulation, figure: Figure, sample: Any
 ) -> None:
     rl = world.start()
     sessions = {}

@@ -10,8 +10,8 @@ import pytest
 from relight.errors import NotFound, UsageError
 from relight.journal.retention import retention_days
 from relight.library.facade import Relight
-from tests.cli.shell import Shell, eventually
-from tests.core.world import World
+from tests.support.shell import Shell, eventually
+from tests.support.simulation import Simulation
 
 DAY = 86_400.0
 
@@ -23,7 +23,7 @@ def finished(rl: Relight, name: str) -> str:
     return s.id
 
 
-def test_without_a_policy_no_process_sweeps_however_old_a_session_is(world: World) -> None:
+def test_without_a_policy_no_process_sweeps_however_old_a_session_is(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "old")
     world.time.advance(1000 * DAY)
@@ -33,7 +33,7 @@ def test_without_a_policy_no_process_sweeps_however_old_a_session_is(world: Worl
     assert (rl.kept_longer_than(7.0).sessions, rl.kept_longer_than(2000.0).sessions) == (1, 0)
 
 
-def test_a_policy_is_the_stores_and_one_of_all_its_processes_sweeps_a_day(world: World) -> None:
+def test_a_policy_is_the_stores_and_one_of_all_its_processes_sweeps_a_day(world: Simulation) -> None:
     one, other = world.start(), world.start()
     old = finished(one, "old")
     one.set_retention(7.0, by="ada")
@@ -50,7 +50,7 @@ def test_a_policy_is_the_stores_and_one_of_all_its_processes_sweeps_a_day(world:
 
 
 def test_a_setting_of_a_process_becomes_the_stores_policy_when_it_sweeps(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: Simulation, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rl = world.start()
     monkeypatch.setenv("RELIGHT_RETENTION", "36h")
@@ -76,7 +76,7 @@ def test_what_is_no_age_is_refused(text: str) -> None:
         retention_days(text)
 
 
-def test_what_was_removed_is_known_by_its_id_and_nothing_else_is(world: World) -> None:
+def test_what_was_removed_is_known_by_its_id_and_nothing_else_is(world: Simulation) -> None:
     rl = world.start()
     swept, asked, there = finished(rl, "swept"), finished(rl, "secret-name"), finished(rl, "there")
     rl.drop("secret-name")
@@ -94,7 +94,7 @@ def test_what_was_removed_is_known_by_its_id_and_nothing_else_is(world: World) -
     assert not [one for one in records if b"secret-name" in one or asked.encode() in one]
 
 
-def test_a_removal_that_was_refused_leaves_no_tombstone(world: World) -> None:
+def test_a_removal_that_was_refused_leaves_no_tombstone(world: Simulation) -> None:
     rl = world.start()
     session = finished(rl, "a")
 

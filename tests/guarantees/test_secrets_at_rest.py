@@ -24,13 +24,13 @@ from relight.journal.redaction.recorded_fields import DECLARED
 from relight.server.http import tracing
 from relight.server.http.logs import LOG, JsonLines, PlainLines
 from relight.stores.postgres.migrate import TABLES
-from tests.calls import call
-from tests.cli.shell import Shell, eventually
 from tests.docs.pages import ROOT
-from tests.figures import Figure
-from tests.server.desk import Desk
-from tests.stores.postgres_server import running
-from tests.stores.redis_server import RedisServer, redis_program
+from tests.support.calls import call
+from tests.support.figures import Figure
+from tests.support.postgres_server import running
+from tests.support.redis_server import RedisServer, redis_program
+from tests.support.server_harness import ServerHarness
+from tests.support.shell import Shell, eventually
 
 PLAIN = {"Asked", "Parent", "RunPolicy", "QueuePosition", "Lease", "Usage", "Owner", "Instant", "Entry"}
 """values of ours that hold ids, numbers and words of ours alone"""
@@ -238,10 +238,10 @@ def test_a_server_says_and_keeps_none_of_it(
     monkeypatch.setattr(tracing, "_tracer", lambda: provider.get_tracer("relight"))
     kept = tmp_path / "kept"
     kept.mkdir()
-    desk = Desk(kept / "r.db")
+    harness = ServerHarness(kept / "r.db")
     try:
-        client = desk.client()
-        with desk.rl.session("s", task="ok") as s:
+        client = harness.client()
+        with harness.rl.session("s", task="ok") as s:
             s.append({"role": "user", "content": "x"})
         answers = [
             client.post("/api/sessions/s/archive", json={"why": canary("audit entry")}),
@@ -262,9 +262,9 @@ def test_a_server_says_and_keeps_none_of_it(
             raise ValueError(canary("error in a span"))
         told = [one.to_json() for one in spans.get_finished_spans()]
         assert len(told) > len(answers)
-        assert canary.found_in(*shown, *lines, *told, *readable(desk.rl), *files_in(kept)) == []
+        assert canary.found_in(*shown, *lines, *told, *readable(harness.rl), *files_in(kept)) == []
     finally:
-        desk.close()
+        harness.close()
 
 
 def test_what_a_program_prints_and_is_called_with_is_in_no_file(tmp_path: Path, canary: Canaries) -> None:

@@ -19,9 +19,9 @@ import pytest
 
 import relight
 from relight.errors import RelightError, StoreFull
-from tests.figures import Figure
-from tests.guarantees.processes import ROOT, lines_of
 from tests.support import mounting
+from tests.support.child_processes import ROOT, lines_of
+from tests.support.figures import Figure
 
 pytestmark = pytest.mark.crash
 APPENDS = 6
@@ -36,7 +36,7 @@ def inject(strace: str, call: str, error: str, nth: int, store: Path, told: Path
     arguments = [
         os.path.realpath(sys.executable),
         "-m",
-        "tests.programs.append_with_retries",
+        "tests.support.programs.append_with_retries",
         str(store),
         str(told),
         str(APPENDS),

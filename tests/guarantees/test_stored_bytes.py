@@ -13,8 +13,8 @@ from zstandard import ZstdCompressor
 
 from relight.journal.codec import VERSION, Undecodable, decode_changes, decode_head, encode_changes
 from relight.values.step import Changes
-from tests.figures import Figure
-from tests.guarantees.processes import ROOT
+from tests.support.child_processes import ROOT
+from tests.support.figures import Figure
 
 BOUND_MB = 256
 
@@ -22,7 +22,7 @@ BOUND_MB = 256
 def decoder(*arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join([*os.environ.get("PYTHONPATH", "").split(os.pathsep), str(ROOT)]).strip(os.pathsep)
     return subprocess.run(
-        [sys.executable, "-m", "tests.programs.decoder", *arguments],
+        [sys.executable, "-m", "tests.support.programs.decoder", *arguments],
         cwd=ROOT,
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,

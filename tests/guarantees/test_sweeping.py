@@ -15,8 +15,8 @@ from relight.errors import HasForks, LeaseHeld, NotFound, RelightError
 from relight.library.facade import Relight
 from relight.ports.store import Store
 from relight.values.policy import Retention
-from tests.core.world import World
-from tests.figures import Figure
+from tests.support.figures import Figure
+from tests.support.simulation import Simulation
 
 ALL = Retention(finished_days=0, statuses=frozenset({"completed", "failed", "halted", "terminated", "archived"}))
 OVER = Retention(finished_days=7)
@@ -51,7 +51,7 @@ class Meanwhile:
         self.store.delete(*arguments, **options)
 
 
-def test_a_session_resumed_while_a_sweep_looks_is_not_removed(world: World) -> None:
+def test_a_session_resumed_while_a_sweep_looks_is_not_removed(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "a", "1")
     finished(rl, "b", "1")
@@ -66,7 +66,7 @@ def test_a_session_resumed_while_a_sweep_looks_is_not_removed(world: World) -> N
     assert [message["content"] for message in rl.load("a").messages] == ["1", "more"]
 
 
-def test_a_session_forked_while_a_sweep_looks_is_not_removed(world: World) -> None:
+def test_a_session_forked_while_a_sweep_looks_is_not_removed(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "a", "1")
     finished(rl, "b", "1")
@@ -75,7 +75,7 @@ def test_a_session_forked_while_a_sweep_looks_is_not_removed(world: World) -> No
     assert rl.load("f").messages == [user("1")]
 
 
-def test_a_session_resumed_while_it_is_dropped_is_refused_or_gone_and_never_half(world: World) -> None:
+def test_a_session_resumed_while_it_is_dropped_is_refused_or_gone_and_never_half(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "a", "1")
     opened = []
@@ -90,7 +90,7 @@ def test_a_session_resumed_while_it_is_dropped_is_refused_or_gone_and_never_half
     assert len(rl.load("a").messages) == 3
 
 
-def test_only_finished_sessions_whose_time_is_over_go(world: World) -> None:
+def test_only_finished_sessions_whose_time_is_over_go(world: Simulation) -> None:
     rl = world.start()
     for status in ("complete", "fail", "halt"):
         with rl.session(status) as s:
@@ -116,7 +116,7 @@ def test_only_finished_sessions_whose_time_is_over_go(world: World) -> None:
     assert rl.verify().ok
 
 
-def test_a_session_that_a_kept_fork_reads_from_stays_and_goes_with_it(world: World) -> None:
+def test_a_session_that_a_kept_fork_reads_from_stays_and_goes_with_it(world: Simulation) -> None:
     rl = world.start()
     finished(rl, "a", *"123")
     rl.fork("a@3", name="b")
@@ -133,7 +133,7 @@ def test_a_session_that_a_kept_fork_reads_from_stays_and_goes_with_it(world: Wor
             rl.get(name)
 
 
-def test_what_somebody_owns_is_not_dropped(world: World) -> None:
+def test_what_somebody_owns_is_not_dropped(world: Simulation) -> None:
     rl = world.start()
     s = rl.session("a")
     with pytest.raises(LeaseHeld):
@@ -141,7 +141,7 @@ def test_what_somebody_owns_is_not_dropped(world: World) -> None:
     s.append(user("still here"))
 
 
-def test_an_id_is_never_used_again_and_a_dropped_writer_is_told(world: World) -> None:
+def test_an_id_is_never_used_again_and_a_dropped_writer_is_told(world: Simulation) -> None:
     rl = world.start()
     s = rl.session("a")
     world.machine.alive.clear()

@@ -15,8 +15,8 @@ from relight.errors import LeaseLost, RelightError, StoreUnavailable
 from relight.ports import faults
 from relight.ports.store import Store
 from relight.values.step import Committed, Draft
-from tests.core.world import World
-from tests.figures import Figure
+from tests.support.figures import Figure
+from tests.support.simulation import Simulation
 
 
 class CutLine:
@@ -60,7 +60,7 @@ def texts(messages: list[dict[str, Any]]) -> list[str]:
 
 
 @pytest.mark.parametrize("plan", ["a", "b", "ab", "bb", "abb", "abbb", "bbbb", "aba", "abab", "babab", "aaaa", "bab"])
-def test_a_message_given_again_after_an_unknown_outcome_is_there_once(world: World, plan: str) -> None:
+def test_a_message_given_again_after_an_unknown_outcome_is_there_once(world: Simulation, plan: str) -> None:
     line = CutLine(world.open_store())
     rl = world.start(line)
     with rl.session("a") as s:
@@ -80,7 +80,7 @@ def test_a_message_given_again_after_an_unknown_outcome_is_there_once(world: Wor
     assert loaded.verify().ok
 
 
-def _drive(world: World, rng: Random) -> tuple[int, list[str]]:
+def _drive(world: Simulation, rng: Random) -> tuple[int, list[str]]:
     """A writer behind a bad line who insists on each message; what it was told of, in order."""
     line = CutLine(world.open_store())
     rl = world.start(line)
@@ -109,7 +109,7 @@ def _drive(world: World, rng: Random) -> tuple[int, list[str]]:
 def test_no_cut_around_a_commit_doubles_or_loses_a_step(sample: Any, figure: Figure) -> None:
     cuts = 0
     for seed in range(sample(400, proof=10_000, teeth=50)):
-        world = World(seed=seed)
+        world = Simulation(seed=seed)
         made, told = _drive(world, Random(seed))
         cuts += made
         rl = world.restart()
@@ -121,7 +121,7 @@ def test_no_cut_around_a_commit_doubles_or_loses_a_step(sample: Any, figure: Fig
     figure("G4", f"{cuts} cuts around commits, 0 steps doubled, 0 acknowledged steps lost")
 
 
-def test_a_verdict_of_unknown_outcome_is_given_once(world: World) -> None:
+def test_a_verdict_of_unknown_outcome_is_given_once(world: Simulation) -> None:
     line = CutLine(world.open_store())
     rl = world.start(line)
     with rl.session("a") as s:
@@ -134,7 +134,7 @@ def test_a_verdict_of_unknown_outcome_is_given_once(world: World) -> None:
     assert kinds == ["attempt", "message", "status"]
 
 
-def test_an_unknown_opening_strands_nobody(world: World) -> None:
+def test_an_unknown_opening_strands_nobody(world: Simulation) -> None:
     line = CutLine(world.open_store(), plan="ab")
     rl = world.start(line)
     with pytest.raises(StoreUnavailable):
@@ -143,7 +143,7 @@ def test_an_unknown_opening_strands_nobody(world: World) -> None:
         s.append(user("goes on"))
 
 
-def test_a_writer_taken_over_while_its_outcome_was_unknown_is_refused(world: World) -> None:
+def test_a_writer_taken_over_while_its_outcome_was_unknown_is_refused(world: Simulation) -> None:
     """The step is in the journal, and so is the other owner: nothing more may be written under the old epoch."""
     line = CutLine(world.open_store())
     rl = world.start(line)
@@ -162,7 +162,7 @@ def test_a_writer_taken_over_while_its_outcome_was_unknown_is_refused(world: Wor
     assert texts(world.start().load("a").messages) == ["0", "1", "3"]
 
 
-def test_after_a_cut_inside_a_step_block_the_block_is_whole_or_absent(world: World) -> None:
+def test_after_a_cut_inside_a_step_block_the_block_is_whole_or_absent(world: Simulation) -> None:
     for plan in ("a", "b", "ab", "bb"):
         line = CutLine(world.open_store())
         rl = world.start(line)
@@ -180,7 +180,7 @@ def test_after_a_cut_inside_a_step_block_the_block_is_whole_or_absent(world: Wor
 
 
 @pytest.mark.parametrize("point", ["commit.enter", "commit.begun", "commit.written", "commit.committed", "commit.told"])
-def test_a_step_interrupted_anywhere_and_given_again_is_there_once(world: World, point: str) -> None:
+def test_a_step_interrupted_anywhere_and_given_again_is_there_once(world: Simulation, point: str) -> None:
     """As by Ctrl-C, which a program may catch: the exception is nobody's answer, and may come on either side."""
 
     def interrupt(_: str) -> None:

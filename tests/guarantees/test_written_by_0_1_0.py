@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import relight
-from tests.cli.shell import Shell
+from tests.support.shell import Shell
 
 ARCHIVE = Path(__file__).resolve().parent.parent / "data/store-0.1.0.tar.xz"
 STATUSES = {

@@ -14,7 +14,7 @@ from tests.house.files import ROOT, modules, nodes
 
 pytestmark = pytest.mark.house
 
-FIGURES = ROOT / "tests" / "figures.py"
+FIGURES = ROOT / "tests" / "support" / "figures.py"
 REPORTING = """
 import pytest
 @pytest.mark.parametrize("n", range(4))

@@ -1,4 +1,4 @@
-"""The recorded form of an ending: one JSON object a case, as in tests/journal/failures.jsonl.
+"""The recorded form of an ending: one JSON object a case, as in tests/unit/journal/failures.jsonl.
 
 People report an end that was judged wrongly in this form, and the tests replay it. Keys: agent, rc, and for Claude
 Code result, assistant, rate_limit_info; for Codex message, codex_error_info, rate_limits; for others error, stdout,

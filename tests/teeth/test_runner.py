@@ -41,7 +41,7 @@ def root(tmp_path: Path) -> Path:
     (root / "src" / "relight" / "__init__.py").write_text(SOURCE)
     (root / "tests").mkdir()
     (root / "pytest.ini").write_text("[pytest]\n")
-    (root / "tests" / "conftest.py").write_text(CONFTEST.replace('pytest_plugins = ["tests.figures"]', ""))
+    (root / "tests" / "conftest.py").write_text(CONFTEST.replace('pytest_plugins = ["tests.support.figures"]', ""))
     for name, text in TESTS.items():
         (root / "tests" / f"test_{name}.py").write_text(text)
     return root

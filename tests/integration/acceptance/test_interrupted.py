@@ -1,0 +1,76 @@
+"""A signal handler that raises in the middle of an append leaves nothing locked, loses nothing and doubles nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from relight.stores.sqlite.group_commit import Waiter, WriterQueue
+from relight.system.permits import Permits
+from tests.integration.acceptance.conftest import Addresses
+
+BOUND_SECONDS = 90.0
+
+
+def test_a_permit_that_nobody_has_any_more_is_free_again() -> None:
+    permits = Permits(2)
+    kept, lost = permits.take(), permits.take()
+    assert permits.take_within(0) is None
+    del lost  # as an interruption leaves it: taken, and never given back
+    again = permits.take_within(BOUND_SECONDS)
+    assert again is not None
+    kept.release()
+    kept.release()
+    assert permits.take_within(0) is not None
+    assert permits.take_within(0) is not None, "what was given back twice counts once"
+
+
+def test_a_turn_that_nobody_has_any_more_goes_to_who_waits() -> None:
+    queue = WriterQueue()
+    lost, served = Waiter(), []
+    assert queue.enter(lost)
+
+    def wait() -> None:
+        mine = Waiter()
+        served.append(queue.enter(mine))
+        queue.leave(mine)
+
+    threads = [threading.Thread(target=wait, daemon=True) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    del lost
+    for thread in threads:
+        thread.join(BOUND_SECONDS)
+    assert served == [True] * 3
+    stale = Waiter()
+    assert queue.enter(stale)
+    assert queue.enter(Waiter()), "a thread waits for itself"
+
+
+@pytest.mark.parametrize(
+    ("kind", "again"), [("memory", 0.0), ("sqlite", 0.0), ("sqlite", 0.0002), ("postgres", 0.0), ("redis", 0.0)]
+)
+def test_an_exception_from_a_signal_handler_leaves_nothing_locked(
+    kind: str, again: float, address_of: Addresses, tmp_path: Path, sample: Callable[..., int]
+) -> None:
+    seconds = sample(1, proof=60)
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.programs.interrupted",
+        address_of(kind, tmp_path),
+        str(seconds),
+        str(again),
+    ]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS + seconds, check=False)
+    assert ended.returncode == 0, ended.stderr
+    told = json.loads(ended.stdout)
+    assert told["bangs"] > 0, "it was never interrupted"
+    assert (told["lost"], told["doubled"], told["unseen"]) == (0, 0, 0), told
+    assert (told["foreign"], told["ok"]) == ([], True), told

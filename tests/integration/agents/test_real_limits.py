@@ -1,0 +1,130 @@
+"""Real agents at their limits: a usage limit is waited for, hooks that fail break nothing, approvals hold."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.agent_harness import KINDS, SECONDS, TASK, append, harness, lines
+from tests.support.shell import eventually
+
+pytestmark = pytest.mark.agents
+DONE = {"text": "all done"}
+LEAST = 3
+"""seconds that relight waits beyond a reset; a minute where nobody is in a hurry"""
+TOKEN = "sk-ant-oat01-fake-token-of-the-relight-tests-000000000000"
+
+
+def limit(kind: str, reset: int) -> dict[str, Any]:
+    """What a provider answers to a subscription that is used up, until `reset`."""
+    if kind == "claude":
+        window = {"status": "rejected", "reset": str(reset), "utilization": "1.0"}
+        headers = {
+            "anthropic-ratelimit-unified-status": "rejected",
+            "anthropic-ratelimit-unified-reset": str(reset),
+            "anthropic-ratelimit-unified-representative-claim": "five_hour",
+            **{f"anthropic-ratelimit-unified-5h-{name}": value for name, value in window.items()},
+        }
+        return {"status": 429, "headers": headers}
+    error = {
+        "type": "usage_limit_reached",
+        "message": "The usage limit has been reached",
+        "plan_type": "plus",
+        "resets_at": reset,
+        "resets_in_seconds": max(0, reset - int(time.time())),
+    }
+    return {"status": 429, "body": {"error": error}}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_usage_limit_is_waited_for_and_then_it_goes_on_by_itself(kind: str, tmp_path: Path) -> None:
+    reset = int(time.time()) + 5
+    script = [append("one"), [limit(kind, reset), append("two")], DONE]
+    login = {"CLAUDE_CODE_OAUTH_TOKEN": TOKEN} if kind == "claude" else {}
+    with harness(kind, tmp_path, script, RELIGHT_LEAST_WAIT=str(LEAST), **login) as s:
+        child = s.begin()
+        s.model.wait_for(2, SECONDS)
+        waiting = s.reaches("queued")
+        assert "limit" in (waiting.reason or ""), waiting.reason
+        assert waiting.failure is not None and waiting.failure.kind == "usage_limit"
+        assert not s.agents(), "a process sleeps through the limit"
+        s.ends(child)
+        told = reset if kind == "claude" else reset - reset % 60  # Codex tells it to the minute
+        assert time.time() > told, "it did not wait for the reset"
+        assert waiting.wake_at is not None and waiting.wake_at.timestamp() >= told + LEAST
+        assert s.info().status == "completed"
+        assert lines(s.work) == ["one", "two"]
+        s.remembers(TASK, "writes one", "writes two")
+
+
+def test_without_its_socket_the_hook_writes_the_journal_itself(tmp_path: Path) -> None:
+    waits = append("two", "until test -e release; do sleep 0.05; done")
+    with harness("claude", tmp_path, [append("one"), waits, append("three"), DONE]) as s:
+        child = s.begin()
+        eventually(lambda: lines(s.work) == ["one", "two"], seconds=SECONDS, what="the tool running")
+        [socket] = [path for path in s.store.parent.rglob("hook") if path.is_socket()]
+        socket.unlink()
+        (s.work / "release").touch()
+        s.ends(child)
+        info = s.info()
+        assert (info.status, info.attempt, info.said) == ("completed", 1, "all done")
+        assert lines(s.work) == ["one", "two", "three"]
+        s.do("verify", "job")
+        s.do("resume", "job", "go on", "--yes")
+        s.remembers(TASK, "writes one", "writes two", "writes three", "all done", "go on")
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [
+        "lambda command: '/nonexistent/hook'",
+        "lambda command: 'kill -9 $$'",
+        "lambda command: 'echo nonsense; exit 3'",
+    ],
+    ids=["missing", "killed", "failing and talking nonsense"],
+)
+def test_a_broken_hook_command_never_breaks_the_agent(broken: str, tmp_path: Path) -> None:
+    with harness("claude", tmp_path, [append("one"), append("two"), DONE]) as s:
+        s.dress(f"rewrite({broken})")
+        s.run()
+        info = s.info()
+        assert (info.status, info.attempt, info.said, info.turns) == ("completed", 1, "all done", 3)
+        assert lines(s.work) == ["one", "two"]
+        s.remembers(TASK, "writes one", "writes two")
+
+
+@pytest.mark.parametrize(("verb", "expected"), [("approve", ["one", "two"]), ("deny", ["one"])])
+def test_a_call_waits_for_a_person_and_the_decision_is_used_once(
+    verb: str, expected: list[str], tmp_path: Path
+) -> None:
+    with harness("claude", tmp_path, [append("one"), append("two"), DONE]) as s:
+        child = s.begin("--approve", "Bash(*two*)")
+        s.reaches("waiting")
+        assert lines(s.work) == ["one"]
+        s.strike("both", child)
+        s.do(verb, "job")
+        if s.info().status != "completed":
+            s.do("resume", "job", "--yes")
+        assert s.info().status == "completed"
+        assert lines(s.work) == expected
+        s.remembers(TASK, "writes one", "writes two")
+        assert s.relight(verb, "job").returncode != 0, "a decision was taken twice"
+
+
+@pytest.mark.parametrize(
+    "lost",
+    [
+        "lambda command: 'env -i sh -c ' + __import__('shlex').quote(command)",
+        "lambda command: command.replace('relight', 'nowhere')",
+    ],
+    ids=["environment", "program"],
+)
+def test_a_call_that_needs_approval_does_not_run_where_its_hook_cannot_ask(lost: str, tmp_path: Path) -> None:
+    with harness("claude", tmp_path, [append("one"), DONE]) as s:
+        s.dress(f"rewrite({lost})")
+        s.run("--approve", "Bash(*)")
+        assert s.info().status == "completed"
+        assert lines(s.work) == []

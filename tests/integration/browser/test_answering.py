@@ -1,0 +1,129 @@
+"""What a person says arrives where it is read: a call in doubt is settled, an interrupt is left to its program, a lost
+answer is asked for again under the same key, and what is said afterwards is what happened."""
+
+from __future__ import annotations
+
+import http.client
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from playwright.sync_api import Page, expect
+
+from tests.integration.browser.conftest import Site
+from tests.integration.browser.test_acting import confirm, contents, editing
+from tests.support.waiting_sessions import in_doubt, interrupted
+from tests.unit.server.conftest import fill
+
+
+def painted(page: Page) -> None:
+    """After the first live paint: what a person sees a second later."""
+    expect(page.locator("#live")).to_contain_text("live")
+    with page.expect_response(lambda answer: "x-relight-part" in answer.request.headers):
+        page.evaluate("void relight.paint()")
+
+
+def test_a_call_in_doubt_is_settled_or_run_again_and_never_written_to(site: Site) -> None:
+    """W-A2."""
+    session = in_doubt(site.rl)
+    page = site.page(f"/sessions/{session}")
+    painted(page)
+    expect(page.locator("[data-verb=send]")).to_have_count(0)
+    page.locator("[data-verb=settle]").click()
+    expect(page.locator("dialog .exact")).to_contain_text('"to": "ada"')
+    expect(page.locator("dialog .cmd code")).to_have_text("relight settle in-doubt c1")
+    expect(confirm(page)).to_be_disabled()
+    page.get_by_label("run it again").check()
+    expect(page.get_by_label("Its result")).to_be_hidden()
+    page.get_by_label("run it again").uncheck()
+    page.get_by_label("Its result").fill("it went out")
+    confirm(page).click()
+    expect(page.locator(".toast")).to_contain_text("settled in in-doubt")
+    loaded = site.rl.load(session)
+    assert [one.result for one in loaded.calls] == ["it went out"] and len(loaded.messages) >= 2
+    assert site.rl.get(session).attention is None
+
+
+def test_an_interrupt_of_a_graph_is_not_answered_where_nobody_reads_it(site: Site) -> None:
+    """W-A3."""
+    session = interrupted(site.rl)
+    before = site.rl.get(session).seq
+    page = site.page(f"/sessions/{session}")
+    painted(page)
+    expect(page.locator("a[data-verb=send]")).to_have_count(0)
+    expect(page.locator("#head")).to_contain_text("Command(resume=...)")
+    page.goto(site.address(f"/sessions/{session}/do/send"))
+    expect(page.locator("#dialog")).to_contain_text("Command(resume=...)")
+    expect(confirm(page)).to_be_disabled()
+    refused = site.harness.client().post(f"/api/sessions/{session}/send", json={"text": "no"})
+    assert refused.status_code == 409 and "Command(resume=...)" in str(refused.json()["hints"])
+    assert site.rl.get(session).seq == before and site.rl.get(session).status == "waiting"
+
+
+def test_after_a_lost_answer_the_same_press_is_done_once(site: Site) -> None:
+    """W-A4."""
+    fill(site.rl)
+    session = site.rl.get("changelog").id
+    page = site.page(f"/sessions/{session}")
+    lost: list[str] = []
+
+    def lose(route: Any) -> None:
+        if lost:
+            route.continue_()
+            return
+        lost.append(route.request.headers["idempotency-key"])
+        there = http.client.HTTPConnection("127.0.0.1", site.port)  # what the server answers reaches nobody
+        headers = {**route.request.all_headers(), "Host": f"{site.harness.guard.own_name}:{site.port}"}
+        there.request("POST", urlsplit(route.request.url).path, body=route.request.post_data, headers=headers)
+        assert there.getresponse().status == 201
+        there.close()
+        route.abort()
+
+    page.route("**/fork", lambda route: lose(route) if route.request.method == "POST" else route.continue_())
+    page.evaluate(f"relight.openDialog('/sessions/{session}/do/fork')")
+    confirm(page).click()
+    problem = page.locator("dialog [data-problem]")
+    expect(problem).to_contain_text("it is not known whether it was done")
+    assert "undefined" not in problem.inner_text()
+    confirm(page).click()
+    expect(page).not_to_have_url(site.address(f"/sessions/{session}"))
+    forks = [info for info in site.rl.sessions() if info.parent]
+    assert len(forks) == 1 and forks[0].id in page.url
+
+
+def test_a_rewind_names_what_somebody_changed_and_asks_who_wins(site: Site, tmp_path: Path) -> None:
+    """W-A6."""
+    session, work = editing(site, tmp_path / "work"), tmp_path / "work"
+    (work / "a.txt").write_text("by a person\n")
+    page = site.page(f"/checkpoints/{session}@before")
+    page.locator("[data-verb=rewind]").click()
+    expect(page.locator("dialog .plan")).to_contain_text("a.txt")
+    page.get_by_label("the conversation").check()
+    expect(confirm(page)).to_be_enabled()
+    page.get_by_label("both").check()
+    expect(confirm(page)).to_be_disabled()
+    page.get_by_label("keep them as they are").check()
+    expect(page.locator("dialog .cmd code")).to_have_text("relight rewind files@3 --both --theirs")
+    confirm(page).click()
+    expect(page.locator(".toast")).to_contain_text("files was rewound to @3")
+    assert (work / "a.txt").read_text() == "by a person\n" and not (work / "new.txt").exists()
+    assert site.rl.get(session).head == 3
+    assert contents(work).keys() == {"a.txt"}
+
+
+def test_the_word_after_a_resume_is_what_happened(site: Site) -> None:
+    """W-A8: in line is not running."""
+    fill(site.rl)
+    session = site.rl.get("port-to-uv").id
+    page = site.page(f"/sessions/{session}")
+    waits = {"status": "queued", "reason": "usage limit", "wake_at": "2030-01-01T23:01:00Z"}
+    document = {"session": {"id": session, **waits}}
+    said = page.evaluate(
+        """async (document_) => {
+             const form = document.createElement("form");
+             Object.assign(form.dataset, { path: "/api/sessions/x/resume", done: "cc-slow runs" });
+             return relight.begun(form, document_);
+           }""",
+        document,
+    )
+    assert "does not run yet" in said and "is queued until" in said and "usage limit" in said

@@ -1,0 +1,235 @@
+"""Live: what happens appears by itself, and nothing that a person is looking at moves."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from playwright.sync_api import Page, expect
+
+from tests.integration.browser.conftest import Site, busy
+
+
+def working(site: Site, name: str = "job", steps: int = 3) -> Any:
+    """A session that this process owns and goes on with."""
+    s = site.rl.session(name, agent="mine", provider="openai")
+    for n in range(steps):
+        s.append({"role": "user" if n % 2 == 0 else "assistant", "content": f"step {n}"})
+    return s
+
+
+def seqs(page: Page) -> list[int]:
+    return [
+        int(text) for text in page.locator("#rows > .row:not(.rule)").evaluate_all("all => all.map(r => r.dataset.seq)")
+    ]
+
+
+def hide(page: Page, hidden: bool) -> None:
+    """As a browser does when another tab is in front."""
+    page.evaluate(
+        """hidden => {
+            Object.defineProperty(document, 'hidden', { configurable: true, get: () => hidden });
+            document.dispatchEvent(new Event('visibilitychange'));
+        }""",
+        hidden,
+    )
+
+
+def test_a_live_session_grows_by_itself_and_says_how_it_ended(site: Site) -> None:
+    s = working(site)
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    expect(page.locator("#head .status")).to_contain_text("working")
+    s.append({"role": "assistant", "content": "and one more"})
+    expect(page.locator("#rows")).to_contain_text("and one more")
+    expect(page.locator("#head")).to_contain_text("head @5")
+    s.complete("done")
+    expect(page.locator("#head .status")).to_contain_text("completed")
+    shown = seqs(page)
+    assert shown == sorted(set(shown)), "a step is missing or there twice"
+    s.close()
+
+
+def test_a_tool_that_ends_changes_its_own_row(site: Site) -> None:
+    s = working(site, steps=1)
+    call = {"id": "c1", "type": "function", "function": {"name": "deploy", "arguments": "{}"}}
+    s.append({"role": "assistant", "content": "I deploy.", "tool_calls": [call]})
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+
+    def deploy() -> str:
+        expect(page.locator(".calls li", has_text="deploy")).to_contain_text("…")
+        return "up"
+
+    s.run_tool(s.pending_calls()[0], {"deploy": deploy})
+    expect(page.locator(".calls li", has_text="deploy")).to_contain_text("✓")
+    expect(page.locator(".calls li")).to_have_count(1)
+    s.complete()
+    s.close()
+
+
+def test_scrolled_up_nothing_moves_and_new_steps_are_counted(site: Site) -> None:
+    s = working(site, steps=80)
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.evaluate("scrollTo(0, 300)")
+    for n in range(50):
+        s.append({"role": "assistant", "content": f"new {n}"})
+    pill = page.locator("#pill")
+    expect(pill).to_have_text("50 new steps ↓")
+    assert page.evaluate("scrollY") == 300
+    pill.click()
+    expect(pill).to_be_hidden()
+    expect(page.locator("#rows > .row").last).to_be_in_viewport()
+    s.complete()
+    s.close()
+
+
+def test_a_row_keeps_its_place_while_its_status_changes(site: Site) -> None:
+    others = [working(site, f"other-{n}", 1) for n in range(3)]
+    s = working(site, "moving", 1)
+    newer = working(site, "newer", 1)
+    page = site.page("/")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    row = page.locator("tr.s[data-ref=moving]")
+
+    def place() -> int:
+        return int(page.locator("tr.s").evaluate_all("all => all.findIndex(row => row.dataset.ref === 'moving')"))
+
+    seen = [place()]
+    for status in ("failed", "working", "halted", "working", "completed"):
+        if status == "working":
+            s = site.rl.session("moving")
+        else:
+            {"failed": s.fail, "halted": s.halt, "completed": s.complete}[status]("why")
+        expect(row.locator(".status")).to_contain_text(status)
+        seen.append(place())
+    assert seen == [1] * 6
+    for one in (*others, newer):
+        one.complete()
+        one.close()
+
+
+def test_a_new_session_waits_behind_a_bar(site: Site) -> None:
+    s = working(site, "first")
+    page = site.page("/")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    second = working(site, "second")
+    expect(page.locator("#newer")).to_have_text("1 new session - show")
+    expect(page.locator("tr.s")).to_have_count(1)
+    page.locator("#newer").click()
+    expect(page.locator("tr.s")).to_have_count(2)
+    for one in (s, second):
+        one.complete()
+        one.close()
+
+
+def test_focus_selection_and_open_folds_survive_a_hundred_updates(site: Site) -> None:
+    s = working(site, steps=6)
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.locator("summary", has_text="More").click()
+    page.locator("#head [data-copy]").first.focus()
+    page.evaluate("getSelection().selectAllChildren(document.querySelector('#rows .row .tx'))")
+    chosen = page.evaluate("getSelection().toString()")
+    for n in range(100):
+        s.append({"role": "assistant", "content": f"update {n}"})
+    expect(page.locator("#head")).to_contain_text("head @107")
+    assert page.evaluate("document.activeElement.dataset.copy") == s.id
+    assert page.evaluate("getSelection().toString()") == chosen != ""
+    assert page.locator("details.more").evaluate("fold => fold.open")
+    s.complete()
+    s.close()
+
+
+def test_a_hidden_tab_holds_no_stream_and_misses_nothing(site: Site) -> None:
+    s = working(site)
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    hide(page, True)
+    expect(page.locator("#live")).to_have_attribute("data-state", "paused")
+    for n in range(100):
+        s.append({"role": "assistant", "content": f"unseen {n}"})
+    assert len(seqs(page)) == 3
+    hide(page, False)
+    expect(page.locator("#rows")).to_contain_text("unseen 99")
+    shown = seqs(page)
+    assert shown == list(range(2, 105)), "a gap or a duplicate"
+    for n in range(1000):
+        hide(page, True) if n == 0 else None
+        s.append({"role": "assistant", "content": f"asleep {n}"})
+    hide(page, False)  # far more than a page: it is read anew, and says so
+    expect(page.locator("#rows")).to_contain_text("asleep 999")
+    shown = seqs(page)
+    assert shown == sorted(set(shown))
+    s.complete()
+    s.close()
+
+
+def test_nine_tabs_of_one_browser_all_load(site: Site) -> None:
+    s = working(site)
+    context = site.context()
+    pages: list[Page] = []
+    for n in range(9):
+        for earlier in pages:  # only the tab in front is visible
+            hide(earlier, True)
+        pages.append(site.page(f"/sessions/{s.id}" if n % 2 else "/", context=context))
+    took = pages[-1].evaluate("performance.getEntriesByType('navigation')[0].duration")
+    expect(pages[-1].locator("#live")).to_have_attribute("data-state", "live")
+    assert took < 1000 * busy(), f"the ninth tab took {took:.0f} ms"
+    s.complete()
+    s.close()
+
+
+def test_a_screen_reader_is_told_of_statuses_at_most_once_in_ten_seconds_and_never_of_steps(site: Site) -> None:
+    s = working(site)
+    context = site.context()
+    page = site.page(f"/sessions/{s.id}", context=context)
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.evaluate(
+        """() => {
+            globalThis.said = [];
+            new MutationObserver(() => said.push([performance.now(), document.querySelector('#say').textContent]))
+                .observe(document.querySelector('#say'), { childList: true, characterData: true, subtree: true });
+        }"""
+    )
+    for n in range(20):
+        s.append({"role": "assistant", "content": f"quietly {n}"})
+    expect(page.locator("#rows")).to_contain_text("quietly 19")
+    assert page.evaluate("said") == [], "a step was spoken"
+    s.fail("one")
+    expect(page.locator("#say")).to_contain_text("failed")
+    again = site.rl.session("job")
+    expect(page.locator("#head .status")).to_contain_text("working")
+    again.complete("two")
+    expect(page.locator("#head .status")).to_contain_text("completed")
+    assert len(page.evaluate("said")) == 1, "two changes were spoken within ten seconds"
+    s.close()
+
+
+def test_the_title_counts_what_needs_somebody(site: Site) -> None:
+    s = working(site)
+    page = site.page("/")
+    expect(page).to_have_title("Sessions · relight")
+    s.fail("broken")
+    expect(page).to_have_title("(1) Sessions · relight")
+    expect(page.locator("#strip")).to_contain_text("Needs you 1")
+    assert re.search("icon-needs", page.locator("#icon").get_attribute("href") or "")
+    s.close()
+
+
+def test_a_store_that_does_not_answer_is_said_and_what_was_read_stays(site: Site) -> None:
+    s = working(site)
+    page = site.page(f"/sessions/{s.id}")
+    expect(page.locator("#live")).to_have_attribute("data-state", "live")
+    page.route("**/news?*", lambda route: route.fulfill(status=503, body="{}"))
+    s.append({"role": "assistant", "content": "not yet seen"})
+    expect(page.locator("#gone")).to_be_visible()
+    expect(page.locator("#gone")).to_contain_text("Store does not answer since")
+    expect(page.locator("#rows")).to_contain_text("step 2")
+    page.unroute("**/news?*")
+    page.evaluate("relight.paint()")
+    expect(page.locator("#rows")).to_contain_text("not yet seen")
+    expect(page.locator("#gone")).to_be_hidden()
+    s.complete()
+    s.close()

@@ -1,0 +1,52 @@
+"""The pictures of the documentation, made from the same scenes as the tests; `make docs` takes them over."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.integration.browser.conftest import SCREENSHOTS, Site
+from tests.support.sample_sessions import Scenes
+
+MAX_BYTES = 150_000
+SIZE = {"width": 1120, "height": 700}
+
+
+def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_machine(
+    tmp_path: Path, over: Callable[[Path], Site], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    scenes = Scenes(tmp_path / "p.db", tmp_path / "src")
+    scenes.fill()
+    scenes.close()
+    site = over(tmp_path / "p.db")
+    session = site.rl.get("fix-login").id
+    places: list[tuple[str, str, Any]] = [
+        ("sessions", "/", "light"),
+        ("session", f"/sessions/{session}", "dark"),
+        ("checkpoint", f"/checkpoints/{session}@tests-green", "light"),
+        ("operations", "/operations", "dark"),
+    ]
+    kept = SCREENSHOTS / "docs"
+    kept.mkdir(parents=True, exist_ok=True)
+    for name, path, scheme in places:
+        page = site.page(path, viewport=SIZE, color_scheme=scheme)
+        expect(page.locator("main")).to_be_visible()
+        if name == "session":
+            page.evaluate("scrollTo(0, 0)")
+            page.locator(".u-over").wait_for()
+        if name == "operations":
+            page.locator("#resumes figure").wait_for()
+        if name == "checkpoint":
+            page.locator("[data-verb=rewind]").click()
+            page.locator("#dialog h2").wait_for()
+        assert str(tmp_path) not in page.locator("body").inner_text(), name
+        page.screenshot(path=kept / f"{name}.png")
+        assert (kept / f"{name}.png").stat().st_size < MAX_BYTES, name
+    phone = site.page(f"/sessions/{session}", viewport={"width": 380, "height": 700}, color_scheme="light")
+    phone.evaluate("scrollTo(0, 0)")
+    phone.screenshot(path=kept / "phone.png")

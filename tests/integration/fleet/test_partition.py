@@ -1,0 +1,77 @@
+"""A network that is really cut: another worker takes over, and who was cut off is refused when the network is back.
+
+`tests.integration.fleet.partition` runs it in namespaces of its own: as root, or as any user where the machine allows
+that.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import PROOF, ROOT
+from tests.integration.fleet.partition import CUTS, LEASE, PATIENCE, SWEEP
+from tests.support.figures import Figure
+from tests.support.redis_server import redis_program
+
+SLACK_SECONDS = 3.0
+"""for a machine that does many other things"""
+CONNECT_SECONDS = 3.0
+ANSWER_SECONDS = 30.0
+"""Redis is waited for so long, PostgreSQL as its address says"""
+BOUND_SECONDS = 240.0
+
+
+@pytest.mark.crash
+@pytest.mark.timeout(300)
+@pytest.mark.guarantee("G8")
+@pytest.mark.guarantee("G12")
+@pytest.mark.parametrize(("kind", "cut"), [("postgres", "silent"), ("redis", "down")])
+def test_a_network_cut_in_two_strands_nothing_and_lets_nobody_write_twice(
+    kind: str, cut: str, tmp_path: Path, program: Callable[[str], str], figure: Figure
+) -> None:
+    for needed in ("ip", "nsenter"):
+        program(needed)
+    alone = [program("unshare"), *(() if os.geteuid() == 0 else ("--user", "--map-current-user", "--keep-caps"))]
+    alone += ["--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+    tried = subprocess.run([*alone, "ip", "link", "set", "lo", "up"], capture_output=True, text=True, check=False)
+    if tried.returncode:
+        how = "run the tests as root, or allow it: sysctl -w kernel.unprivileged_userns_clone=1"
+        pytest.fail(f"no network of its own on this machine: {tried.stderr.strip()}; {how}", pytrace=False)
+    cuts = CUTS if PROOF else [cut]
+    stage = [
+        sys.executable,
+        "-m",
+        "tests.integration.fleet.partition",
+        kind,
+        str(tmp_path),
+        redis_program(program),
+        *cuts,
+    ]
+    with subprocess.Popen(
+        [*alone, *stage], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as running:
+        try:
+            assert running.stdout is not None and running.stderr is not None
+            told = running.stdout.read() or running.stderr.read()[-4000:]
+            assert running.wait(BOUND_SECONDS) == 0, told
+        finally:
+            running.kill()  # and with it everything that it started
+    found = json.loads(told)
+    longest = PATIENCE + CONNECT_SECONDS if kind == "postgres" else ANSWER_SECONDS
+    for how in cuts:
+        seen, writer = found[how], found[how]["writer"]
+        assert seen["takeover"] <= LEASE + SWEEP + SLACK_SECONDS, seen
+        assert writer["whole"], seen
+        assert writer["longest"] <= longest + SLACK_SECONDS, seen
+        assert seen["attempts"] == 4, seen
+        assert seen["told"] <= 2, seen
+    took = " and ".join(f"{found[how]['takeover']:.1f} s ({how})" for how in cuts)
+    figure("G12", f"{kind}, its network really cut: taken over after {took} (lease {LEASE:g} + sweep {SWEEP:g} s)")
+    figure("G8", f"{kind}, the network back: the old writers refused, 0 late writes, 0 acknowledged lost, 0 twice")

@@ -1,0 +1,147 @@
+"""On Redis finished sessions expire by the server's own clock; nothing else does, and nothing is left in an index."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+import relight
+from relight.library.facade import Relight
+from relight.server.app import create_app, make_guard
+from relight.server.settings import ServerSettings
+from relight.stores.redis import expiry
+from relight.stores.redis.store import RedisStore
+from relight.system.machine import SystemClock
+from tests.support.redis_server import ALWAYS, RedisServer, redis_program
+from tests.support.shell import eventually
+
+DAY_MS = 86_400_000
+SOON = 0.4 / 86_400
+"""days: less than half a second"""
+
+
+@pytest.fixture(scope="module")
+def server(program: Callable[[str], str]) -> Iterator[RedisServer]:
+    started = RedisServer(redis_program(program), ALWAYS)
+    yield started
+    started.stop()
+
+
+@pytest.fixture
+def rl(server: RedisServer) -> Iterator[Relight]:
+    with server.client() as client:
+        client.flushall()
+    with relight.open(RedisStore(server.url, SystemClock())) as opened:
+        yield opened
+
+
+def finished(rl: Relight, name: str) -> str:
+    with rl.session(name, labels={"team": "web"}) as s:
+        s.append({"role": "user", "content": "x"})
+        s.checkpoint("here")
+        s.complete("done")
+    return s.id
+
+
+def times(server: RedisServer, session: str) -> set[int]:
+    """Milliseconds left of the keys with content; -1: for ever, -2: gone."""
+    with server.client() as client:
+        found = [client.pttl(f"relight:s:{{{session}}}:{name}") for name in ("identity", "head", "steps", "labels")]
+    return {int(one) for one in found}
+
+
+def test_a_verdict_gives_every_key_seven_days_and_going_on_takes_them_away(server: RedisServer, rl: Relight) -> None:
+    session = finished(rl, "a")
+    assert all(6.9 * DAY_MS < one <= 7 * DAY_MS for one in times(server, session))
+    rl.label("a@1", "later")
+    with rl.session("a") as s:  # reads a finished one; nothing is written
+        assert s.is_finished
+    assert min(times(server, session)) > 6.9 * DAY_MS
+    rl.send("a", "go on")
+    assert times(server, session) == {-1}
+    with pytest.raises(RuntimeError), rl.session("a"):
+        raise RuntimeError("dies")
+    assert times(server, session) == {-1}, "a failed one can be resumed, and never expires"
+    assert rl.verify().ok
+
+
+def test_a_policy_changes_what_is_there_and_off_keeps_it(server: RedisServer, rl: Relight) -> None:
+    before = finished(rl, "before")
+    rl.set_retention(30.0)
+    assert min(times(server, before)) > 29 * DAY_MS
+    assert min(times(server, finished(rl, "after"))) > 29 * DAY_MS
+    rl.set_retention(None)
+    assert times(server, before) == times(server, finished(rl, "kept")) == {-1}
+
+
+def test_what_a_fork_reads_from_does_not_expire_until_the_fork_has(server: RedisServer, rl: Relight) -> None:
+    parent = finished(rl, "p")
+    fork = rl.fork("p@2", name="f").id
+    assert times(server, parent) == {-1}
+    rl.set_retention(SOON)
+    assert times(server, parent) == {-1} and rl.find("f") is not None
+    rl.send("f", "go on")
+    with rl.session("f") as s:
+        s.complete("done")
+    eventually(lambda: rl.find(fork) is None, what="the fork to expire")
+    finished(rl, "other")  # takes the rest of the fork away; its parent has a time now
+    eventually(lambda: rl.find(parent) is None, what="the parent to expire")
+    assert rl.verify().ok
+
+
+def test_an_expired_session_is_nowhere_and_its_name_is_free(server: RedisServer, rl: Relight) -> None:
+    rl.set_retention(SOON)
+    session = finished(rl, "job")
+    kept = rl.session("kept")
+    kept.append({"role": "user", "content": "unfinished"})
+    eventually(lambda: times(server, session) == {-2}, what="its keys to expire")
+    assert rl.find("job") is None and rl.find(session) is None
+    assert [info.name for info in rl.sessions()] == ["kept"]
+    assert rl.counts().get("completed", 0) == 0
+    assert list(rl.sessions(labels={"team": "web"})) == [] and rl.verify().ok
+    expired = rl.removed(session)
+    assert expired is not None and expired.by_policy and expired.sessions == [session]
+    assert rl.removed(kept.id) is None and rl.removed("0" * 32) is None
+    rl.set_retention(None)
+    again = finished(rl, "job")
+    buried = rl.removed(session)
+    assert buried is not None and buried.at_us == expired.at_us, "the same answer once a write took the rest away"
+    assert len(rl.removals()) == 1
+    assert again != session and rl.get("job").id == again and rl.verify().ok
+    with server.client() as client:
+        left = [key for key in client.keys("*") if session.encode() in key]
+        indexes = client.keys("*by:*")
+        listed = [key for key in indexes if any(session.encode() in one for one in client.zrange(key, 0, -1))]
+    assert left == listed == [], "nothing leads to it any more"
+
+
+def test_the_address_of_an_expired_session_says_that_it_went(server: RedisServer, rl: Relight, tmp_path: Path) -> None:
+    rl.set_retention(SOON)
+    session = finished(rl, "job")
+    settings = ServerSettings(directory=tmp_path / "server", sweep=False)
+    guard = make_guard(settings, None)
+    app = create_app(rl, guard=guard, settings=settings)
+    token = {"Authorization": f"Bearer {guard.tokens.add('read', 'read')}"}
+    client = TestClient(app, base_url="http://127.0.0.1:7878", headers=token)
+    eventually(lambda: times(server, session) == {-2}, what="its keys to expire")
+    before = client.get(f"/api/sessions/{session}")
+    finished(rl, "other")  # takes the rest of it away
+    after = client.get(f"/api/sessions/{session}")
+    assert before.status_code == after.status_code == 410, before.text
+    assert before.json()["evidence"] == after.json()["evidence"]
+    assert client.get(f"/api/sessions/{'0' * 32}").status_code == 404
+    guard.tokens.state.close()
+
+
+def test_tombstones_of_expired_sessions_are_bounded(rl: Relight, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expiry, "MAX_TOMBSTONES", 3)
+    monkeypatch.setattr(expiry, "MAX_TIDIED", 1)
+    rl.set_retention(0.001 / 86_400)
+    ids = [finished(rl, f"s{number}") for number in range(8)]
+    eventually(lambda: rl.find(ids[-1]) is None, what="the last one to expire")
+    for number in range(8):
+        rl.session(f"other{number}").complete()
+    assert len(rl.removals()) <= 5

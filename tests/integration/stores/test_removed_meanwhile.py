@@ -1,0 +1,46 @@
+"""A session that is removed while it is read is gone; nobody may be told that it is damaged."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+
+import pytest
+
+import relight
+from relight.errors import NotFound
+from relight.history.loading import load, resolve
+from tests.support.redis_server import RedisServer, redis_program
+
+LARGE_BYTES = 3_000_000
+"""so that steps do not come in one batch"""
+
+
+@pytest.fixture(scope="module")
+def server(program: Callable[[str], str]) -> Iterator[RedisServer]:
+    one = RedisServer(redis_program(program), loopback=True)
+    yield one
+    one.stop()
+
+
+def test_what_was_found_and_then_removed_is_not_found(tmp_path_factory: pytest.TempPathFactory) -> None:
+    for url in ("memory:", str(tmp_path_factory.mktemp("removed") / "r.db")):
+        with relight.open(url) as rl:
+            with rl.session("talk") as session:
+                session.append({"role": "user", "content": "hello"})
+            store = rl._context.store
+            found = resolve(store, "talk")
+            rl.drop("talk")
+            with pytest.raises(NotFound):
+                load(store, found)
+
+
+def test_steps_of_a_session_that_goes_while_they_are_read_end_there(server: RedisServer) -> None:
+    with relight.open(server.url) as rl:
+        with rl.session("talk") as session:
+            for _ in range(4):
+                session.append({"role": "user", "content": os.urandom(LARGE_BYTES).hex()})
+        events = rl.tail("talk")
+        assert next(events).seq == 1
+        rl.drop("talk")
+        assert all(event.messages or event.kind == "attempt" for event in events)

@@ -1,0 +1,23 @@
+"""One thing done to a tree workspace, without a session around it: to be killed at any point of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from relight.workspaces.changes import native
+from tests.support.trees import open_tree
+
+LOADED = native.load()  # so that a fork of the fork server need not
+
+
+def main(what: str, root: str, home: str, ids: list[str], told: str) -> None:
+    """Snapshot, restore, undo or sweep; the id of a snapshot is told in a file that outlives us."""
+    with open_tree(Path(root), Path(home)) as workspace:
+        if what == "snapshot":
+            Path(told).write_text(workspace.snapshot().id)
+        elif what == "restore":
+            workspace.restore(workspace.plan_restore(ids[0], last=ids[1], history=ids, choice="force"))
+        elif what == "undo":
+            workspace.restore(workspace.plan_undo(choice="force"))
+        else:
+            workspace.sweep(lambda: ids, thorough=True)

@@ -1,0 +1,261 @@
+"""Redaction: secrets do not rest in clear, and nothing else is touched."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from relight.journal.redaction.redactor import Redactor, secret_names
+from tests.support.figures import Figure
+from tests.unit.journal import canaries, secret_corpus
+
+ENVIRONMENT = canaries.environment(Random(26))
+REDACTOR = Redactor(ENVIRONMENT)
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=20), inner, max_size=4),
+    max_leaves=12,
+)
+PIECES = st.lists(
+    st.sampled_from(
+        [
+            *(
+                "password",
+                "=",
+                ": ",
+                '"',
+                "'",
+                "\\",
+                " ",
+                "token",
+                "Bearer ",
+                "authorization",
+                "://",
+                "@",
+                "sk-",
+                "ghp_",
+            ),
+            *("\n", "[redacted:", "]", "eyJ", ".", "-----BEGIN PRIVATE KEY-----", "A1b2C3d4E5f6G7h8I9j0K1l2M3n4O5p6"),
+            *("$", "İ", "api_key", *ENVIRONMENT.values()),
+        ]
+    )
+    | st.text(max_size=8),
+    max_size=12,
+).map("".join)
+
+
+def _planted(random: Random, count: int) -> list[tuple[str, str, dict[str, Any]]]:
+    """(kind, secret, message that holds it), every kind as often as the others."""
+    draws: list[tuple[str, Callable[[], tuple[str, str]]]] = []
+    for kind, draw in canaries.TYPED.items():
+        draws.append((kind, partial(_placed, random, draw)))
+    for name, draw in canaries.NAMED.items():
+        draws.append((name, partial(_named, random, name, draw)))
+    for kind, both in canaries.OTHERS.items():
+        draws.append((kind, partial(both, random)))
+    for name, value in ENVIRONMENT.items():
+        draws.append((name, partial(canaries.encoded_forms, random, value)))
+    planted = []
+    for number in range(count):
+        kind, planting = draws[number % len(draws)]
+        secret, text = planting()
+        planted.append((kind, secret, canaries.message_around(random, text)))
+    return planted
+
+
+def _placed(random: Random, draw: canaries.Draw) -> tuple[str, str]:
+    secret = draw(random)
+    return secret, random.choice(canaries.PLACES)(secret)
+
+
+def _named(random: Random, name: str, draw: canaries.Draw) -> tuple[str, str]:
+    secret = draw(random)
+    return secret, random.choice(canaries.NAMED_PLACES)(name, secret)
+
+
+def _shows(secret: str, value: Any) -> bool:
+    """Whether a third of the secret in a row can be read anywhere, escapes taken back."""
+    text = json.dumps(value).replace("\\", "")
+    secret = json.dumps(secret).strip('"').replace("\\", "")
+    part = max(6, len(secret) // 3)
+    return any(secret[at : at + part] in text for at in range(0, len(secret) - part + 1))
+
+
+def test_canaries_of_every_kind_do_not_rest_in_clear(figure: Figure, sample: Callable[..., int]) -> None:
+    planted = _planted(Random(1200), sample(1200, proof=12_000))
+    shown = [
+        (kind, secret, after) for kind, secret, message in planted if _shows(secret, after := REDACTOR.value(message))
+    ]
+    caught = 1 - len(shown) / len(planted)
+    figure("G26", f"{len(planted):,} canaries, {caught:.2%} redacted before they are written")
+    assert caught >= 0.99, [(kind, secret) for kind, secret, _ in shown][:20]
+
+
+def test_each_kind_is_caught_by_itself() -> None:
+    planted = _planted(Random(7), 33 * 40)
+    missed: dict[str, list[str]] = {}
+    for kind, secret, message in planted:
+        if _shows(secret, REDACTOR.value(message)):
+            missed.setdefault(kind, []).append(json.dumps(message))
+    assert all(len(several) <= 2 for several in missed.values()), {kind: many[:3] for kind, many in missed.items()}
+
+
+def test_nearly_every_kind_in_every_realistic_place_is_found(figure: Figure, sample: Callable[..., int]) -> None:
+    plain, tried, missed = Redactor({}), dict[str, int](), dict[str, list[str]]()
+    for seed in range(sample(1, proof=6)):
+        for kind, secret, text in secret_corpus.texts(Random(seed)):
+            tried[kind] = tried.get(kind, 0) + 1
+            if _shows(secret, plain.text(text)):
+                missed.setdefault(kind, []).append(text)
+    count, lost = sum(tried.values()), sum(map(len, missed.values()))
+    figure(
+        "G26", f"{count:,} texts of {len(tried)} kinds of secrets, nothing known of them: {1 - lost / count:.1%} found"
+    )
+    assert lost <= 0.02 * count, {kind: texts[:2] for kind, texts in missed.items()}
+    assert all(len(texts) <= max(3, tried[kind] // 4) for kind, texts in missed.items()), list(missed)
+
+
+def test_commits_digests_ids_and_code_survive(figure: Figure, sample: Callable[..., int]) -> None:
+    random, tried = Random(40), 0
+    for _ in range(sample(100, proof=2_000)):
+        for text in canaries.innocents(random):
+            tried += 1
+            assert REDACTOR.text(text) is text
+            message = canaries.message_around(random, text)
+            assert REDACTOR.value(message) is message
+    figure("G26", f"{tried:,} commit hashes, digests, ids and lines of code, all survive redaction")
+
+
+def test_the_mark_says_what_it_was() -> None:
+    key = "sk-ant-api03-" + "Ab3" * 20
+    assert Redactor({"ANTHROPIC_API_KEY": key}).text(f"use {key}.") == "use [redacted:ANTHROPIC_API_KEY]."
+    assert REDACTOR.text("ghp_" + "a1B2" * 9) == "[redacted:github-token]"
+    assert REDACTOR.value({"password": "hunter2"}) == {"password": "[redacted:password]"}
+    assert REDACTOR.text("mysql://root:tiger42@db/x") == "mysql://root:[redacted:url-password]@db/x"
+
+
+def test_what_the_provider_must_get_back_unchanged_is_never_touched() -> None:
+    token = "ghp_" + "a1B2" * 9
+    odd = "Ab3" + "Xy7Kp2Qz" * 5  # random enough to be taken for a secret anywhere else
+    message = {
+        "id": odd,
+        "uuid": odd,
+        "parentUuid": odd,
+        "sessionId": odd,
+        "content": [
+            {"type": "thinking", "thinking": "I saw nothing", "signature": token},
+            {"type": "redacted_thinking", "data": token},
+            {"type": "reasoning", "encrypted_content": token, "id": odd},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": token}},
+            {"type": "tool_result", "tool_use_id": odd, "content": "ok"},
+            {"type": "function_call", "call_id": odd, "thoughtSignature": token},
+        ],
+    }
+    assert REDACTOR.value(message) is message
+    assert REDACTOR.value({"data": token}) == {"data": "[redacted:github-token]"}
+    text = {"type": "text", "media_type": "text/plain", "data": token}
+    assert REDACTOR.value(text) == {**text, "data": "[redacted:github-token]"}
+
+
+@pytest.mark.parametrize("member", ["id", "request_id", "containerId", "commit", "hash", "cursor", "image_url"])
+def test_an_identifier_that_is_surely_a_secret_is_redacted(member: str) -> None:
+    assert REDACTOR.value({member: "ghp_" + "a1B2" * 9}) == {member: "[redacted:github-token]"}
+    assert REDACTOR.value({member: ENVIRONMENT["ACME_API_KEY"]}) == {member: "[redacted:ACME_API_KEY]"}
+
+
+def test_signed_thinking_that_holds_a_secret_goes_with_its_signature() -> None:
+    thinking = {"type": "thinking", "thinking": "the key is ghp_" + "a1B2" * 9, "signature": "abc"}
+    line = {"role": "assistant", "content": [thinking, {"type": "text", "text": "done"}]}
+    after = REDACTOR.value(line)
+    assert after["content"] == [{"type": "text", "text": "[redacted:thinking]"}, {"type": "text", "text": "done"}]
+    assert REDACTOR.value(after) is after
+
+
+def test_keys_are_redacted_too_and_stay_apart() -> None:
+    one, other = "ghp_" + "a1B2" * 9, "ghp_" + "c3D4" * 9
+    after = REDACTOR.value({one: 1, other: 2, "plain": [3]})
+    assert after == {"[redacted:github-token]": 1, "[redacted:github-token]#2": 2, "plain": [3]}
+
+
+def test_only_what_changed_is_new() -> None:
+    clean = {"text": "nothing to hide", "list": [1, 2]}
+    value = [clean, {"text": "ghp_" + "a1B2" * 9}]
+    after = REDACTOR.value(value)
+    assert after is not value
+    assert after[0] is clean
+    assert value[1] == {"text": "ghp_" + "a1B2" * 9}
+
+
+def test_names_of_the_environment_that_look_secret_are_found() -> None:
+    secret = dict.fromkeys(("A_KEY", "B_TOKEN", "MY_SECRET_X", "PGPASSWORD", "AWS_CREDENTIALS"), "v4lue-of-length")
+    plain = {"PATH": "/bin:/usr/bin", "PWD": "/home/a1234567", "KEY_FILE": "/etc/k.pem1234", "LANG": "en_US.UTF-8"}
+    empty = {"C_KEY": "", "D_TOKEN": "true", "E_TOKEN": "12345", "GOOGLE_APPLICATION_CREDENTIALS": "/home/a/key1.json"}
+    assert secret_names({**secret, **plain, **empty}) == sorted(secret)
+
+
+def test_no_nesting_exhausts_the_stack() -> None:
+    value: Any = "ghp_" + "a1B2" * 9
+    for _ in range(50_000):
+        value = [value]
+    after = REDACTOR.value(value)
+    for _ in range(50_000):
+        after = after[0]
+    assert after == "[redacted:github-token]"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["password" * 40_000, "-----BEGIN PRIVATE KEY-----" * 5_000, "eyJ" + "a" * 300_000, "://" * 100_000, "a" * 300_000,
+     "authorization: " * 20_000, '="' + "A1b" * 100_000, "sk-" * 100_000, "eyJaaaaaaaaaa." * 20_000,
+     "api_key=" * 40_000, "-----BEGIN PRIVATE KEY-----" * 20_000 + "-----END PRIVATE KEY-----",
+     (ENVIRONMENT["ACME_API_KEY"] + " ") * 50_000, "curl " * 20_000, "docker login -p " * 5_000, "mysql -p'" * 10_000,
+     "the password is " * 8_000, "password for a " * 8_000, "password: aaaaaaaa\n" * 8_000, "M" * 100_000,
+     "echo aaaa | " * 25_000 + "sudo", ("A" * 86 + "==") * 3_000, "wandb login --a " * 5_000,
+     "secret_key = b'\\x" * 20_000],
+    ids=lambda text: text[:12],
+)  # fmt: skip
+def test_no_text_makes_it_slow(text: str) -> None:
+    began = time.process_time()
+    REDACTOR.text(text)
+    assert time.process_time() - began < 5.0
+
+
+@given(PIECES | st.text())
+def test_twice_is_once(text: str) -> None:
+    once = REDACTOR.text(text)
+    assert REDACTOR.text(once) == once
+    for value in ENVIRONMENT.values():
+        assert value not in once
+
+
+@given(JSON | st.lists(PIECES) | st.dictionaries(st.sampled_from(["password", "id", "text", "token"]), PIECES))
+def test_any_json_passes_and_twice_is_once(value: Any) -> None:
+    once = REDACTOR.value(value)
+    assert REDACTOR.value(once) == once
+    json.dumps(once)
+
+
+@given(st.lists(st.from_regex(r"[a-z]{1,12}[.,]?", fullmatch=True), max_size=40).map(" ".join))
+def test_clean_text_is_the_same_object(text: str) -> None:
+    assert REDACTOR.text(text) is text
+
+
+def test_a_clean_message_costs_little(figure: Figure) -> None:
+    text = "The function reads src/relight/journal/codec.py and returns 42 lines; see https://example.com/a. " * 20
+    message = {"role": "assistant", "content": [{"type": "text", "text": text}, {"type": "text", "text": text}]}
+    took = []
+    for _ in range(200):
+        began = time.perf_counter_ns()
+        assert REDACTOR.value(message) is message
+        took.append(time.perf_counter_ns() - began)
+    median = sorted(took)[100] / 1000
+    figure("G26", f"{median:.0f} µs to look through a clean message of {len(json.dumps(message)):,} bytes")
+    assert median < 5_000

@@ -1,0 +1,79 @@
+"""The plan before a resume: what the first reply would read, and what a start would find here, before it is tried."""
+
+from __future__ import annotations
+
+from html import unescape
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripted_agent import install
+from tests.support.server_harness import Answer, ServerHarness
+
+KEY = "sk-ant-api03-fakefakefakefakefakefakefakefakefakefake"
+
+
+def stopped(harness: ServerHarness, tmp_path: Path, *command: str, agent: str = "claude") -> str:
+    made = harness.rl.launch(list(command), directory=str(tmp_path), agent=agent, name="job")
+    with harness.rl.session("job") as s:
+        s.append({"role": "user", "content": "hello"})
+        s.fail("enough")
+    return made.id
+
+
+def shown(harness: ServerHarness, path: str) -> str:
+    return unescape(harness.client("read").get(path, headers={"accept": "text/html"}).text)
+
+
+def test_a_variable_that_is_not_set_here_is_told_before_a_resume_is_refused_for_it(
+    harness: ServerHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.setenv("PATH", str(install(tmp_path / "bin").parent), prepend=":")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    session = stopped(harness, work, "claude", "-p", "hello")
+    plan = harness.rl.can_resume(session)
+    assert plan.ok and plan.environment == {"ANTHROPIC_API_KEY": True}
+    assert "ANTHROPIC_API_KEY is set" in shown(harness, f"/sessions/{session}/do/resume")
+    monkeypatch.delenv("ANTHROPIC_API_KEY")
+    plan = harness.rl.can_resume(session)
+    assert not plan.ok and [reason.code for reason in plan.reasons] == ["secrets_missing"]
+    text = shown(harness, f"/sessions/{session}/do/resume")
+    assert "not set here: ANTHROPIC_API_KEY" in text and "start it although they are not set" in text
+    assert "relight resume job --without-secrets" in text and "Not possible now" not in text
+    refused = Answer(harness.client().post(f"/api/sessions/{session}/resume", json={}))
+    assert refused.status == 409 and "ANTHROPIC_API_KEY" in refused.document["detail"]
+    assert KEY not in text and KEY not in shown(harness, f"/checkpoints/{session}@2")
+
+
+def test_a_program_that_is_gone_is_told_before_a_resume_is_refused_for_it(
+    harness: ServerHarness, tmp_path: Path
+) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nexit 0\n")
+    program.chmod(0o755)
+    session = stopped(harness, tmp_path, str(program), agent="command")
+    assert harness.rl.can_resume(session).ok
+    program.unlink()
+    plan = harness.rl.can_resume(session)
+    assert not plan.ok and plan.reasons[0].code == "no_program"
+    assert "Not possible now" in shown(harness, f"/sessions/{session}/do/resume")
+    assert harness.client("read").get(f"/api/sessions/{session}/can-resume").json()["ok"] is False
+
+
+def test_what_the_first_reply_would_read_is_in_the_dialog_and_on_the_page_of_a_checkpoint(
+    harness: ServerHarness,
+) -> None:
+    with harness.rl.session("talk", provider="anthropic") as s:
+        s.append({"role": "user", "content": "hello"})
+        s.append({"role": "assistant", "content": "yes"}, {"input_tokens": 184_000, "output_tokens": 20, "cost": 0.5})
+        session, head = str(s.id), s.head
+    for path in (f"/sessions/{session}/do/resume", f"/checkpoints/{head}"):
+        text = shown(harness, path)
+        assert "about 184 k tokens, cache warm (idle " in text and "about $0.05" in text, path
+    document = harness.client("read").get(f"/api/sessions/{session}/can-resume").json()
+    assert document["first_reply"]["tokens"] == 184_020 and document["first_reply"]["cold"] is False
+    again = harness.client("read").get(f"/api/sessions/{session}/can-resume").json()
+    assert again == document, "a plan is the same as long as nothing happens"

@@ -1,0 +1,78 @@
+"""Names, ids and prefixes: what opens a session, what only finds it, and who may have a name."""
+
+from __future__ import annotations
+
+import pytest
+
+from relight.errors import Ambiguous, Conflict, NotResumable
+from relight.testing.clock import SeededEntropy
+from relight.values.session import Head, Identity
+from tests.support.simulation import Simulation
+from tests.unit.sessions.test_branching import user, write
+
+
+class Alike(SeededEntropy):
+    """Ids that all begin with the same nine characters."""
+
+    def session_id(self) -> str:
+        return "abcdabcda" + super().session_id()[9:]
+
+
+def test_an_id_or_eight_characters_of_it_open_the_session_and_an_ambiguous_prefix_is_refused(world: Simulation) -> None:
+    rl = world.start()
+    known = write(rl, "first", "1")
+    for ref in (known, known[:8], known[:31], "first"):
+        with rl.session(ref) as s:
+            assert s.id == known, ref
+    with rl.session(known[:7]) as s:
+        assert s.id != known and s.name == known[:7], "fewer characters are a name"
+    world.chance = Alike()
+    rl = world.start()
+    ids = {write(rl, f"s{number}", "1") for number in range(2)}
+    with pytest.raises(Ambiguous):
+        rl.session("abcdabcd")
+    with pytest.raises(Ambiguous):
+        rl.get("abcdabcd")
+    assert rl.find("abcdabcd") is None
+    assert {info.id for info in rl.sessions()} > ids and len(list(rl.sessions())) == 4, "nothing was begun"
+
+
+def test_begun_anew_under_a_prefix_the_other_session_keeps_its_name(world: Simulation) -> None:
+    rl = world.start()
+    known = write(rl, "first", "1")
+    with rl.session(known[:8], resume=False) as s:
+        assert s.id != known
+    assert rl.get("first").id == known
+
+
+def test_an_archived_name_is_free_and_an_unarchived_one_is_not(world: Simulation) -> None:
+    rl = world.start()
+    write(rl, "job", "1")
+    with pytest.raises(Conflict):
+        rl.fork("job", name="job")
+    rl.archive("job")
+    first = rl.get("job").id
+    with pytest.raises(NotResumable):
+        rl.session("job")
+    second = rl.fork("job", name="job").id
+    assert rl.get("job").id == second and rl.get(first).status == "archived" and rl.get(first).name is None
+    with rl.session("job") as s:
+        assert s.id == second
+        s.complete()
+    rl.archive("job")
+    with rl.session("job", resume=False) as s:
+        s.append(user("3"))
+    assert len({first, second, rl.get("job").id}) == 3
+    rl.drop("job")
+    assert rl.get("job").id in (first, second), "found by its former name"
+
+
+def test_an_id_from_elsewhere_never_stands_before_a_name(world: Simulation) -> None:
+    rl = world.start()
+    mine = write(rl, "nightly", "1")
+    rl.store.create(Identity(id="nightly", created_us=1), Head(session="nightly"))  # as an older bundle could bring it
+    assert rl.get("nightly").id == mine
+    with rl.session("nightly") as s:
+        assert s.id == mine
+    rl.drop("nightly")
+    assert rl.get("nightly").id == "nightly"

@@ -1,0 +1,276 @@
+"""Statuses change by one table, and opening does for each status what semantics.md says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import relight
+from relight.errors import Conflict, Finished, LeaseHeld, NotResumable, UsageError, Waiting
+from relight.journal.commit import plan_commit
+from relight.values.lease import Instant, Lease, Owner
+from relight.values.session import Head
+from relight.values.status import STATUSES, Status, StatusChange
+from relight.values.step import Draft
+from tests.support.simulation import Simulation
+
+TABLE: dict[Status, set[Status]] = {
+    "queued": {"spawning", "working", "terminated", "archived"},
+    "spawning": {"working", "queued", "failed", "terminated"},
+    "working": {"waiting", "queued", "completed", "failed", "halted", "terminated"},
+    "waiting": {"queued", "spawning", "working", "failed", "terminated"},
+    "completed": {"queued", "spawning", "working", "archived"},
+    "failed": {"queued", "spawning", "working", "archived"},
+    "halted": {"queued", "spawning", "working", "archived"},
+    "terminated": {"queued", "spawning", "working", "archived"},
+    "archived": set(),
+}
+"""semantics.md, spelled again on purpose"""
+NOW = Instant(timeline="t", us=0)
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"role": "user", "content": text}
+
+
+def says(text: str) -> Any:
+    return lambda messages: {"role": "assistant", "content": text}
+
+
+@pytest.mark.parametrize("before", STATUSES)
+@pytest.mark.parametrize("after", STATUSES)
+def test_a_commit_changes_the_status_by_the_table_and_no_other_way(before: Status, after: Status) -> None:
+    lease = Lease(owner=Owner(id="me"), deadline=NOW, seconds=1)
+    head = Head(session="s", seq=3, head=3, status=before, epoch=1, lease=lease)
+    draft = Draft(kind="status", body=b"", key=b"", owner="me", epoch=1, status=StatusChange(status=after))
+    if after == before or after in TABLE[before]:
+        moved = plan_commit(head, draft, at_us=1, now=NOW).head
+        assert moved.status == after
+        ended = after in {"completed", "failed", "halted", "terminated", "archived"}
+        assert (moved.ended_us is not None) == ended
+    else:
+        with pytest.raises(Conflict):
+            plan_commit(head, draft, at_us=1, now=NOW)
+
+
+def leave(world: Simulation, status: str) -> str:
+    """A session "a" of one message, in this status; its id."""
+    rl = world.start()
+    s = rl.session("a")
+    s.append(user("go"))
+    if status == "waiting":
+        with s:
+            s.wait("may I?")
+    elif status == "queued":
+        s.close()
+        rl.send("a", "more")
+    elif status == "working":
+        world.crash()
+    elif status == "archived":
+        s.complete("done")
+        rl.archive("a")
+    elif status == "terminated":
+        s.close()
+    else:
+        getattr(s, {"completed": "complete", "failed": "fail", "halted": "halt"}[status])("done")
+    return s.id
+
+
+@pytest.mark.parametrize("status", ["queued", "waiting", "failed", "halted", "terminated", "working"])
+def test_what_has_not_completed_opens_as_a_new_attempt_where_it_stopped(world: Simulation, status: str) -> None:
+    session = leave(world, status)
+    rl = world.start()
+    before = rl.load("a")
+    with rl.session("a") as s:
+        assert (s.id, s.attempt, s.status, s.is_finished, s.is_new) == (session, 2, "working", False, False)
+        assert s.resumed_from == before.seq
+        assert s.messages == before.messages
+        s.append(user("on"))
+    assert rl.load("a").messages == [*before.messages, user("on")]
+    assert rl.verify().ok
+
+
+def test_a_completed_session_opens_to_read_and_its_loop_returns_the_result(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        assert relight.loop(s, model=says("42"), prompt="ask") == "42"
+    seq = rl.get("a").seq
+    with world.restart().session("a") as s:
+        assert s.is_finished
+        assert relight.loop(s, model=says("never asked"), prompt="ask") == "42"
+        assert relight.loop(s, model=says("never asked")) == "42"
+        with pytest.raises(Finished):
+            s.append(user("x"))
+        assert s.result == "42"
+    assert world.start().get("a").seq == seq, "reading wrote something"
+
+
+def test_a_completed_session_goes_on_with_a_new_prompt(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        relight.loop(s, model=says("42"), prompt="ask")
+    with world.restart().session("a") as s:
+        assert relight.loop(s, model=says("43"), prompt="ask again") == "43"
+        assert (s.attempt, s.result) == (2, "43")
+    contents = [message["content"] for message in world.start().load("a").messages]
+    assert contents == ["ask", "42", "ask again", "43"]
+
+
+def test_an_archived_session_is_not_restorable_and_nothing_is_touched(world: Simulation) -> None:
+    session = leave(world, "archived")
+    rl = world.start()
+    before = rl.get(session)
+    for attempt in (
+        lambda: rl.session(session),
+        lambda: rl.prepare_resume(session),
+        lambda: rl.send(session, "x"),
+        lambda: rl.rewind(f"{session}@1"),
+    ):
+        with pytest.raises(NotResumable, match=r"not restorable \(status=archived\)"):
+            attempt()
+    assert rl.get(session).seq == before.seq
+    assert not rl.can_resume(session).ok
+    assert rl.load(session).messages == [user("go")]
+
+
+def test_a_new_session_may_begin_under_the_name_of_an_archived_one(world: Simulation) -> None:
+    session = leave(world, "archived")
+    rl = world.start()
+    with rl.session("a", resume=False) as s:
+        assert (s.id != session, s.is_new) == (True, True)
+    assert rl.get(session).status == "archived"
+
+
+def test_resume_false_begins_anew_and_the_former_keeps_its_id(world: Simulation) -> None:
+    session = leave(world, "failed")
+    rl = world.start()
+    with rl.session("a", resume=False) as s:
+        assert (s.id != session, s.is_new, s.attempt) == (True, True, 1)
+    former = rl.get(session)
+    assert (former.name, former.status) == (None, "failed")
+    assert rl.load(session).messages == [user("go")]
+
+
+def test_resume_false_with_a_bad_option_takes_nobodys_name(world: Simulation) -> None:
+    session = leave(world, "failed")
+    rl = world.start()
+    with pytest.raises(UsageError):
+        rl.session("a", resume=False, labels={"x": 1})  # type: ignore[dict-item]
+    assert rl.get("a").id == session
+
+
+def test_is_new_until_a_message_is_committed(world: Simulation) -> None:
+    world.start().session("a")
+    with world.restart().session("a") as s:
+        assert s.is_new
+        s.checkpoint("mark")
+        assert s.is_new
+        s.append(user("go"))
+        assert not s.is_new
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "reason"),
+    [
+        (None, "terminated", "left"),
+        (ValueError("bad\nworse"), "failed", "ValueError: bad\nworse"),
+        (KeyboardInterrupt(), "terminated", "interrupted (KeyboardInterrupt)"),
+        (SystemExit(1), "terminated", "interrupted (SystemExit)"),
+    ],
+    ids=["left", "exception", "ctrl-c", "exit"],
+)
+def test_leaving_the_block_tells_how(world: Simulation, error: BaseException | None, status: str, reason: str) -> None:
+    rl = world.start()
+    if error is None:
+        with rl.session("a") as s:
+            s.append(user("go"))
+    else:
+        with pytest.raises(type(error)), rl.session("a") as s:
+            s.append(user("go"))
+            raise error
+    info = rl.get("a")
+    assert (info.status, info.reason) == (status, reason)
+    assert info.failure is None or info.failure.fields["type"] == "ValueError"
+    with pytest.raises(UsageError):
+        s.append(user("too late"))
+    with rl.session("a") as again:
+        assert again.messages == [user("go")]
+
+
+def test_state_set_before_leaving_is_saved_with_the_verdict(world: Simulation) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        s.state["n"] = 1
+    assert rl.load("a").state == {"n": 1}
+
+
+def test_a_question_is_committed_the_block_left_quietly_and_the_answer_found(world: Simulation) -> None:
+    rl = world.start()
+    reached = []
+    with rl.session("a") as s:
+        s.append(user("go"))
+        reached.append(s.wait("deploy?"))
+    info = rl.get("a")
+    assert (reached, info.status, info.question) == ([], "waiting", "deploy?")
+    rl.send("a", "yes")
+    assert (rl.get("a").status, rl.get("a").question) == ("queued", None)
+    with world.restart().session("a") as s:
+        assert s.wait("deploy?") == "yes"
+        with pytest.raises(Waiting):
+            s.wait("really?")
+    assert rl.get("a").status == "waiting"
+
+
+def test_a_waiting_of_another_session_is_not_swallowed(world: Simulation) -> None:
+    rl = world.start()
+    b = rl.session("b")
+    with pytest.raises(Waiting), rl.session("a"):
+        b.wait("?")
+    assert (rl.get("a").status, rl.get("b").status) == ("failed", "waiting")
+
+
+@pytest.mark.parametrize("verdict", ["complete", "fail", "halt"])
+def test_after_a_verdict_nothing_more_is_written(world: Simulation, verdict: str) -> None:
+    rl = world.start()
+    with rl.session("a") as s:
+        s.append(user("go"))
+        getattr(s, verdict)("done")
+        seq = rl.get("a").seq
+        for attempt in (
+            lambda: s.append(user("x")),
+            s.complete,
+            s.checkpoint,
+            lambda: s.once("k", lambda: 1),
+            lambda: s.settle("k", 1),
+            lambda: s.replace([]),
+        ):
+            with pytest.raises(Finished):
+                attempt()
+    assert rl.get("a").seq == seq
+
+
+def test_two_live_processes_cannot_both_open_a_session(world: Simulation) -> None:
+    first, second = world.start(), world.start()
+    with first.session("a") as s:
+        with pytest.raises(LeaseHeld) as caught:
+            second.session("a")
+        assert (caught.value.owner, caught.value.epoch) == ("pid 1 on test", 1)
+        assert "until" in str(caught.value) and "UTC" in caught.value.until
+        s.append(user("undisturbed"))
+        for write in (lambda: second.send("a", "x"), lambda: second.rewind("a@1"), lambda: second.drop("a")):
+            with pytest.raises(LeaseHeld):
+                write()
+    with second.session("a") as s:
+        assert s.messages == [user("undisturbed")]
+
+
+def test_reading_changes_nothing(world: Simulation) -> None:
+    leave(world, "working")
+    rl = world.start()
+    before = [(step.seq, step.digest) for step in rl.store.steps(rl.get("a").id)], rl.store.find(rl.get("a").id)
+    rl.load("a"), rl.checkpoints("a"), rl.can_resume("a"), rl.verify(), list(rl.tail("a")), list(rl.sessions())
+    assert before == (
+        [(step.seq, step.digest) for step in rl.store.steps(rl.get("a").id)],
+        rl.store.find(rl.get("a").id),
+    )

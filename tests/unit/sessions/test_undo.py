@@ -1,0 +1,249 @@
+"""Undo is a log: after it a reader sees what he saw before the operation, after a redo what he saw before the undo."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+import relight
+from relight.errors import NotFound, Waiting
+from relight.library.facade import Relight
+from relight.sessions.session import Session
+from relight.values.queues import QueueKey
+from relight.values.status import Failure, StatusChange
+from relight.values.step import Changes
+from tests.support.simulation import Simulation
+from tests.unit.sessions.test_branching import texts, user, write
+
+TIMES = {"updated_at", "last_step_at", "saved_at", "created_at", "cost_rate"}
+COUNTED = {"seq", "size_bytes"}
+WORK = {"attempt", "usage", "cost", "cost_tree", "resumed_from"}
+"""what only grows, or belongs to the newest attempt"""
+
+
+@pytest.fixture
+def world() -> Iterator[Simulation]:
+    made = Simulation()
+    yield made
+    made.close()
+
+
+def seen(rl: Relight, ref: str, *, but: set[str] = frozenset()) -> dict[str, Any]:  # type: ignore[assignment]
+    """Everything a reader sees, but seq and times."""
+    info, loaded = msgspec.to_builtins(rl.get(ref)), msgspec.to_builtins(rl.load(ref))
+    attention = info.pop("attention")
+    plan = rl.can_resume(ref)
+    told = {key: value for key, value in info.items() if key not in TIMES | COUNTED | but}
+    head = rl.store.find(info["id"]).head  # type: ignore[union-attr]
+    assert head is not None
+    return {
+        **told,
+        "loaded": loaded,
+        "attention": {**attention, "since": None} if attention else None,
+        "native": head.native,
+        "line": head.place,
+        "plan": (plan.ok, plan.why_stopped, [reason.code for reason in plan.reasons]),
+    }
+
+
+def complete(s: Session) -> None:
+    s.complete("RESULT")
+
+
+def fail(s: Session) -> None:
+    s.fail("the API said no", failure=Failure(kind="auth", text="401", fields={"status": 401}))
+
+
+def halt(s: Session) -> None:
+    s.halt("a loop")
+
+
+def leave(s: Session) -> None:
+    s.close()
+
+
+def raise_(s: Session) -> None:
+    with pytest.raises(ValueError), s:
+        raise ValueError("boom")
+
+
+def wait(s: Session) -> None:
+    with pytest.raises(Waiting):
+        s.wait("which colour?")
+
+
+def meet_a_limit(s: Session) -> None:
+    change = StatusChange(status="queued", reason="usage limit", wake_us=2_000_000_000_000_000)
+    s._record("status", Changes(status=change), release=True)
+
+
+ENDS = [complete, fail, halt, leave, raise_, wait, meet_a_limit]
+
+
+def begin(world: Simulation, end: Callable[[Session], None]) -> Relight:
+    rl = world.start()
+    s = rl.session("a")
+    for word in "12":
+        s.append(user(word))
+    s.append({"role": "assistant", "content": "said late"}, {"input_tokens": 3, "cost": 0.5})
+    s.state["k"] = 1
+    s.partial("half")
+    end(s)
+    s.close()
+    return rl
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+def test_undo_leaves_no_difference_but_seq_and_times(world: Simulation, end: Callable[[Session], None]) -> None:
+    rl = begin(world, end)
+    before = seen(rl, "a")
+    rl.rewind("a@2")
+    rewound = seen(rl, "a")
+    assert rewound["head"] == 2 and rewound["said"] is None
+    rl.undo("a")
+    assert seen(rl, "a") == before
+    rl.undo("a", redo=True)
+    assert seen(rl, "a") == rewound
+    rl.undo("a")
+    assert seen(rl, "a") == before
+
+
+def test_a_rewind_to_where_it_stands_lets_a_completed_session_go_on_and_is_undone(world: Simulation) -> None:
+    rl = begin(world, complete)
+    before = seen(rl, "a")
+    rl.rewind(f"a@{before['head']}")
+    assert rl.get("a").status == "queued"
+    rl.undo("a")
+    assert seen(rl, "a") == before
+    with pytest.raises(NotFound):
+        rl.undo("a")
+
+
+def test_undo_after_a_death_shows_the_death(world: Simulation) -> None:
+    s = world.start().session("a")
+    s.append(user("1"))
+    s.append(user("2"))
+    rl = world.restart()
+    before = seen(rl, "a", but={"evidence"})
+    assert before["status"] == "terminated"
+    rl.rewind("a@2")
+    rl.undo("a")
+    assert seen(rl, "a", but={"evidence"}) == before
+
+
+@pytest.mark.parametrize("end", ENDS, ids=lambda end: end.__name__)
+def test_redo_brings_back_what_was_done_since_the_rewind(world: Simulation, end: Callable[[Session], None]) -> None:
+    rl = begin(world, complete)
+    before = seen(rl, "a", but=WORK)
+    rl.rewind("a@2")
+    with rl.session("a") as s:
+        for word in ("new0", "new1"):
+            s.append(user(word))
+        end(s)
+    worked = seen(rl, "a", but=WORK)
+    for _ in range(2):
+        rl.undo("a")
+        assert seen(rl, "a", but=WORK) == before
+        assert rl.session("a").is_finished
+        rl.undo("a", redo=True)
+        assert seen(rl, "a", but=WORK) == worked
+    assert texts(rl, "a") == ["1", "new0", "new1"]
+
+
+def test_work_between_an_undo_and_its_redo_comes_back_with_the_next_undo(world: Simulation) -> None:
+    rl = world.start()
+    write(rl, "a", *"123")
+    rl.rewind("a@2")
+    write(rl, "a", "left")
+    rl.undo("a")
+    write(rl, "a", "right")
+    rl.undo("a", redo=True)
+    assert texts(rl, "a") == ["1", "left"]
+    rl.undo("a")
+    assert texts(rl, "a") == ["1", "2", "3", "right"]
+
+
+def test_undo_goes_back_operation_by_operation_and_redo_forward(world: Simulation) -> None:
+    rl = world.start()
+    write(rl, "a", *"1234")
+    stood = [seen(rl, "a", but=WORK)]
+    for target, word in ((4, "x"), (3, "y"), (2, "z")):
+        rl.rewind(f"a@{target}")
+        write(rl, "a", word)
+        stood.append(seen(rl, "a", but=WORK))
+    for one in reversed(stood[:-1]):
+        rl.undo("a")
+        assert seen(rl, "a", but=WORK) == one
+    with pytest.raises(NotFound):
+        rl.undo("a")
+    for one in stood[1:]:
+        rl.undo("a", redo=True)
+        assert seen(rl, "a", but=WORK) == one
+    with pytest.raises(NotFound):
+        rl.undo("a", redo=True)
+
+
+def test_a_place_in_line_is_left_and_taken_again(tmp_path: Path) -> None:
+    rl = relight.open(f"sqlite:///{tmp_path}/relight.db")
+    rl.launch(["true"], directory="/", agent="command", name="a")
+    write(rl, "a", *"12")
+    with rl.session("a") as s:
+        s.complete("x")
+    before = seen(rl, "a", but=WORK)
+    rl.rewind("a@2")
+    rl.enqueue("a", queue="nightly")
+    line = QueueKey("nightly")
+    (waits,) = rl.store.list_waiting(line, 9)
+    queued = seen(rl, "a", but=WORK)
+    rl.undo("a")
+    assert (seen(rl, "a", but=WORK), rl.store.list_waiting(line, 9)) == (before, [])
+    rl.undo("a", redo=True)
+    assert (seen(rl, "a", but=WORK), rl.store.list_waiting(line, 9)) == (queued, [waits])
+    rl.close()
+
+
+def test_a_forks_log_begins_with_the_fork(world: Simulation) -> None:
+    rl = world.start()
+    write(rl, "a", *"123")
+    rl.rewind("a@2")
+    write(rl, "a", "x")
+    rl.fork("a", name="f")
+    assert rl.operations("f") == []
+    with pytest.raises(NotFound):
+        rl.undo("f")
+
+
+def test_redo_brings_back_the_files_of_the_work_since(tmp_path: Path) -> None:
+    rl = relight.open(f"sqlite:///{tmp_path}/relight.db")
+    place = tmp_path / "work"
+    place.mkdir()
+
+    def files() -> dict[str, str]:
+        return {one.name: one.read_text() for one in place.iterdir()}
+
+    with rl.session("a", workspace=place) as s:
+        for number in range(3):
+            (place / "file").write_text(f"v{number}")
+            s.append(user(str(number)))
+            s.checkpoint(f"v{number}")
+        (place / "late").write_text("late")
+        s.append(user("late"))
+        s.complete("done")
+    before = files()
+    rl.rewind("a@v0", files=True)
+    with rl.session("a") as s:
+        (place / "file").write_text("new")
+        (place / "mine").write_text("mine")
+        s.append(user("new"))
+        s.checkpoint()
+    worked = files()
+    for _ in range(2):
+        rl.undo("a")
+        assert (files(), rl.get("a").status) == (before, "completed")
+        rl.undo("a", redo=True)
+        assert (files(), texts(rl, "a")) == (worked, ["0", "new"])
+    rl.close()

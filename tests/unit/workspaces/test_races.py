@@ -1,0 +1,46 @@
+"""Somebody saves a file in the very moment in which a restore replaces or deletes it: nothing of theirs is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relight.ports import faults
+from tests.support.figures import Figure
+from tests.support.trees import open_tree
+
+
+def save(path: Path) -> None:
+    """As editors do: a new file under the old name."""
+    partial = path.with_name("editing")
+    partial.write_bytes(b"saved in that very moment")
+    partial.replace(path)
+
+
+@pytest.mark.guarantee("G16")
+@pytest.mark.parametrize("name", ["replaced", "deleted"])
+def test_what_is_saved_during_a_restore_is_kept_and_told(tmp_path: Path, name: str, figure: Figure) -> None:
+    root = tmp_path / "tree"
+    root.mkdir()
+    (root / "replaced").write_bytes(b"one")
+    with open_tree(root, tmp_path / "home") as workspace:
+        first = workspace.snapshot().id
+        (root / "replaced").write_bytes(b"two")
+        (root / "deleted").write_bytes(b"only now")
+        second = workspace.snapshot().id
+        plan = workspace.plan_restore(first, last=second, history=[first, second])
+
+        def meanwhile(_: str) -> None:
+            faults.disarm()
+            save(root / name)
+
+        faults.arm("restore.synced", meanwhile)  # everything is ready, and nothing has its name yet
+        try:
+            outcome = workspace.restore(plan)
+        finally:
+            faults.disarm()
+        assert (root / name).read_bytes() == b"saved in that very moment"
+        assert outcome.changed_meanwhile == (name.encode(),)
+        assert sorted(path.name for path in root.iterdir()) == sorted({"replaced", name})
+    figure("G16", f"a file saved while it was {name}: kept, and told")
