@@ -113,3 +113,14 @@ def test_values_and_decisions_read_no_clock() -> None:
 def test_readme_fits_one_screen_or_two() -> None:
     lengths = [text.count("\n") for name, text in texts() if name == "README.md"]
     assert all(lines < MAX_LINES_A_README for lines in lengths)
+
+
+def test_one_module_says_what_durable_means() -> None:
+    """On macOS fsync is not enough: whatever syncs asks system/durable.py, which knows."""
+    loose = [
+        path
+        for path, _, tree in modules(only_source=True)
+        for node in nodes(tree)
+        if isinstance(node, ast.Attribute) and node.attr in ("fsync", "fdatasync")
+    ]
+    assert set(loose) == {"src/relight/system/durable.py"}

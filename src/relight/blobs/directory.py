@@ -21,6 +21,7 @@ from urllib.parse import quote
 from relight.errors import StoreFull, StoreReadOnly, StoreUnavailable
 from relight.ports.blobs import MAX_PAGE, Blob, checked_key, checked_prefix
 from relight.system import private_directories
+from relight.system.durable import sync_directory, sync_file
 
 _TEMPORARY: Final = ".new-"
 """prefix of temporary files; no key begins with a dot"""
@@ -53,7 +54,7 @@ class DirectoryBlobs:
 
     def _put(self, target: Path, data: bytes) -> bool:
         if target.exists():
-            _sync(target.parent)  # its writer may have linked it and not synced the directory yet
+            sync_directory(target.parent)  # its writer may have linked it and not synced the directory yet
             return False
         self._make_directory(target.parent)
         temporary = target.parent / f"{_TEMPORARY}{secrets.token_hex(8)}"
@@ -61,15 +62,15 @@ class DirectoryBlobs:
             with temporary.open("xb") as file:
                 file.write(data)
                 file.flush()
-                os.fsync(file.fileno())
+                sync_file(file.fileno())
             try:
                 target.hardlink_to(temporary)
             except FileExistsError:
-                _sync(target.parent)
+                sync_directory(target.parent)
                 return False
         finally:
             temporary.unlink(missing_ok=True)
-        _sync(target.parent)
+        sync_directory(target.parent)
         return True
 
     def get(self, key: str) -> bytes | None:
@@ -127,7 +128,7 @@ class DirectoryBlobs:
     def _tidy(self, directory: Path) -> None:
         """Remove empty directories; a concurrent `put` creates them again."""
         with suppress(FileNotFoundError):
-            _sync(directory)
+            sync_directory(directory)
         while directory != self._directory:
             try:
                 directory.rmdir()
@@ -147,7 +148,7 @@ class DirectoryBlobs:
             else:
                 directory.mkdir(mode=private_directories.DIRECTORY_MODE)
                 directory.chmod(private_directories.DIRECTORY_MODE)  # whatever the umask
-            _sync(directory.parent)
+            sync_directory(directory.parent)
 
     def _path(self, key: str) -> Path:
         return self._directory / checked_key(key)
@@ -176,11 +177,3 @@ def _remove_abandoned(path: Path) -> None:
     with suppress(FileNotFoundError):
         if path.stat().st_mtime < time.time() - _ABANDONED_SECONDS:
             path.unlink()
-
-
-def _sync(directory: Path) -> None:
-    fd = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)

@@ -37,6 +37,7 @@ from relight.journal.codec import Undecodable, decode_changes, encode_changes
 from relight.journal.lineage import owner_of
 from relight.journal.redaction.redactor import Redactor
 from relight.sessions.context import Context
+from relight.system.durable import sync_directory, sync_file
 from relight.values.ref import check_name
 from relight.values.session import GENESIS, Head, Identity
 from relight.values.step import Changes, Step
@@ -92,9 +93,10 @@ def export_to(
         with open(os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             written = _Export(context, found, redact=redact).write(file, key, given)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
             size = file.tell()
         os.link(partial, path)  # unlike a rename it never replaces an existing file
+        sync_directory(Path(path).absolute().parent)
     except FileExistsError:
         raise Refused(f"{path}: the file exists already", hints=["choose another file"]) from None
     except OSError as error:

@@ -21,6 +21,7 @@ import apsw
 
 from relight.errors import StoreUnavailable
 from relight.system import private_directories
+from relight.system.durable import NEEDS_FULL_SYNC
 from relight.system.machine import redactor
 
 FILE: Final = "server.db"
@@ -82,6 +83,8 @@ class ServerState:
             self._connection.set_busy_timeout(_BUSY_MS)
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = FULL")
+            if NEEDS_FULL_SYNC:
+                self._connection.execute("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON")
             self._connection.execute(_SCHEMA)
         except (OSError, apsw.Error) as error:
             hints = ["check that you own the directory and can write to it"]

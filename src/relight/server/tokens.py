@@ -20,6 +20,7 @@ import msgspec
 from relight.errors import Conflict, NotFound, UsageError
 from relight.ports.clock import Clock
 from relight.server.state import ServerState
+from relight.system.durable import sync_file
 from relight.values.checkpoint import at
 from relight.values.ref import check_name
 
@@ -163,7 +164,7 @@ def read_or_create(file: Path, content: str) -> str:
         with os.fdopen(descriptor, "w") as made:
             made.write(content + "\n")
             made.flush()
-            os.fsync(made.fileno())
+            sync_file(made.fileno())
         # link(), unlike rename(), does not replace a file that another process created meanwhile.
         try:
             os.link(whole, file)

@@ -20,6 +20,7 @@ import msgspec
 
 from relight.errors import Conflict, Refused
 from relight.system import private_directories
+from relight.system.durable import sync_directory, sync_file
 
 _DECODER: Final = msgspec.json.Decoder()
 _ENCODER: Final = msgspec.json.Encoder()
@@ -84,7 +85,7 @@ def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
         with open(descriptor, "wb") as file:
             file.write(data)
             file.flush()
-            os.fsync(descriptor)
+            sync_file(descriptor)
         os.link(partial, path)
     except FileExistsError:
         raise Conflict(f"the agent's session file {path} exists already; nothing was written") from None
@@ -92,7 +93,7 @@ def create(path: Path, lines: Iterable[dict[str, Any]]) -> None:
         raise Refused(f"the agent's session file {path} cannot be written: {error.strerror}") from None
     finally:
         partial.unlink(missing_ok=True)
-    _sync_directory(path.parent)
+    sync_directory(path.parent)
 
 
 def append(path: Path, lines: Sequence[dict[str, Any]], *, offset: int) -> None:
@@ -118,7 +119,7 @@ def append(path: Path, lines: Sequence[dict[str, Any]], *, offset: int) -> None:
         file.seek(offset)
         file.write(data)
         file.flush()
-        os.fsync(descriptor)
+        sync_file(descriptor)
 
 
 def keep(path: Path, copy: Path, clean: Callable[[str], str]) -> None:
@@ -133,9 +134,9 @@ def keep(path: Path, copy: Path, clean: Callable[[str], str]) -> None:
                 text = clean(line.decode("utf-8", "surrogateescape"))
                 file.write(text.encode("utf-8", "surrogateescape"))
         file.flush()
-        os.fsync(file.fileno())
+        sync_file(file.fileno())
     partial.rename(copy)
-    _sync_directory(copy.parent)
+    sync_directory(copy.parent)
 
 
 def _object(raw: bytes) -> dict[str, Any] | None:
@@ -163,11 +164,3 @@ def _encoded(line: dict[str, Any]) -> bytes:
         return _ENCODER.encode(line)
     except UnicodeEncodeError:
         return json.dumps(line, ensure_ascii=True, separators=(",", ":")).encode()
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

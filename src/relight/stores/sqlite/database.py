@@ -24,6 +24,7 @@ from relight.stores.sqlite.health import Misses
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.wal_check import check_log
 from relight.stores.sqlite.watermark import Watermark
+from relight.system.durable import NEEDS_FULL_SYNC
 
 _READ_WRITE: Final = apsw.SQLITE_OPEN_READWRITE
 _READ_ONLY: Final = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
@@ -33,6 +34,7 @@ CHECK_INTERVAL_SECONDS: Final = 0.2
 """how often a writer checks that its file was not moved or deleted"""
 _RETRY_SECONDS: Final = 0.005
 _SETTINGS: Final = ("set_full", "set_secure_delete", "set_temp_store", "set_trusted_schema", "set_cell_size_check")
+_FULL_SYNC: Final = ("set_fullfsync", "set_checkpoint_fullfsync")
 
 
 class Database:
@@ -226,9 +228,14 @@ class Database:
         connection = apsw.Connection(address, flags=flags, statementcachesize=_STATEMENT_CACHE)
         try:
             connection.set_busy_timeout(self._busy_ms)
-            for setting in _SETTINGS:
+            for setting in settings_of():
                 connection.execute(SQL[setting])
         except BaseException:
             connection.close()
             raise
         return connection
+
+
+def settings_of(needs_full_sync: bool = NEEDS_FULL_SYNC) -> tuple[str, ...]:
+    """Statements that set up a connection, on a platform where SQLite must be told to wait for the drive, or not."""
+    return _SETTINGS + _FULL_SYNC if needs_full_sync else _SETTINGS

@@ -13,6 +13,7 @@ from typing import Final
 
 from relight.errors import NotAStore, StoreError, StoreFull, StoreReadOnly, StoreUnavailable
 from relight.system import private_directories
+from relight.system.durable import sync_directory
 
 FILE_MODE: Final = 0o600
 _READ_ONLY: Final = frozenset({errno.EROFS, errno.EACCES, errno.EPERM})
@@ -40,15 +41,6 @@ def _make_directories(directory: Path) -> None:
     private_directories.make(directory)
     for one in reversed(missing):
         sync_directory(one.parent)
-
-
-def sync_directory(directory: Path) -> None:
-    """fsync a directory: a new name in it survives a power cut only then."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def store_error(error: OSError, path: Path) -> StoreError:

@@ -11,6 +11,8 @@ session, by its number; it holds no text of any session.
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import mmap
 import os
 import threading
@@ -135,10 +137,21 @@ def _read_slot(slots: mmap.mmap, sid: int) -> int | None:
 
 def _allocate(descriptor: int, size: int) -> None:
     """Allocate blocks: a store into a sparse mapping on a full disk would kill the process with SIGBUS."""
-    allocated = os.fstat(descriptor).st_size
-    if allocated >= size:
+    if os.fstat(descriptor).st_size >= size:
         return
     if hasattr(os, "posix_fallocate"):
-        os.posix_fallocate(descriptor, 0, size)
-    else:  # macOS: a slot that another process writes meanwhile may be lost, and then fails its checksum
-        os.pwrite(descriptor, bytes(size - allocated), allocated)
+        try:
+            os.posix_fallocate(descriptor, 0, size)
+            return
+        except OSError as error:
+            if error.errno not in (errno.EOPNOTSUPP, errno.EINVAL, errno.ENOSYS):
+                raise
+    # Zeros, written under a lock: two processes that both found the file short must not both write them, since the
+    # first may have filled a slot by the time the second writes. Closing does not unlock: the mapping keeps a copy.
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    try:
+        allocated = os.fstat(descriptor).st_size
+        while allocated < size:
+            allocated += os.pwrite(descriptor, bytes(size - allocated), allocated)
+    finally:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)

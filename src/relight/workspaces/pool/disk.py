@@ -1,4 +1,4 @@
-"""File system helpers of the pool: translated errors, durable directory entries, free space, segment locks."""
+"""File system helpers of the pool: translated errors, free space, segment locks."""
 
 from __future__ import annotations
 
@@ -32,15 +32,6 @@ def store_error(error: OSError, where: Path) -> RelightError:
     if error.errno in _FORBIDDEN:
         return StoreReadOnly(str(where))
     return StoreUnavailable(f"{where}: {error.strerror or error}")
-
-
-def sync_directory(path: Path) -> None:
-    """fsync a directory, so that its entries survive a power cut."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
 
 
 def free_bytes(fd: int) -> int:

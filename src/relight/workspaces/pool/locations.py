@@ -15,11 +15,11 @@ from typing import ClassVar, Final
 from relight.errors import Corrupt
 from relight.ports.workspace import SegmentIndex
 from relight.system import private_directories
+from relight.system.durable import sync_data, sync_directory
 from relight.workspaces.pool import segment, segment_index
-from relight.workspaces.pool.disk import sync_directory, translate_errors, try_lock, unlock
+from relight.workspaces.pool.disk import translate_errors, try_lock, unlock
 from relight.workspaces.pool.segment import Location
 from relight.workspaces.pool.segment_index import Index
-from relight.workspaces.pool.sync import sync_data
 
 _NONE: Final[frozenset[str]] = frozenset()
 

@@ -1,4 +1,4 @@
-"""fsync of many descriptors in parallel, which lets them share one commit of the file system's journal.
+"""Sync of many descriptors in parallel, which lets them share one commit of the file system's journal.
 
 The threads are kept: starting and joining eight threads takes longer than the syncs. They are daemons and hold no
 state, so a process may exit without them, and a forked child starts its own.
@@ -12,15 +12,9 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
+from relight.system.durable import sync_file
+
 SYNCERS: Final = 8
-
-
-def sync_data(fd: int) -> None:
-    """fdatasync, or fsync on macOS, which has no other."""
-    if hasattr(os, "fdatasync"):
-        os.fdatasync(fd)
-    else:
-        os.fsync(fd)
 
 
 class _Batch:
@@ -34,7 +28,7 @@ class _Batch:
 
     def sync(self, fd: int) -> None:
         try:
-            os.fsync(fd)
+            sync_file(fd)
         except OSError as error:
             self.error = error
         with self._lock:
@@ -75,10 +69,10 @@ _own = {os.getpid(): _Syncers()}
 
 
 def sync_all(fds: Sequence[int]) -> None:
-    """fsync all of them; raises the error of one that failed."""
+    """Sync all of them; raises the error of one that failed."""
     if len(fds) <= 1:
         for fd in fds:
-            os.fsync(fd)
+            sync_file(fd)
         return
     pid = os.getpid()
     syncers = _own.get(pid)

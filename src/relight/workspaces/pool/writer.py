@@ -14,19 +14,18 @@ from typing import Final
 from relight.errors import OverQuota
 from relight.ports.faults import point
 from relight.ports.workspace import SegmentIndex
+from relight.system.durable import sync_data, sync_directory
 from relight.workspaces.pool import segment
 from relight.workspaces.pool.disk import (
     free_bytes,
     lock,
     store_error,
-    sync_directory,
     translate_errors,
     try_lock,
     unlock,
 )
 from relight.workspaces.pool.locations import ListedSegment, Locations
 from relight.workspaces.pool.segment import Location, Record
-from relight.workspaces.pool.sync import sync_data
 
 SEGMENT_BYTES: Final = 64 * 1024 * 1024
 BUFFER_BYTES: Final = 8 * 1024 * 1024

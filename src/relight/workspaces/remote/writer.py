@@ -17,7 +17,8 @@ from typing import Final
 from relight.errors import OverQuota, RelightError, StoreUnavailable
 from relight.ports.faults import point
 from relight.ports.workspace import SegmentIndex
-from relight.workspaces.pool.disk import lock, sync_directory, translate_errors, try_lock
+from relight.system.durable import sync_directory
+from relight.workspaces.pool.disk import lock, translate_errors, try_lock
 from relight.workspaces.pool.segment import Location, Record
 from relight.workspaces.remote import part
 from relight.workspaces.remote.locations import Parts, RemoteLocations, part_name

@@ -10,6 +10,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from relight.system.durable import sync_file
 from relight.workspaces.changes.classify import TEMPORARY, join
 from relight.workspaces.restore.openat import open_directory, rename_noreplace
 
@@ -35,7 +36,7 @@ def clear_up(root_fd: int, restore: str, order: Sequence[bytes], is_known: IsKno
             for name in map(os.fsencode, os.listdir(fd)):
                 if name.startswith(prefix):
                     saved += _remove_or_save(fd, parent, name, name.removeprefix(prefix), order, is_known)
-            os.fsync(fd)
+            sync_file(fd)
         finally:
             os.close(fd)
     return tuple(saved)

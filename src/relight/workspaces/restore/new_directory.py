@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from relight.errors import Conflict, WorkspaceUnusable
+from relight.system.durable import sync_file
 
 _SUFFIX: Final = ".relight-making"
 _MAX_SCANNED: Final = 1000
@@ -41,7 +42,7 @@ class NewDirectory:
             if self._lock_fd is None:
                 raise Conflict(f"{path}: another process is creating it", hints=["try again when that is done"])
             os.pwrite(self._lock_fd, f"{session} {attempt}\n".encode(), 0)
-            os.fsync(self._lock_fd)
+            sync_file(self._lock_fd)
             self._was_there = self.path.is_dir()
             self.path.mkdir(exist_ok=True)
             occupied = next(self.path.iterdir(), None)

@@ -19,6 +19,7 @@ import msgspec
 
 from relight.errors import Corrupt, Refused
 from relight.system import private_directories
+from relight.system.durable import sync_file
 from relight.values.snapshot import RestoreRecord
 
 MAX_RECORDS: Final = 200
@@ -81,7 +82,7 @@ class RestoreLog:
             with open(fd, "wb", closefd=False) as file:
                 file.write(data)
             if not is_new:
-                os.fsync(fd)
+                sync_file(fd)
                 target.replace(path)
             return [fd, os.open(self._directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)]
         except BaseException:

@@ -24,6 +24,7 @@ from relight.cli.maintenance.doctor.workspaces import check_workspaces
 from relight.cli.render.style import Line, Style
 from relight.cli.render.table import Fact, facts
 from relight.errors import StoreError
+from relight.system import durable
 from relight.system.machine import SystemClock
 from relight.text.format import DURABILITY, count, display_path, policy_text, size
 from relight.text.safe import safe_address
@@ -133,7 +134,7 @@ def _store(rl: Relight, cli: CliContext) -> list[Finding]:
             "store",
             display_path(str(path)) if path is not None else getattr(store, "place", safe_address(store.url)),
         ),
-        _durable(store),
+        _durable(store, durable.describe() if path is not None else ""),
         Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
         unless_down("files", lambda: _captured(rl)),
         unless_down("retention", lambda: _retention(rl)),
@@ -146,11 +147,13 @@ def _store(rl: Relight, cli: CliContext) -> list[Finding]:
     return findings
 
 
-def _durable(store: Store) -> Finding:
-    """Durability in words; a store on a server reports its own reason and remedy."""
+def _durable(store: Store, synced_by: str) -> Finding:
+    """Durability in words, and how this machine syncs a file; a store on a server reports its own reason and remedy."""
     reason = getattr(store, "durability_reason", "")
     cures = getattr(store, "durability_cures", ()) or ("set RELIGHT_STORE to a file",)
     text = f"{store.durability}: {reason}" if reason else DURABILITY.get(store.durability, store.durability)
+    if synced_by:
+        text += f"; synced by {synced_by}"
     fine = store.durability == "power-loss"
     return Finding("durable", text, fine=fine, cure="" if fine else "; ".join(cures))
 

@@ -28,6 +28,14 @@ PRAGMA journal_mode = WAL
 -- A commit is on the disk when it returns.
 PRAGMA synchronous = FULL
 
+-- name: set_fullfsync
+-- On macOS a commit waits for the drive's own cache too; elsewhere SQLite ignores it.
+PRAGMA fullfsync = ON
+
+-- name: set_checkpoint_fullfsync
+-- The same when the log is written into the database.
+PRAGMA checkpoint_fullfsync = ON
+
 -- name: set_secure_delete
 -- What is deleted is overwritten.
 PRAGMA secure_delete = ON
