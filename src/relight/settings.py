@@ -281,12 +281,6 @@ SETTINGS: Final = (
         for_people=False,
     ),
     Setting(
-        name="RELIGHT_LOGGED",
-        default="none",
-        meaning="Set for a supervisor in the background: what it prints is redacted on its way into its log.",
-        for_people=False,
-    ),
-    Setting(
         name="RELIGHT_SUPERVISOR",
         default="none",
         meaning="Pid and start time of the supervisor of a program, so that `relight stop` can ask it.",

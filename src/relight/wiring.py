@@ -506,7 +506,7 @@ class _Hooks:
 
 
 def _sweep_in_background(store: Store) -> None:
-    """Start `relight sweep --due`, which itself decides whether it is its turn; not waited for."""
+    """Start the sweep process, which itself decides whether it is its turn; not waited for."""
     if store.url == "memory:":
         return
     from relight.processes.background import sweep_in_background

@@ -20,12 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     from relight.cli.app.group import run
 
     words = sys.argv[1:] if arguments is None else arguments
-    if os.environ.pop("RELIGHT_LOGGED", None) is None:
-        return run(words)
-    from relight.system.output_log import cleaned_output
-
-    with cleaned_output():
-        return run(words)
+    return run(words)
 
 
 def _import_msgspec_fast() -> None:

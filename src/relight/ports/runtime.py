@@ -31,8 +31,6 @@ SECRETS_VARIABLE: Final = "RELIGHT_SECRETS"
 """names of further variables whose values are redacted"""
 COMMAND_VARIABLE: Final = "RELIGHT_COMMAND"
 """a session's id and its command line as typed, for its background supervisor: the stored one has no secrets"""
-LOG_VARIABLE: Final = "RELIGHT_LOGGED"
-"""set for a supervisor whose output goes to a file, and so must be redacted"""
 SUPERVISOR_VARIABLE: Final = "RELIGHT_SUPERVISOR"
 """pid and start time of the supervisor, so that `stop` signals it and not only its child"""
 

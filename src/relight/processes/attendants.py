@@ -140,7 +140,7 @@ class ProcessAttendants:
     def tidy(self) -> StartedAttendant:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         try:
-            return self._popen(["relight.cli", "sweep", "--due", "--by", f"worker {self._worker}"], nowhere, {})
+            return self._popen(["relight.processes.sweep", f"worker {self._worker}"], nowhere, {})
         finally:
             os.close(nowhere)
 

@@ -1,8 +1,9 @@
 """Background starts, for `--detach` and for the server: a detached supervisor, confirmed before the caller returns.
 
-The supervisor is `relight resume` in a process session of its own, so that it outlives the caller; its output goes to
-a log beside the store. It reads what to start from its standard input, and reports on a pipe once its program runs or
-its session is queued. If it ends or times out before that, nothing was changed, and its last output is the evidence.
+The supervisor (processes/supervisor.py) is in a process session of its own, so that it outlives the caller; its output
+goes to a log beside the store. It reads what to start from its standard input, and reports on a pipe, once: that its
+program runs or its session is queued, or the error that refused the start, which is raised here as if it had happened
+here. If it dies or times out before that, nothing was changed, and the end of its log is shown as evidence.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from relight.errors import AgentFailed, Corrupt
-from relight.ports.runtime import COMMAND_VARIABLE, LOG_VARIABLE, STORE_VARIABLE
+from relight.errors import AgentFailed, Corrupt, RelightError
+from relight.ports.runtime import COMMAND_VARIABLE, STORE_VARIABLE
 from relight.system.machine import open_log
 from relight.values.info import SessionInfo
 from relight.values.options import AS_IT_IS, ResumeOptions
@@ -54,6 +55,20 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     """the plan hash it is pinned to"""
 
 
+class Refusal(msgspec.Struct, frozen=True, kw_only=True):
+    """An error of the supervisor: the name of its class, and its attributes."""
+
+    kind: str
+    fields: dict[str, Any]
+
+
+class StartReport(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a supervisor writes to its pipe, once; both None: it died without a word."""
+
+    started: StartOutcome | None = None
+    refused: Refusal | None = None
+
+
 class BackgroundStart(NamedTuple):
     """A supervisor whose program runs, or whose session is queued."""
 
@@ -79,20 +94,21 @@ def start_in_background(
     started as planned, or not at all."""
     request = _request_for(rl, ref, options)
     fills = options.restore or (request.pending is not None and bool(request.pending.files))
-    pinned, rl = rl, rl.plain
+    rl = rl.plain
     log = rl.run_directory_of(request.session) / "supervisor.log"
     child, pipe, log_start = _spawn_supervisor(rl, request, log)
     try:
-        outcome = _wait_for_outcome(pipe, seconds or (FILES_SECONDS if fills else START_SECONDS))
+        report = _wait_for_report(pipe, seconds or (FILES_SECONDS if fills else START_SECONDS))
     finally:
         os.close(pipe)
-    if outcome is None:
-        _end(child)
-        if request.pending is not None:
-            rl.clear_away(request.pending)
-        _raise_reason(pinned, request, _log_tail(log, log_start))
-    assert outcome is not None
-    return BackgroundStart(rl.get(outcome.session), child.pid, child, outcome)
+    if report.started is not None:
+        return BackgroundStart(rl.get(report.started.session), child.pid, child, report.started)
+    _end(child)
+    if request.pending is not None:
+        rl.clear_away(request.pending)
+    if report.refused is not None:
+        raise _as_raised(report.refused)
+    raise _died(rl, request, _log_tail(log, log_start))
 
 
 def _request_for(rl: Relight, ref: str | Pending, options: ResumeOptions) -> Request:
@@ -125,10 +141,9 @@ def _spawn_supervisor(rl: Relight, request: Request, log: Path) -> tuple[subproc
     given = rl.take_command(request.session)
     if given is not None:
         environment[COMMAND_VARIABLE] = json.dumps([request.session, *given])
-    environment[LOG_VARIABLE] = "1"
     environment.pop(_TOKEN, None)  # the agent must not inherit the token of the server that started it
     reader, writer = os.pipe()
-    command = [sys.executable, "-P", "-m", "relight.cli", "resume", "--quiet", "--request", str(writer)]
+    command = [sys.executable, "-P", "-m", "relight.processes.supervisor", str(writer)]
     try:
         with open(open_log(log), "ab") as output, tempfile.TemporaryFile() as stdin:
             log_start = output.tell()
@@ -155,7 +170,7 @@ def _spawn_supervisor(rl: Relight, request: Request, log: Path) -> tuple[subproc
 def sweep_in_background(store: str, *, by: str) -> None:
     """Run the daily sweep in a process that outlives this one. It is optional: if it cannot be started, another day's
     sweep does its work."""
-    command = [sys.executable, "-P", "-m", "relight.cli", "sweep", "--due", "--by", by]
+    command = [sys.executable, "-P", "-m", "relight.processes.sweep", by]
     environment = {**os.environ, STORE_VARIABLE: store}
     environment.pop(_TOKEN, None)
     quiet = subprocess.DEVNULL
@@ -168,30 +183,30 @@ def sweep_in_background(store: str, *, by: str) -> None:
     threading.Thread(target=child.wait, name="relight-sweep-reaper", daemon=True).start()
 
 
-def _wait_for_outcome(pipe: int, seconds: float) -> StartOutcome | None:
-    """What the supervisor reports; None if it ended without a report, or timed out."""
+def _wait_for_report(pipe: int, seconds: float) -> StartReport:
+    """What the supervisor reports; an empty report if it ended before it had written all of one, or timed out."""
     deadline, data = time.monotonic() + seconds, b""
     while (left := deadline - time.monotonic()) > 0:
         ready, _, _ = select.select([pipe], [], [], left)
         if not ready:
-            return None
+            break
         more = os.read(pipe, _ANSWER_BYTES)
         if not more:
-            return msgspec.msgpack.decode(data, type=StartOutcome) if data else None
+            with contextlib.suppress(msgspec.DecodeError):  # it was killed while it wrote
+                return msgspec.json.decode(data, type=StartReport)
+            break
         data += more
-    return None
+    return StartReport()
 
 
-def _raise_reason(pinned: Relight, request: Request, evidence: list[str]) -> None:
-    """Raise the specific error if checking again finds one, else AgentFailed with the supervisor's last output."""
+def _died(rl: Relight, request: Request, evidence: list[str]) -> AgentFailed:
+    """The error for a supervisor that did not report, with the end of its output."""
     if request.pending is None:
-        pinned.get(request.session)  # Conflict if the session changed since its plan
-        pinned.plain.check_start(request.session, request.options)
-        title = pinned.plain.get(request.session).title
+        title = rl.get(request.session).title
     else:
         title = request.pending.identity.name or (request.pending.asked or request.session)[:8]
     hints = ["nothing was changed; fix what its supervisor printed (above), then try again"]
-    raise AgentFailed(f"{title}: it did not start in the background", evidence=evidence, hints=hints)
+    return AgentFailed(f"{title}: it did not start in the background", evidence=evidence, hints=hints)
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:
@@ -216,10 +231,39 @@ def _log_tail(log: Path, since: int) -> list[str]:
     return list(deque((line for line in text.splitlines() if line.strip()), maxlen=_EVIDENCE_LINES))
 
 
-def report_outcome(descriptor: int, outcome: StartOutcome) -> None:
-    """Called in the supervisor, once: send the outcome to the calling process, which may be gone by now."""
-    try:
-        with open(descriptor, "wb") as pipe:
-            pipe.write(msgspec.msgpack.encode(outcome))
-    except OSError:
-        return
+class StatusPipe:
+    """The supervisor's end of the pipe: takes the first report, and ignores all others."""
+
+    def __init__(self, descriptor: int) -> None:
+        # The program must not inherit it: the pipe would stay open as long as it runs.
+        os.set_inheritable(descriptor, False)
+        self._descriptor: int | None = descriptor
+
+    def started(self, outcome: StartOutcome) -> None:
+        """Its program runs, or its session is queued."""
+        self._write(StartReport(started=outcome))
+
+    def refused(self, error: RelightError) -> None:
+        """The start was refused by this error."""
+        self._write(StartReport(refused=Refusal(kind=type(error).__name__, fields=vars(error))))
+
+    def _write(self, report: StartReport) -> None:
+        # Forgotten once used: the number may belong to another file by the time of a second report.
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            with contextlib.suppress(OSError), open(descriptor, "wb") as pipe:  # the calling process may be gone
+                pipe.write(msgspec.json.encode(report, enc_hook=str))
+
+
+def _as_raised(refusal: Refusal) -> RelightError:
+    """The supervisor's error as an exception of this process."""
+    kinds, left = {"RelightError": RelightError}, [RelightError]
+    while left:
+        found = left.pop().__subclasses__()
+        kinds |= {kind.__name__: kind for kind in found}
+        left += found
+    kind = kinds.get(refusal.kind, RelightError)
+    error = kind.__new__(kind)
+    RelightError.__init__(error, **{name: refusal.fields[name] for name in ("message", "evidence", "hints")})
+    vars(error).update({name: value for name, value in refusal.fields.items() if name not in vars(error)})
+    return error

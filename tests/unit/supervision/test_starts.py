@@ -16,11 +16,12 @@ import msgspec
 import pytest
 
 import relight
-from relight.errors import Conflict, LeaseHeld, NotResumable, RelightError
+from relight.errors import Conflict, LeaseHeld, NotResumable, RelightError, UsageError
 from relight.history.documents import session_document
 from relight.library.facade import Relight
 from relight.ports import faults
-from relight.processes.background import start_in_background
+from relight.processes import background
+from relight.processes.background import StatusPipe, start_in_background
 from relight.values.options import ResumeOptions, RunOptions
 from tests.support.server_harness import ServerHarness
 from tests.support.shell import command, environment, eventually
@@ -288,6 +289,33 @@ def test_a_supervisor_that_dies_before_it_began_leaves_nothing(scene: Scene, mon
             start_in_background(scene.rl, what, ResumeOptions(prompt="p"))
         assert caught.value.code == "RL-3001"
         assert scene.everything() == before, what
+
+
+def test_what_only_the_supervisor_can_refuse_is_raised_as_it_was_raised_there(
+    scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELIGHT_CONFIG", str(scene.base / "gone.toml"))
+    before = scene.everything()
+    for what in ("job", scene.at(1), scene.plan("other")):
+        with pytest.raises(UsageError, match="cannot read the settings") as caught:
+            start_in_background(scene.rl, what, ResumeOptions(prompt="p"))
+        assert "RELIGHT_CONFIG" in caught.value.hints[0]
+        assert scene.everything() == before, what
+
+
+def test_the_first_report_of_a_supervisor_counts_and_no_other_file_gets_one(tmp_path: Path) -> None:
+    reader, writer = os.pipe()
+    pipe, raised = StatusPipe(writer), LeaseHeld("job", owner="pid 7", until="12:00", epoch=3)
+    pipe.refused(raised)
+    with (tmp_path / "other").open("wb") as other:
+        assert other.fileno() == writer, "the number is in use again"
+        pipe.refused(Conflict("too late"))
+    assert (tmp_path / "other").read_bytes() == b""
+    report = background._wait_for_report(reader, 10)
+    os.close(reader)
+    assert report.refused is not None
+    received = background._as_raised(report.refused)
+    assert type(received) is LeaseHeld and vars(received) == vars(raised) and str(received) == str(raised)
 
 
 def test_over_http_a_start_that_fails_leaves_everything_as_it_was(scene: Scene) -> None:

@@ -34,25 +34,17 @@ from relight.text.format import policy_text
     help="Keep finished sessions N days (else the policy, else 7).",
 )
 @click.option("--set", "retention", metavar="AGE", help="Set the store's policy: 7d, 36h, 2w, or off. Removes nothing.")
-@click.option("--due", is_flag=True, hidden=True, help="Sweep only if the daily sweep of the policy is due.")
-@click.option("--by", default="sweep", hidden=True, help="Name for the audit log.")
 @json_flag
 @pass_context
-def sweep(
-    cli: CliContext, dry_run: bool, days: float | None, retention: str | None, due: bool, by: str, as_json: bool
-) -> int:
+def sweep(cli: CliContext, dry_run: bool, days: float | None, retention: str | None, as_json: bool) -> int:
     """Remove finished sessions whose retention is over. With --set, set the retention time."""
-    from relight.operations.remove import Removed
     from relight.values.policy import Retention
 
-    if retention is not None and (dry_run or days is not None or due):
+    if retention is not None and (dry_run or days is not None):
         raise UsageError("--set cannot be combined with other options")
     if retention is not None:
         return _set(cli, retention, as_json=as_json)
     with cli.opened() as rl:
-        if due:
-            nothing = Removed(sessions=[], names=[], steps=0, size_bytes=0)
-            return print_removed(cli, rl.sweep_if_due(by=by) or nothing, as_json=as_json)
         asked = Retention(finished_days=days) if days is not None else None
         removed = rl.sweep(asked, dry_run=dry_run, by=_who())
         policy = rl.retention

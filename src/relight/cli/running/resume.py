@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import sys
 from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +25,6 @@ from relight.history.documents import plan_document
 from relight.journal.bulk_resume import should_resume
 from relight.journal.files.repository_state import MOVED
 from relight.journal.resume_plan import waived
-from relight.processes.background import decode_request, report_outcome
 from relight.text.format import count
 from relight.text.safe import one_line
 from relight.values.info import ResumePlan
@@ -38,7 +35,6 @@ from relight.values.status import Status, headline
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
-_STDIN: Final = 0
 _HERE: Final = tuple(name for name in ResumeOptions.__struct_fields__ if name not in ("prompt", "limits"))
 """options of a start on this machine"""
 _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
@@ -76,7 +72,6 @@ _DIED: Final[tuple[Status, ...]] = ("terminated", "queued")
 @click.option(
     "--plan", "plan_hash", metavar="HASH", help="Refuse unless the plan still has this hash, from `can-resume --json`."
 )
-@click.option("--request", type=int, hidden=True, help="A request on stdin; the answer goes to this descriptor.")
 @click.option("-q", "--quiet", "level", flag_value="quiet", help="Print only deaths and the end.")
 @click.option("-v", "--verbose", "level", flag_value="verbose", help="Print every step.")
 @json_flag
@@ -94,15 +89,12 @@ def resume(
     priority: int,
     not_before: str | None,
     plan_hash: str | None,
-    request: int | None,
     level: Level | None,
     as_json: bool,
     **given: Any,
 ) -> int:
     """Continue session REF at its head, in the foreground. REF@SEQ below the head forks; the fork gets the checkpoint's
     files in a directory of its own."""
-    if request is not None:
-        return _supervise_request(cli, request)
     options = ResumeOptions(**given)
     if everything == (ref is not None):
         raise UsageError("name one session, or --all", hints=["relight list --status terminated"])
@@ -144,22 +136,6 @@ def resume(
 def _print_start(cli: CliContext, outcome: StartOutcome) -> None:
     print_restored_files(cli, outcome)
     print_waiting_start(cli, outcome)
-
-
-def _supervise_request(cli: CliContext, descriptor: int) -> int:
-    """Background supervisor: read the request from stdin, report the outcome of the start on a pipe."""
-    # The program must inherit neither the pipe, which would stay open as long as it runs, nor the request on stdin.
-    os.set_inheritable(descriptor, False)
-    request = decode_request(sys.stdin.buffer.read())
-    nothing = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nothing, _STDIN)
-    os.close(nothing)
-    with cli.opened() as opened:
-        rl = opened if request.shown is None else opened.as_shown(request.session, request.shown)
-        supervision = rl.supervise(request.pending or request.session, request.options)
-        supervision.watcher = Milestones(cli, supervision.info(), level="quiet", resumed=False)
-        supervision.on_begun = partial(report_outcome, descriptor)
-        return run_in_foreground(cli, supervision)
 
 
 def _is_agreed(
