@@ -14,11 +14,15 @@ from typing import Final
 
 from relight.hooks import client
 from relight.ports.hooks import LOG_VARIABLE, SOCKET_VARIABLE, Answer
+from relight.system.platform import Platform, this_platform
 
 PAYLOAD_BYTES: Final = 64 * 1024 * 1024
 PATIENCE_SECONDS: Final = 10.0
 AT_ONCE: Final = 64
 _NAME: Final = "hook"
+_SO_PEERCRED: Final = 17
+_LOCAL_PEERCRED: Final = 1
+_CREDENTIALS_BYTES: Final = 128
 
 
 class SocketListener:
@@ -31,12 +35,7 @@ class SocketListener:
         self._slots = threading.BoundedSemaphore(AT_ONCE)
         self._path.unlink(missing_ok=True)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        # Bound through the directory's descriptor: the path itself may be longer than a socket address allows.
-        parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            self._socket.bind(f"/proc/self/fd/{parent}/{_NAME}")
-        finally:
-            os.close(parent)
+        client.at_address(str(self._path), self._socket.bind)
         self._path.chmod(0o600)
         self._socket.listen(AT_ONCE)
         self._thread = threading.Thread(target=self._accept, name="relight-hooks", daemon=True)
@@ -103,8 +102,15 @@ def _read(channel: socket.socket) -> bytes:
     return b"".join(blocks)
 
 
+def peer_option(platform: Platform) -> tuple[int, int, str]:
+    """Level, option and structure by which the kernel tells the process at the other end; its user id comes second."""
+    if platform.is_linux:
+        return socket.SOL_SOCKET, _SO_PEERCRED, "3i"
+    return 0, _LOCAL_PEERCRED, "2I"  # macOS and the BSDs: the beginning of a struct xucred
+
+
 def _uid_of(channel: socket.socket) -> int:
     """The user id of the process at the other end."""
-    credentials = channel.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-    uid: int = struct.unpack("3i", credentials)[1]
+    level, option, structure = peer_option(this_platform())
+    uid: int = struct.unpack_from(structure, channel.getsockopt(level, option, _CREDENTIALS_BYTES))[1]
     return uid

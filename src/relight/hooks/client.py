@@ -10,24 +10,55 @@ not pass its environment on.
 import os
 import socket
 import sys
+from collections.abc import Callable
 
 PATIENCE_SECONDS = 20.0
 BLOCK_BYTES = 65536
+ADDRESS_BYTES = 103  # of a socket's path: 104 with a NUL on macOS, 108 on Linux
+SHORT_NAME_BYTES = 16
 
 
 def ask(path: str, payload: bytes) -> bytes:
     """Send the event to the supervisor; its reply. OSError if it does not answer."""
-    directory, name = os.path.split(path)
-    parent = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
+        channel.settimeout(PATIENCE_SECONDS)
+        at_address(path, channel.connect)
+        channel.sendall(payload)
+        channel.shutdown(socket.SHUT_WR)
+        return answer_of(channel)
+
+
+def at_address(path: str, act: Callable[[str], None]) -> None:
+    """Bind or connect a socket at this path, however long. A path that fits into no address is reached through a
+    short link to its directory, which exists only during the call."""
+    if len(os.fsencode(path)) <= ADDRESS_BYTES:
+        act(path)
+        return
+    directory, name = os.path.split(os.path.abspath(path))
+    short = short_directory()
     try:
-        with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as channel:
-            channel.settimeout(PATIENCE_SECONDS)
-            channel.connect(f"/proc/self/fd/{parent}/{name}")  # the path may be too long for a socket address
-            channel.sendall(payload)
-            channel.shutdown(socket.SHUT_WR)
-            return answer_of(channel)
+        os.symlink(directory, f"{short}/d")
+        act(f"{short}/d/{name}")
     finally:
-        os.close(parent)
+        for remove, what in ((os.unlink, f"{short}/d"), (os.rmdir, short)):
+            try:
+                remove(what)
+            except OSError:
+                continue  # not made, or removed by a cleaner of temporary files
+
+
+def short_directory() -> str:
+    """A new directory with a short path, which only this user can enter. OSError if none can be made."""
+    for parent in (os.environ.get("TMPDIR", "/tmp"), "/tmp", "/var/tmp"):
+        short = f"{parent}/relight-{os.urandom(8).hex()}"
+        if len(os.fsencode(short)) > ADDRESS_BYTES - SHORT_NAME_BYTES:
+            continue
+        try:
+            os.mkdir(short, 0o700)  # fails if anybody has made it before
+        except OSError:
+            continue
+        return short
+    raise OSError("no directory for a socket with a short path: neither TMPDIR nor /tmp nor /var/tmp can be used")
 
 
 def answer_of(channel: socket.socket) -> bytes:

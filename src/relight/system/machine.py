@@ -5,13 +5,16 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import sys
 import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from relight.system import private_directories
+from relight.system.platform import Platform
+from relight.system.process_table import ProcessTable, process_table
 from relight.values.lease import Instant, Owner
 
 if TYPE_CHECKING:
@@ -41,7 +44,12 @@ class SystemClock:
         return time.time_ns() // 1000
 
     def instant(self) -> Instant:
-        return Instant(timeline=_timeline(), us=_boot_time_ns() // 1000)
+        boot = process_table().boot()
+        if boot:
+            return Instant(timeline=f"boot:{boot}", us=time.clock_gettime_ns(_SINCE_BOOT) // 1000)
+        # Time since a boot without an id could not be told from that of an earlier boot: a lease of then could last
+        # for days after a reboot. The wall clock may be set, which costs a takeover too late or one that is fenced.
+        return Instant(timeline=f"host:{os.uname().nodename}", us=self.now_us())
 
     def sleep(self, seconds: float) -> None:
         time.sleep(seconds)
@@ -61,65 +69,61 @@ class SystemEntropy:
 
 
 class SystemHost:
-    """Evidence about processes from /proc."""
+    """Evidence about processes from the table of this machine."""
+
+    def __init__(self, table: ProcessTable | None = None) -> None:
+        self._given = table
+
+    @property
+    def _table(self) -> ProcessTable:
+        return self._given if self._given is not None else process_table()
 
     def owner(self, owner_id: str) -> Owner:
         pid = os.getpid()
+        facts = self._table.facts(pid)
         return Owner(
             id=owner_id,
             host=os.uname().nodename,
-            boot=_boot_id(),
-            pid_namespace=_pid_namespace(pid),
+            boot=self._table.boot(),
+            pid_namespace=self._table.namespace(),
             pid=pid,
-            pid_start=_pid_start(pid) or 0,
+            pid_start=int(facts.start) if facts is not None else 0,
         )
 
     def is_gone(self, owner: Owner) -> bool | None:
         if not owner.pid or not owner.pid_start:
             return None
         # A missing pid is evidence of death only in the same boot and pid namespace. Another boot of the same host
-        # is evidence too: no process survives a reboot.
-        if owner.boot != _boot_id():
-            return True if owner.host == os.uname().nodename and owner.boot else None
-        if owner.pid_namespace != _pid_namespace(os.getpid()):
+        # is evidence too: no process survives a reboot. Where boots have no id, the host's name has to do.
+        boot, is_this_host = self._table.boot(), owner.host == os.uname().nodename
+        if owner.boot != boot:
+            return True if is_this_host and owner.boot and boot else None
+        if owner.pid_namespace != self._table.namespace() or not (boot or is_this_host):
             return None
-        return _pid_start(owner.pid) != owner.pid_start
+        facts = self._table.facts(owner.pid)
+        if facts is None:
+            return True if _is_no_pid(owner.pid) else None
+        return facts.is_zombie or int(facts.start) != owner.pid_start
 
 
-def _boot_time_ns() -> int:
-    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns()
-
-
-@cache
-def _boot_id() -> str:
+def _is_no_pid(pid: int) -> bool:
+    """Whether there is no process with this pid. One of another user may be hidden from the table (hidepid)."""
     try:
-        return Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return True
     except OSError:
-        return ""
+        return False
+    return False
 
 
-@cache
-def _timeline() -> str:
-    return f"boot:{_boot_id() or os.uname().nodename}"
+def clock_since_boot(platform: Platform) -> str:
+    """The name in `time` of a clock that is never set and continues during suspend."""
+    # On macOS time.monotonic() stands still while the machine sleeps, and a lease would outlive its owner by a night.
+    return "CLOCK_BOOTTIME" if platform.is_linux else "CLOCK_MONOTONIC_RAW" if platform.is_macos else "CLOCK_MONOTONIC"
 
 
-def _pid_namespace(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/ns/pid")
-    except OSError:
-        return ""
-
-
-def _pid_start(pid: int) -> int | None:
-    """Start time in ticks since boot; None if there is no such process, or it is a zombie."""
-    try:
-        fields_of = Path(f"/proc/{pid}/stat").read_bytes()
-    except OSError:
-        return None
-    fields = fields_of.rpartition(b")")[2].split()
-    if fields[0] in (b"Z", b"X"):
-        return None
-    return int(fields[19])
+_SINCE_BOOT: Final[int] = getattr(time, clock_since_boot(Platform(sys.platform)), getattr(time, "CLOCK_MONOTONIC", 0))
 
 
 def write_private(path: Path, content: bytes) -> None:

@@ -12,6 +12,7 @@ import os
 import pwd
 import secrets
 import stat
+from hashlib import sha256
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,9 @@ from relight.journal.files.store_marks import MARK, MARK_NAME
 
 DIRECTORY_MODE: Final = 0o700
 FILE_MODE: Final = 0o600
+SOCKET_PATH_BYTES: Final = 100
+"""macOS allows 104 in a socket address, Linux 108"""
+_SHORT_NAME: Final = 16
 
 
 def make(directory: Path, *, marked: bool = False) -> None:
@@ -75,6 +79,38 @@ def _is_alone(gid: int, uid: int) -> bool:
     except KeyError:
         return False
     return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
+
+
+def short_socket(path: Path) -> Path:
+    """A path at which a socket can be bound: this one, or if it is too long for a socket address, one in a directory
+    of ours in /tmp, always the same for the same path. `make_in_shared` creates that directory."""
+    if len(os.fsencode(path)) <= SOCKET_PATH_BYTES:
+        return path
+    # Neither TMPDIR nor XDG_RUNTIME_DIR: they differ between a terminal, a service and ssh, and all must find it.
+    name = sha256(os.fsencode(os.path.realpath(path.parent))).hexdigest()[:_SHORT_NAME]
+    return Path(f"/tmp/relight-{os.geteuid()}", name, path.name)
+
+
+def make_in_shared(directory: Path) -> None:
+    """Create a directory whose parent is ours, in a directory where other users can create files (/tmp).
+    StoreUnavailable if another user has put something else in its place."""
+    for one in (directory.parent, directory):
+        with contextlib.suppress(FileExistsError):
+            one.mkdir(mode=DIRECTORY_MODE)
+    check_in_shared(directory)
+
+
+def check_in_shared(directory: Path) -> None:
+    """StoreUnavailable unless this directory and its parent are directories of ours, no links, closed to others."""
+    for one in (directory.parent, directory):
+        found = one.lstat()
+        is_ours = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+        if not is_ours or found.st_mode & 0o077:
+            raise StoreUnavailable(
+                f"{one}: not a directory that only this user can enter (mode {stat.filemode(found.st_mode)}, uid "
+                f"{found.st_uid}), so nothing in it is trusted; nothing was started",
+                hints=["remove it, or choose a shorter path for the store: set RELIGHT_STORE"],
+            )
 
 
 def mark(directory: Path) -> None:

@@ -1,12 +1,11 @@
-"""Processes of this machine, identified by evidence in /proc, never by a remembered pid alone.
+"""Processes of this machine, identified by evidence in its process table, never by a remembered pid alone.
 
 The part that all local runtimes share: whether a program exists, which processes belong to a session, which one
-supervises it, and how they are ended. Without /proc nothing is found, so nothing is ended by mistake.
+supervises it, and how they are ended. Without evidence nothing is found, so nothing is ended by mistake.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import time
@@ -16,12 +15,12 @@ from typing import Final
 
 from relight.errors import Refused, UsageError
 from relight.ports.runtime import PARENT_VARIABLE, SESSION_VARIABLE, SUPERVISOR_VARIABLE
+from relight.system.process_table import Facts, process_table
 
 _SHARED: Final = {"codex": "app-server"}
 """programs, and the argument with which they run as a service"""
 _POLL_SECONDS: Final = 0.02
 _FIRST_LINE_BYTES: Final = 256
-_STATE, _PARENT, _GROUP, _SESSION, _FOREGROUND, _START = 0, 1, 2, 3, 5, 19
 
 
 class LocalProcesses:
@@ -47,7 +46,9 @@ class LocalProcesses:
 
     def orphans(self, session: str) -> list[int]:
         family = set(ancestors(os.getpid()))
-        marked = [pid for pid in all_pids() if pid not in family and is_marked(environment_of(pid), session)]
+        marked = [
+            pid for pid in process_table().pids() if pid not in family and is_marked(environment_of(pid), session)
+        ]
         return [pid for pid in marked if not any(map(serves_others, ancestors(pid)))]
 
     def holds_open(self, path: Path, session: str) -> bool | None:
@@ -113,30 +114,10 @@ def missing_interpreter(program: str) -> str | None:
     return None if os.path.exists(interpreter) else interpreter
 
 
-def all_pids() -> Iterator[int]:
-    """Every process that /proc shows."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    yield from (int(name) for name in names if name.isdigit())
-
-
 def pids_with_open(path: Path) -> list[int]:
     """The processes that have this file open, as far as this user may see."""
-    wanted = os.path.realpath(path)
-    return [pid for pid in all_pids() if wanted in _open_files(pid)]
-
-
-def _open_files(pid: int) -> Iterator[str]:
-    directory = f"/proc/{pid}/fd"
-    try:
-        names = os.listdir(directory)
-    except OSError:  # it ended, or is another user's
-        return
-    for name in names:
-        with contextlib.suppress(OSError):  # closed meanwhile
-            yield os.readlink(f"{directory}/{name}")
+    table, wanted = process_table(), os.path.realpath(path)
+    return [pid for pid in table.pids() if wanted in table.files(pid)]
 
 
 def marker(session: str) -> bytes:
@@ -161,10 +142,7 @@ def serves_others(pid: int) -> bool:
 
 def environment_of(pid: int) -> list[bytes]:
     """The environment a process was started with; empty if it cannot be read."""
-    try:
-        return Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+    return process_table().environment(pid)
 
 
 def value_in(environment: Sequence[bytes], variable: str) -> str:
@@ -176,73 +154,75 @@ def value_in(environment: Sequence[bytes], variable: str) -> str:
 
 def words_of(pid: int) -> list[str]:
     """The command line of a process."""
-    try:
-        raw = Path(f"/proc/{pid}/cmdline").read_bytes()
-    except OSError:
-        return []
-    return raw.decode("utf-8", "surrogateescape").split("\0")[:-1]
+    return process_table().words(pid)
+
+
+def name_of(pid: int) -> str:
+    """The file name of its program, which a process cannot choose; its argv[0] if that cannot be read."""
+    words = words_of(pid)
+    return os.path.basename(process_table().executable(pid) or (words[0] if words else "")).lstrip("-")
+
+
+def input_of(pid: int) -> str:
+    """What its standard input is; equal for two processes that read from the same terminal."""
+    return process_table().input(pid)
 
 
 def start_of(pid: int) -> str:
-    """Start time in ticks since boot; empty if there is no such process, or it is a zombie."""
-    fields = _stat_of(pid)
-    return fields[_START] if fields and fields[_STATE] not in ("Z", "X") else ""
+    """Start time, to be compared only; empty if there is no such process, or it is a zombie."""
+    facts = process_table().facts(pid)
+    return facts.start if facts is not None and not facts.is_zombie else ""
 
 
 def is_zombie(pid: int) -> bool:
     """Whether it has ended and was not waited for."""
-    return _stat_of(pid)[:1] == ["Z"]
+    facts = process_table().facts(pid)
+    return facts is not None and facts.is_zombie
 
 
 def group_of(pid: int) -> int:
     """Its process group; 0 if it is gone."""
-    fields = _stat_of(pid)
-    return int(fields[_GROUP]) if fields else 0
+    facts = process_table().facts(pid)
+    return facts.group if facts is not None else 0
 
 
 def session_of(pid: int) -> int:
     """Its terminal session (setsid); 0 if it is gone."""
-    fields = _stat_of(pid)
-    return int(fields[_SESSION]) if fields else 0
+    facts = process_table().facts(pid)
+    return facts.session if facts is not None else 0
 
 
 def foreground_of(pid: int) -> int:
     """The foreground group of its terminal; 0 if it has none or is gone."""
-    fields = _stat_of(pid)
-    return max(int(fields[_FOREGROUND]), 0) if fields else 0
+    return process_table().foreground(pid)
 
 
 def members_of(group: int) -> list[int]:
     """The living processes of a group."""
-    return [pid for pid in all_pids() if group_of(pid) == group and start_of(pid)]
+    return [pid for pid, facts in _living() if facts.group == group]
 
 
 def children_of_ours() -> list[int]:
     """All children of this process, including re-parented orphans and zombies."""
-    found: list[int] = []
-    try:
-        for task in os.listdir("/proc/self/task"):
-            found += map(int, Path(f"/proc/self/task/{task}/children").read_text(encoding="ascii").split())
-    except OSError:  # a kernel without /proc/.../children, or a thread that ended meanwhile
-        return [pid for pid in all_pids() if _stat_of(pid)[1:2] == [str(os.getpid())]]
-    return found
+    return process_table().children()
 
 
 def children_of(pid: int) -> list[int]:
     """The living children of a process."""
-    return [child for child in all_pids() if _stat_of(child)[1:2] == [str(pid)] and start_of(child)]
+    return [child for child, facts in _living() if facts.parent == pid]
 
 
 def ancestors(pid: int) -> Iterator[int]:
     """The process itself, its parent, and so on up to init."""
     while pid > 0:
         yield pid
-        fields = _stat_of(pid)
-        pid = int(fields[_PARENT]) if fields else 0
+        facts = process_table().facts(pid)
+        pid = facts.parent if facts is not None else 0
 
 
-def _stat_of(pid: int) -> list[str]:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return []
+def _living() -> Iterator[tuple[int, Facts]]:
+    table = process_table()
+    for pid in table.pids():
+        facts = table.facts(pid)
+        if facts is not None and not facts.is_zombie:
+            yield pid, facts

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 from typing import Final
 
 from relight.values.snapshot import GitHead
@@ -35,7 +36,7 @@ def read_head(root_fd: int, path: bytes) -> GitHead | None:
 
 def _head_in(dir_fd: int, path: bytes) -> GitHead | None:
     git = ".git"
-    pointer = _text(dir_fd, git) if not os.path.isdir(f"/proc/self/fd/{dir_fd}/.git") else b""
+    pointer = _text(dir_fd, git) if not stat.S_ISDIR(os.stat(git, dir_fd=dir_fd).st_mode) else b""
     if pointer.startswith(b"gitdir: "):
         git = os.fsdecode(pointer[8:])
     head = _text(dir_fd, f"{git}/HEAD")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from relight.errors import UsageError
+from relight.system.platform import PROC
 
 _HIDDEN: Final = ("/tmp", "/var/tmp", "/run", "/home", "/root", "/mnt", "/media")
 _NAMES: Final = ("/run/systemd/resolve", "/run/resolvconf", "/run/NetworkManager/resolv.conf")
@@ -35,7 +36,7 @@ def isolation(
     words += ["--new-session"] if new_session else []
     if os.geteuid() == 0:
         words += ["--cap-drop", "ALL", *(word for one in _AS_ROOT for word in ("--cap-add", one))]
-    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc"]
+    words += ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", PROC]
     for path in _outermost(_hidden(private)):
         words += ["--tmpfs", path]
     for path in _NAMES:

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
-import os
 from typing import Final
 
 from relight.ports.runtime import SESSION_VARIABLE
-from relight.system.processes import environment_of, foreground_of, group_of, members_of, start_of, value_in, words_of
+from relight.system.processes import (
+    environment_of,
+    foreground_of,
+    group_of,
+    input_of,
+    members_of,
+    name_of,
+    start_of,
+    value_in,
+)
 
 _SHELLS: Final = "sh ash bash busybox csh dash elvish fish ksh ksh93 mksh nu oksh posh pwsh rbash tcsh xonsh yash zsh"
 SHELLS: Final = frozenset(_SHELLS.split())
@@ -17,30 +25,13 @@ def in_the_way(pid: int) -> str:
     if not start_of(pid):
         return "the agent has ended"
     if not value_in(environment_of(pid), SESSION_VARIABLE):
-        return f"pid {pid} ({_name_of(pid)}) was not started by relight"
+        return f"pid {pid} ({name_of(pid)}) was not started by relight"
     front = foreground_of(pid)
     if front != group_of(pid):
-        return f"{_name_of(front) or 'another process'} (pid {front}) has the terminal's foreground, not the agent"
-    terminal = _input_of(pid)
+        return f"{name_of(front) or 'another process'} (pid {front}) has the terminal's foreground, not the agent"
+    terminal = input_of(pid)
     # A shell in the agent's own group would execute the text as a command, at once or when the agent exits.
     for member in members_of(front):
-        if _name_of(member) in SHELLS and _input_of(member) == terminal:
-            return (
-                f"a shell ({_name_of(member)}, pid {member}) reads from its terminal, now or once the agent has ended"
-            )
+        if name_of(member) in SHELLS and input_of(member) == terminal:
+            return f"a shell ({name_of(member)}, pid {member}) reads from its terminal, now or once the agent has ended"
     return ""
-
-
-def _name_of(pid: int) -> str:
-    """The executable's file name, which a process cannot fake; its argv[0] if that cannot be read."""
-    try:
-        return os.path.basename(os.readlink(f"/proc/{pid}/exe")).removesuffix(" (deleted)")
-    except OSError:
-        return os.path.basename((words_of(pid) or [""])[0]).lstrip("-")
-
-
-def _input_of(pid: int) -> str:
-    try:
-        return os.readlink(f"/proc/{pid}/fd/0")
-    except OSError:
-        return ""

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from relight.errors import AgentFailed, Refused, UsageError
+from relight.errors import AgentFailed, Refused, StoreUnavailable, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Probe
 from relight.runtimes.tmux import keep, launch
 from relight.runtimes.tmux.child import Tail, TmuxChild
@@ -112,7 +112,7 @@ class TmuxRuntime(LocalProcesses):
     def probe(self, handle: str) -> Probe:
         try:
             self._server.check()
-        except UsageError as error:
+        except (UsageError, StoreUnavailable) as error:
             return Probe(liveness="unknown", text=error.message)
         pane = self._server.pane(handle)
         if pane is None:

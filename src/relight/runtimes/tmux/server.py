@@ -35,7 +35,6 @@ _EXIT_SECONDS: Final = 2.0
 _POLL_SECONDS: Final = 0.005
 _ENDING: Final = ("server exited", "lost server", "no server running")
 """tmux's errors if its server exited during the command"""
-_SOCKET_BYTES: Final = 100
 _HANDLE: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,99}")
 _MARK: Final = "@relight"
 _FIELDS: Final = (_MARK, "pane_id", "pane_pid", "pane_dead", "pane_dead_status", "pane_dead_signal", "pid")
@@ -59,16 +58,15 @@ class Server:
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
-        self.socket = directory / "tmux.sock"
+        self.socket = private_directories.short_socket(directory / "tmux.sock")
 
     def check(self) -> None:
-        """UsageError if tmux is not installed or the socket's directory cannot be used."""
+        """UsageError if tmux is not installed; StoreUnavailable if the socket's directory cannot be trusted."""
         if shutil.which("tmux") is None:
             raise UsageError("tmux is not installed", hints=[INSTALL, "or run it without: --runtime process"])
-        if len(os.fsencode(self.socket)) > _SOCKET_BYTES:
-            hints = ["choose a shorter directory for the store: set RELIGHT_STORE"]
-            raise UsageError(f"the path is too long for a socket: {self.socket}", hints=hints)
         private_directories.make_trusted(self.directory)
+        if self.socket.parent != self.directory:
+            private_directories.make_in_shared(self.socket.parent)
 
     def ask(self, *words: str, stdin: bytes | None = None) -> str | None:
         """tmux's output; None if the command failed or no server runs."""
@@ -77,6 +75,11 @@ class Server:
 
     def run(self, *words: str, stdin: bytes | None = None) -> tuple[str | None, str]:
         """tmux's output, or None and the error."""
+        if self.socket.parent != self.directory:
+            try:
+                private_directories.check_in_shared(self.socket.parent)
+            except FileNotFoundError:
+                return None, f"no server running on {self.socket}"
         known = {name: value for name, value in os.environ.items() if name in _KEPT or name.startswith("LC_")}
         command = ["tmux", "-u", "-S", str(self.socket), "-f", "/dev/null", *words]
         try:

@@ -26,6 +26,8 @@ from relight.cli.render.table import Fact, facts
 from relight.errors import StoreError
 from relight.system import durable
 from relight.system.machine import SystemClock
+from relight.system.platform import PROC, this_platform
+from relight.system.process_table import process_table
 from relight.text.format import DURABILITY, count, display_path, policy_text, size
 from relight.text.safe import safe_address
 from relight.values.policy import Retention
@@ -216,13 +218,13 @@ def _adoptable(rl: Relight) -> list[Finding]:
 
 
 def _system() -> list[Finding]:
-    evidence = Path("/proc/self/stat").exists()
+    evidence = process_table().facts(os.getpid()) is not None
     return [
         Finding("python", f"{platform.python_version()} ({display_path(sys.executable)})"),
         Finding(
             "processes",
             "a dead owner is noticed at once" if evidence else "a dead owner is noticed when its lease ends",
             evidence,
-            "" if evidence else "none needed; on Linux /proc is used",
+            "" if evidence else f"mount {PROC}" if this_platform().is_linux else "pip install psutil",
         ),
     ]

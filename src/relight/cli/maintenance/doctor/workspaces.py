@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from relight.cli.maintenance.doctor.finding import Finding
+from relight.system.proc_table import inotify_limits
 from relight.text.format import count, display_path
 from relight.values.status import LIVE
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
 
-_LIMITS: Final = Path("/proc/sys/fs/inotify")
 _WATCHES: Final = 8192
 """directories of a tree of about 50,000 files"""
 _INSTANCES: Final = 16
@@ -23,7 +23,7 @@ _MAX_SESSIONS: Final = 5
 
 def check_workspaces(rl: Relight) -> list[Finding]:
     """inotify limits, then the directories of live sessions."""
-    return [watching(_LIMITS), *_live(rl)]
+    return [watching(inotify_limits()), *_live(rl)]
 
 
 def watching(limits: Path) -> Finding:

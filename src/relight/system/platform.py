@@ -1,0 +1,32 @@
+"""Which platform this is. Choices by platform take a `Platform` as an argument, so that tests can hand in another."""
+
+from __future__ import annotations
+
+import os
+import sys
+from functools import cache
+from typing import Final, NamedTuple
+
+PROC: Final = "/proc"
+"""where Linux shows its processes; no other package reads it"""
+
+
+class Platform(NamedTuple):
+    """The operating system by Python's name for it, and whether it shows processes as files, as Linux does."""
+
+    system: str
+    has_proc: bool = False
+
+    @property
+    def is_linux(self) -> bool:
+        return self.system.startswith("linux")
+
+    @property
+    def is_macos(self) -> bool:
+        return self.system == "darwin"
+
+
+@cache
+def this_platform() -> Platform:
+    """The platform that this process runs on."""
+    return Platform(sys.platform, has_proc=sys.platform.startswith("linux") and os.path.exists(f"{PROC}/self/stat"))
