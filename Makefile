@@ -11,11 +11,11 @@ LOCK   := $(BIN)/uv pip compile --quiet --universal --generate-hashes --python-v
 export PYTHONDONTWRITEBYTECODE =
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-teeth test-frameworks test-browser test-agents check format bench bench-peers proof docs lock clean
+.PHONY: help demo test test-elsewhere test-elsewhere-agents test-pythons test-teeth test-frameworks test-browser test-agents check format bench bench-peers proof docs lock clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):[^#]*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r verb text; do \
-		printf '  make %-15s %s\n' "$$verb" "$$text"; done
+		printf '  make %-21s %s\n' "$$verb" "$$text"; done
 
 demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 	@$(BIN)/relight demo
@@ -23,6 +23,17 @@ demo: $(READY) ## sixty seconds: an agent is killed and goes on where it stopped
 test: $(READY) ## the whole suite, a sample of every guarantee, and its figures
 	@tools/system-packages
 	@$(BIN)/python -m pytest -n $(JOBS) --dist worksteal $(patsubst %,--ignore tests/%,teeth integration/frameworks integration/browser)
+
+test-elsewhere: $(READY) ## the demo and the suite on a simulated machine without Linux's special calls
+	@tools/system-packages
+	@JOBS=$(JOBS) $(BIN)/python tools/test_elsewhere.py
+
+test-elsewhere-agents: $(READY) ## the real Claude Code and Codex there, killed and resumed offline
+	@tools/system-packages
+	@JOBS=$(JOBS) $(BIN)/python tools/test_agents.py --elsewhere
+
+test-pythons: $(READY) ## the fast suites and the demo under every supported Python found here; names the others
+	@JOBS=$(JOBS) $(BIN)/python tools/test_pythons.py
 
 test-teeth: $(READY) ## plants bugs, one after the other, and expects the suite to notice each
 	@tools/system-packages

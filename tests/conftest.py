@@ -1,8 +1,8 @@
 """What every test may rely on: a home of its own, a size for its samples, programs there or a loud failure.
 
 Sizes of a run, told apart by the environment: the suite (minutes), RELIGHT_PROOF=1 (the full figures, hours),
-RELIGHT_TEETH (one test against a planted bug; the value is the directory of the patched source) and RELIGHT_ELSEWHERE
-(set by tools/elsewhere.py, on a machine without Linux's special calls: samples as small as for planted bugs).
+RELIGHT_TEETH (one test against a planted bug; the value is the directory of the patched source). As small as the last
+are RELIGHT_ELSEWHERE (a machine without Linux's special calls) and RELIGHT_PYTHON (another version of Python).
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PROOF = bool(os.environ.get("RELIGHT_PROOF"))
 TEETH = os.environ.get("RELIGHT_TEETH", "")
 ELSEWHERE = bool(os.environ.get("RELIGHT_ELSEWHERE"))
+SMALL = bool(TEETH or ELSEWHERE or os.environ.get("RELIGHT_PYTHON"))
 
 hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
 hypothesis.settings.register_profile("proof", deadline=None, print_blob=True, max_examples=5_000)
@@ -41,6 +42,18 @@ def pytest_configure(config: pytest.Config) -> None:
     origin = Path(relight.__file__ or "").resolve()
     if not origin.is_relative_to(Path(TEETH).resolve()):
         raise pytest.UsageError(f"relight came from {origin}, not from the patched copy in {TEETH}")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out the tests about a Linux call itself, where these calls do not exist."""
+    if not ELSEWHERE:
+        return
+    from tests.support.elsewhere import left_out
+
+    _, linux_calls = left_out()
+    out = [item for item in items if item.nodeid.partition("[")[0] in linux_calls]
+    config.hook.pytest_deselected(items=out)
+    items[:] = [item for item in items if item not in out]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -64,7 +77,7 @@ def sample() -> Callable[..., int]:
     def choose(suite: int, *, proof: int | None = None, teeth: int | None = None) -> int:
         if PROOF and proof is not None:
             return proof
-        if (TEETH or ELSEWHERE) and teeth is not None:
+        if SMALL and teeth is not None:
             return teeth
         return suite
 

@@ -3,6 +3,8 @@
 The agents come from the package registry into a cache, once. The tests then run in a network namespace that has only
 `lo`, where this machine lets us make one; where it does not, that is said. First those
 that measure time, alone, and what they measured; then all others, side by side. Arguments go to the latter.
+
+With --elsewhere it is the proof alone, with all its SIGKILLs, on a machine without Linux's special calls.
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from tests.support import real_agents as real  # noqa: E402 - found by the line 
 
 MEASURED = ROOT / "build" / "agent-costs.txt"
 _COSTS = "tests/integration/agents/test_real_costs.py"
+_PROOF = "tests/integration/agents/test_real_proof.py"
 
 
 def main(arguments: list[str]) -> int:
@@ -31,6 +34,10 @@ def main(arguments: list[str]) -> int:
     MEASURED.unlink(missing_ok=True)
     python = [sys.executable, "-m", "pytest", "-m", "agents", "--durations=8"]
     jobs = os.environ.get("JOBS", "auto")
+    if arguments[:1] == ["--elsewhere"]:
+        there = [sys.executable, str(ROOT / "tools" / "elsewhere.py")]
+        proof = real.isolated([*there, *python, "-n", jobs, "--timeout", "0", _PROOF, *arguments[1:]])
+        return subprocess.run(proof, env={**os.environ, "RELIGHT_PROOF": "1"}, check=False).returncode
     alone = subprocess.run(real.isolated([*python, "-p", "no:xdist", _COSTS]), check=False)
     if MEASURED.exists():
         print(MEASURED.read_text(encoding="utf-8"), end="", flush=True)

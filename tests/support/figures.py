@@ -3,8 +3,8 @@
 A test reports with the `figure` fixture: `figure("G1", "500 kills, 0 acknowledged steps lost")`. A
 figure travels to the terminal inside the test's own report, so that it also arrives from another worker
 process. It is printed under "guarantees" and written to build/figures.json; the figure of a test that
-failed says so. Real agents are a run of their own, with build/figures-agents.json; so are
-browsers, frameworks and teeth.
+failed says so. Real agents are a run of their own, with build/figures-agents.json; so are browsers,
+frameworks, teeth, what runs on a machine without Linux's special calls, and under another Python.
 
 A run that planted a bug (RELIGHT_TEETH) keeps its figures to itself: they are not the project's.
 """
@@ -75,5 +75,6 @@ def pytest_configure(config: pytest.Config) -> None:
     if not is_worker and not os.environ.get("RELIGHT_TEETH"):
         rooms = (room for room in _ALONE if all(f"tests/{room}" in one for one in config.args))
         run = "agents" if config.getoption("markexpr") == "agents" else next(rooms, None)
-        name = "figures.json" if run is None else f"figures-{run}.json"
+        where = "elsewhere" if os.environ.get("RELIGHT_ELSEWHERE") else os.environ.get("RELIGHT_PYTHON")
+        name = "-".join(filter(None, ["figures", where, run])) + ".json"
         config.pluginmanager.register(Collector(config.rootpath / "build" / name), "relight-figures")

@@ -96,7 +96,7 @@ class Torment:
 def test_killed_at_random_moments_it_ends_as_if_undisturbed(
     kind: str, tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
-    wanted, seed = sample(4, proof=20), random.randrange(2**32)
+    wanted, seed = sample(4, proof=50), random.randrange(2**32)
     chance = random.Random(seed)
     plain = tmp_path / "plain"
     with harness(kind, plain, task(plain / "work", plain / "ledger")) as s:

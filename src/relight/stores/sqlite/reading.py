@@ -7,7 +7,7 @@ holds no transaction open. Steps never change, so batches fit together.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, cast
 
 import apsw
 
@@ -85,7 +85,8 @@ def find_commit(cursor: apsw.Cursor, database: Database, session: str, key: byte
         raise Corrupt("its head fails its seal", session=session)
     sid = find_sid(cursor, session)
     assert sid is not None
-    seqs = {own: int(seq) for seq, own in reversed(cursor.execute(SQL["find_key"], id_range(sid, after)).fetchall())}
+    found = cursor.execute(SQL["find_key"], id_range(sid, after)).fetchall()
+    seqs = {own: cast(int, seq) for seq, own in reversed(found)}
     if key in seqs:
         row = cursor.execute(SQL["read_steps"], id_range(sid, seqs[key] - 1, seqs[key])).fetchone()
         if row is not None:
