@@ -13,16 +13,20 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from relight.cli.render.cells import cells, cut, pad
+from relight.cli.render.cells import cut, pad
 from relight.cli.render.console import printable, rendered, wrapped
-from relight.cli.render.style import DEFAULT_WIDTH, Line, Role, Span, Style
+from relight.cli.render.style import DEFAULT_WIDTH, Part, Role, Span, Style
 
-NOTE: Final = 52
-"""the column of a step's mark"""
-VERDICT: Final = 76
-"""the column of a verdict's mark"""
-_ROLES: Final[dict[str, Role]] = {"✓": "ok", "✗": "bad", "†": "bad", "…": "warn"}
-_WORDS: Final = {"✓": "ok", "✗": "bad", "†": "killed", "…": "open"}
+_NOTE: Final = 52
+_VERDICT: Final = 76
+"""the columns of a step's mark and of a verdict's mark"""
+_MARKS: Final[dict[str, tuple[Role, str]]] = {
+    "✓": ("ok", "ok"),
+    "✗": ("bad", "bad"),
+    "†": ("bad", "killed"),
+    "!": ("warn", "unknown"),
+    "…": ("warn", "open"),
+}
 
 
 class Screen:
@@ -34,15 +38,8 @@ class Screen:
         self._silent = silent
         self._part = 0
         self.paced = style.terminal and not fast and not silent
-
-    def opening(self, *lines: Line) -> None:
-        """Print the first lines and the hint about keys."""
-        if self._style.plain:
-            self.put(f"plain mode (from {self._style.plain})")
-        for line in lines:
-            self.put(*line)
-        if self.paced and can_read_keys():
-            self.put(Span("any key skips a pause", "dim"))
+        if style.plain:
+            self.put(f"plain mode (from {style.plain})")
 
     def part(self, title: str, note: str = "") -> None:
         """Print the heading of the next part, with its number."""
@@ -50,52 +47,36 @@ class Screen:
         self.put()
         self.put(f"{self._part}  ", Span(title, "bold"), Span(f"  {note}" if note else "", "dim"))
 
-    def line(self, *parts: Span | str) -> None:
-        """Print a line of a part."""
-        self.put("   ", *parts)
-
     def step(self, seq: int, kind: str, text: str, mark: str = "", note: str = "") -> None:
         """Print one step of the journal."""
         if not self._columns:
-            words = ", ".join(filter(None, [_WORDS.get(mark, ""), note]))
-            self.line(f"step {seq}, {kind}: {text}{': ' + words if words else ''}")
+            words = ", ".join(filter(None, [_MARKS[mark][1] if mark else "", note]))
+            self.put(f"   step {seq}, {kind}: {text}{': ' + words if words else ''}")
             return
-        room = (NOTE if mark else DEFAULT_WIDTH) - 16
+        room = (_NOTE if mark else DEFAULT_WIDTH) - 16
         what = cut(printable(text, self._style), room, ellipsis=self._style.ellipsis)
-        tail: Line = [pad(what, room), " ", Span(mark, _ROLES[mark]), f" {note}"] if mark else [what]
-        self.line(Span(f"@{seq:<3}", "ref"), f" {kind:<6} ", *tail)
+        tail: list[Part] = [pad(what, room), " ", Span(mark, _MARKS[mark][0]), f" {note}"] if mark else [what]
+        self.put("   ", Span(f"@{seq:<3}", "ref"), f" {kind:<6} ", *tail)
 
-    def verdict(self, text: str, mark: str) -> None:
-        """Print a line with a mark in the last column."""
-        if not self._columns:
-            self.line(f"{text}: {_WORDS[mark]}")
-            return
-        self.line(pad(printable(text, self._style), VERDICT - 4), " ", Span(mark, _ROLES[mark]))
+    def verdict(self, text: str, holds: bool) -> None:
+        """Print a line of a part with its mark in the last column."""
+        mark = "✓" if holds else "✗"
+        if self._columns:
+            self.put("   ", pad(printable(text, self._style), _VERDICT - 4), " ", Span(mark, _MARKS[mark][0]))
+        else:
+            self.put(f"   {text}: {_MARKS[mark][1]}")
 
-    def right(self, left: str, right: str) -> None:
-        """Print two texts at both ends of a line."""
-        room = max(VERDICT - 2 - cells(printable(left, self._style)), cells(right) + 2)
-        self.line(left, pad(right, room, right=True) if self._columns else f"  {right}")
-
-    def put(self, *parts: Span | str) -> None:
-        """Print a line, wrapped to the width."""
-        for line in wrapped(list(parts), self._style):
-            self.put_whole(*line)
-
-    def put_whole(self, *parts: Span | str) -> None:
-        """Print a line without wrapping it, so that it can be copied."""
-        if not self._silent:
-            print(rendered(list(parts), self._style), flush=True)
+    def put(self, *parts: Part, whole: bool = False) -> None:
+        """Print a line, wrapped to the width; not wrapped if `whole`, so that it can be copied."""
+        for line in [list(parts)] if whole else wrapped(list(parts), self._style):
+            if not self._silent:
+                print(rendered(line, self._style), flush=True)
 
     def pause(self, seconds: float) -> None:
         """Wait, or until a key is pressed."""
-        if not self.paced:
-            return
-        if not can_read_keys():
+        if self.paced and not can_read_keys():
             time.sleep(seconds)
-            return
-        readable, _, _ = select.select([sys.stdin], [], [], seconds)
-        if readable:
+        elif self.paced and select.select([sys.stdin], [], [], seconds)[0]:
             os.read(sys.stdin.fileno(), 64)
 
 

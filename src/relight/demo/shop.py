@@ -1,7 +1,8 @@
-"""The task: a shop with a real bug in cart.py, the tests that show it, and how often it was fixed.
+"""The task, and the script of the model that solves it: a shop with a bug in cart.py and the tests that show it.
 
-The fix is an ordinary search-and-replace edit that also applies a second time. So a loop that starts over leaves a
-second copy in the file, which can be counted.
+The fix is an ordinary search-and-replace edit that also applies a second time, so a loop that starts over leaves a
+second copy, which can be counted. The model's next reply depends only on the last tool call and its result: after a
+mail whose outcome is unknown it checks the outbox before it sends again.
 """
 
 from __future__ import annotations
@@ -9,9 +10,11 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
+PROMPT: Final = "The cart's tests fail. Fix it, then tell the team."
 CART: Final = '''"""The cart. Prices are in cents, a discount is in per cent."""
 
 
@@ -21,7 +24,6 @@ def total(items: list[tuple[int, int]], discount: int = 0) -> int:
     result = subtotal
     return result
 '''
-
 TESTS: Final = '''"""What the cart should do."""
 
 import unittest
@@ -48,21 +50,17 @@ class Cart(unittest.TestCase):
     def test_impossible_discount(self):
         with self.assertRaises(ValueError):
             total([(1000, 1)], discount=101)
-
-
-if __name__ == "__main__":
-    unittest.main()
 '''
-
 PLACE: Final = "    return result\n"
 FIX: Final = """    if not 0 <= discount <= 100:
         raise ValueError(f"a discount is 0 to 100 per cent, not {discount}")
     result = subtotal * (100 - discount) // 100
 """
-
+NO_MAIL: Final = "no mail found"
 TEST_SECONDS: Final = 60
-_RAN: Final = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
-_BAD: Final = re.compile(r"(?:failures|errors)=(\d+)")
+
+Call = tuple[str, dict[str, Any]]
+_MAIL: Final[Call] = ("send_mail", {"subject": "fixed", "to": "team"})
 
 
 def lay_out(directory: Path) -> None:
@@ -72,35 +70,56 @@ def lay_out(directory: Path) -> None:
     (directory / "test_cart.py").write_text(TESTS, encoding="utf-8")
 
 
-def times_fixed(directory: Path) -> int:
-    """How often cart.py contains the fix."""
-    return (directory / "cart.py").read_text(encoding="utf-8").count(FIX)
+def files(directory: Path) -> dict[str, bytes]:
+    """Every file of the shop with its bytes."""
+    return {path.name: path.read_bytes() for path in sorted(directory.iterdir()) if path.is_file()}
 
 
 def run_tests(directory: Path) -> tuple[int, int]:
     """(passed, all) of the shop's tests, run in a child process. -B: no bytecode files in the workspace."""
+    command = [sys.executable, "-B", "-m", "unittest", "test_cart"]
     done = subprocess.run(
-        [sys.executable, "-B", "-m", "unittest", "test_cart"],
-        cwd=directory,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        encoding="utf-8",
-        errors="replace",
-        timeout=TEST_SECONDS,
-        check=False,
+        command, cwd=directory, stdin=subprocess.DEVNULL, capture_output=True, timeout=TEST_SECONDS, check=False
     )
-    ran = _RAN.search(done.stderr)
-    if ran is None:
-        return 0, 0
-    bad = sum(int(number) for number in _BAD.findall(done.stderr))
-    return int(ran[1]) - bad, int(ran[1])
+    told = done.stderr.decode(errors="replace")
+    ran = sum(map(int, re.findall(r"^Ran (\d+) tests? in", told, re.MULTILINE)))
+    return ran - sum(map(int, re.findall(r"(?:failures|errors)=(\d+)", told))), ran
 
 
-def files(directory: Path) -> dict[str, bytes]:
-    """Every file of the shop with its bytes."""
-    return {
-        path.relative_to(directory).as_posix(): path.read_bytes()
-        for path in sorted(directory.rglob("*"))
-        if path.is_file()
-    }
+def turns(messages: Sequence[dict[str, Any]]) -> int:
+    """Number of replies of the model so far."""
+    return sum(message["role"] == "assistant" for message in messages)
+
+
+def reply(messages: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """The next message of the scripted model."""
+    text, calls = _next(messages)
+    turn = turns(messages) + 1
+    content: list[dict[str, Any]] = [{"type": "text", "text": text}]
+    for number, (name, arguments) in enumerate(calls, 1):
+        content.append({"type": "tool_use", "id": f"call_{turn}_{number}", "name": name, "input": arguments})
+    return {"role": "assistant", "content": content}
+
+
+def _next(messages: Sequence[dict[str, Any]]) -> tuple[str, list[Call]]:
+    blocks = [block for message in messages if isinstance(message["content"], list) for block in message["content"]]
+    names = [block["name"] for block in blocks if block["type"] == "tool_use"]
+    result = str(blocks[-1].get("content", "")) if blocks else ""
+    match names[-1] if names else None:
+        case None:
+            look: list[Call] = [("read_file", {"path": "test_cart.py"}), ("read_file", {"path": "cart.py"})]
+            return "I will look at the failing test.", look
+        case "read_file":
+            edit = {"path": "cart.py", "old": PLACE, "new": FIX + PLACE}
+            return "The total ignores the discount.", [("edit_file", edit)]
+        case "edit_file":
+            return "Now the tests.", [("run_tests", {})]
+        case "run_tests" if "failed" in result:
+            return "The tests still fail. I stop here.", []
+        case "run_tests":
+            return "All green. I will tell the team.", [_MAIL]
+        case "send_mail":
+            return "I will see whether it went out.", [("check_outbox", {})]
+        case _ if result == NO_MAIL:
+            return "It did not go out. I will send it now.", [_MAIL]
+    return "It went out. Done.", []

@@ -1,184 +1,202 @@
-"""A temporary directory and the processes of one demo.
+"""A temporary directory, the agents that work in it, and the world they talk to: a scripted model and a mail server.
 
-    ROOT/world/            counted by the world: requests.jsonl, RUN.outbox, RUN.saves
-    ROOT/RUN/              the shop that the run's agent works on
-    ROOT/demo.db           the store
-    ROOT/RUN.log           stderr of the agents of a run
+    ROOT/RUN/            the shop that the run's agent works on
+    ROOT/demo.db         the store
+    ROOT/world.jsonl     every request of an agent, written before it is answered: all numbers are counted from it
+    ROOT/agents.log      stderr of the agents
 
-Nothing is shared with another demo. Every wait has a bound, and only processes started here are ended here. They also
-end when this process dies, because their standard input is a pipe from it (wire.py).
+Each agent has a thread here that answers it, in order; a kill waits for that thread, so that nothing of a dead agent is
+counted later. Every wait has a bound, and only processes started here are ended here.
 """
 
 from __future__ import annotations
 
+import json
 import os
-import select
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import FrameType, TracebackType
-from typing import Final
+from types import FrameType
+from typing import Any, Final
 
 import relight
 from relight.demo import shop
 from relight.errors import AgentFailed, RelightError
 
-START_SECONDS: Final = 60.0
 END_SECONDS: Final = 60.0
 POLL_SECONDS: Final = 0.01
 LOG_LINES: Final = 8
+INPUT_PRICE: Final = 3.0
+OUTPUT_PRICE: Final = 15.0
+"""price of a million tokens of the scripted model, so that pages have a cost to show"""
 _NOT_INHERITED: Final = ("RELIGHT_", "PYTHONSTARTUP", "PYTHONINSPECT")
 
 
-class Player:
-    """One process of the demo."""
+class Agent:
+    """One process of the demo's agent, and the thread that answers it."""
 
-    def __init__(self, process: subprocess.Popen[bytes], what: str, log: Path) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: Path, answer: Callable[[dict[str, Any]], Any]) -> None:
         self._process = process
-        self._what = what
         self._log = log
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(answer,), daemon=True)
+        self._thread.start()
+        self.pid = process.pid
 
-    @property
-    def pid(self) -> int:
-        return self._process.pid
+    def _serve(self, answer: Callable[[dict[str, Any]], Any]) -> None:
+        assert self._process.stdin is not None and self._process.stdout is not None
+        with self._process.stdin as replies, self._process.stdout as requests:
+            for line in requests:
+                self._ready.set()
+                reply = answer(json.loads(line)) if line.endswith(b"\n") else None
+                try:
+                    replies.write(b"" if reply is None else json.dumps(reply).encode() + b"\n")
+                    replies.flush()
+                except OSError:  # it was killed before its reply
+                    return
 
     def wait_ready(self) -> None:
-        """Wait until the process reports that it works."""
-        pipe = self._process.stdout
-        assert pipe is not None
-        readable, _, _ = select.select([pipe], [], [], START_SECONDS)
-        if not readable or pipe.readline() != b"ready\n":
+        """Wait until it begins to work."""
+        if not self._ready.wait(END_SECONDS):
             raise self.failed("did not start")
 
-    def ended(self) -> bool:
-        """Has it ended? AgentFailed if it ended with an error."""
-        code = self._process.poll()
-        if code:
-            raise self.failed(f"ended with {code}")
-        return code == 0
-
-    def wait(self, seconds: float) -> bool:
-        """Wait up to `seconds` for its end; AgentFailed if it ended with an error."""
+    def wait(self, seconds: float = END_SECONDS) -> bool:
+        """Has it ended within `seconds`? AgentFailed if with an error."""
         try:
-            self._process.wait(max(seconds, 0.0))
+            code = self._process.wait(seconds)
         except subprocess.TimeoutExpired:
             return False
-        return self.ended()
+        if code:
+            raise self.failed(f"ended with {code}")
+        self._thread.join(END_SECONDS)
+        return True
 
     def wait_end(self) -> None:
-        """Wait for its end; AgentFailed after END_SECONDS."""
-        if not self.wait(END_SECONDS):
+        """Wait for its end; AgentFailed if it does not come."""
+        if not self.wait():
             raise self.failed(f"did not end within {END_SECONDS:.0f} s")
 
     def kill(self) -> bool:
         """Kill it with SIGKILL and wait. True if the signal ended it, False if it had ended before."""
         self._process.kill()
         code = self._process.wait(END_SECONDS)
-        self._close_pipes()
+        self._thread.join(END_SECONDS)
         return code == -signal.SIGKILL
 
-    def _close_pipes(self) -> None:
-        for pipe in (self._process.stdin, self._process.stdout):
-            if pipe is not None:
-                pipe.close()
-
     def failed(self, why: str) -> AgentFailed:
-        """The error for a process that failed, with the end of its log."""
-        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines() if self._log.exists() else []
-        return AgentFailed(f"{self._what} {why}", evidence=lines[-LOG_LINES:])
+        """The error for an agent that failed, with the end of its log."""
+        lines = self._log.read_text(encoding="utf-8", errors="replace").splitlines()
+        return AgentFailed(f"the demo's agent {why}", evidence=lines[-LOG_LINES:])
 
 
 class Stage:
     """A directory and its processes. Leaving the context ends them and removes the directory."""
 
-    def __init__(self, *, keep: bool) -> None:
+    def __init__(self, *, keep: bool, think_seconds: float = 0.0, transit_seconds: float = 0.0) -> None:
+        """`think_seconds`: of the model, a reply; `transit_seconds`: of a mail, before and after its arrival."""
         self.keep = keep
+        self.think_seconds, self._transit_seconds = think_seconds, transit_seconds
         try:
             self.root = Path(tempfile.mkdtemp(prefix="relight-demo-")).resolve()
         except OSError as error:
-            raise RelightError(
-                f"cannot create a temporary directory: {error}", hints=["TMPDIR=/path/you/can/write relight demo"]
-            ) from None
-        self.world = self.root / "world"
+            hints = ["TMPDIR=/path/you/can/write relight demo"]
+            raise RelightError(f"cannot create a temporary directory: {error}", hints=hints) from None
         self.store = self.root / "demo.db"
-        self._players: list[Player] = []
+        self.losing: set[str] = set()
+        """runs whose first mail arrives and whose receipt does not: at that moment the demo kills the agent"""
+        self._agents: list[Agent] = []
 
     def __enter__(self) -> Stage:
-        self.world.mkdir()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         # SIGKILL without asking: nothing of the demo is worth a clean end, and the directory goes next.
-        for player in self._players:
-            player.kill()
+        for agent in self._agents:
+            agent.kill()
         if not self.keep:
             shutil.rmtree(self.root, ignore_errors=True)
 
-    def shop(self, run: str) -> Path:
-        """The directory of a run."""
-        return self.root / run
-
-    def lay_out(self, run: str) -> None:
-        """Create the shop of a run."""
-        shop.lay_out(self.shop(run))
-
-    def start_world(
-        self, *, think_seconds: float, transit_seconds: float = 0.0, hasty: str = "", slow: str = ""
-    ) -> None:
-        """Start the scripted model and the mail server, and wait until they answer."""
-        times = ["--think", str(think_seconds), "--transit", str(transit_seconds)]
-        self._start("world", self.world, [*times, "--hasty", hasty, "--slow", slow]).wait_ready()
-
-    def start_agent(self, run: str, *, durable: bool = True) -> Player:
-        """Start the agent of a run."""
-        saves = self.world / f"{run}.saves"
-        arguments = ["--store", str(self.store), "--saves", str(saves)] if durable else []
-        return self._start("agent", self.shop(run), arguments)
-
-    def _start(self, module: str, directory: Path, arguments: list[str]) -> Player:
-        log = self.root / f"{directory.name}.log"
+    def start(self, run: str, *, durable: bool = True) -> Agent:
+        """Start the agent of a run, in a shop of its own."""
+        if not (self.root / run).exists():
+            shop.lay_out(self.root / run)
+        log = self.root / "agents.log"
+        # The same relight on the path, and no setting of other sessions.
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
+        here = str(Path(relight.__file__).resolve().parent.parent)
+        environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
         with log.open("ab") as output:
             process = subprocess.Popen(
-                [sys.executable, "-P", "-m", f"relight.demo.{module}", *arguments],
-                cwd=directory,
-                env=_environment(),
+                [sys.executable, "-P", "-m", "relight.demo.agent", *([str(self.store)] if durable else [])],
+                cwd=self.root / run,
+                env=environment,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=output,
                 start_new_session=True,  # Ctrl-C reaches this process only, which ends the others
             )
-        player = Player(process, f"the demo's {module}", log)
-        self._players.append(player)
-        return player
+        agent = Agent(process, log, lambda request: self._answer(run, request))
+        self._agents.append(agent)
+        return agent
+
+    def _answer(self, run: str, request: dict[str, Any]) -> Any:
+        """The reply to one request; None for no reply."""
+        op, messages = request["op"], request.pop("messages", [])
+        if op == "mail":
+            time.sleep(self._transit_seconds)
+        with (self.root / "world.jsonl").open("ab") as file:
+            turn = {"turn": shop.turns(messages) + 1} if op == "model" else {}
+            file.write(json.dumps({"run": run, **request, **turn}).encode() + b"\n")
+        if op == "model":
+            time.sleep(self.think_seconds)
+            message = shop.reply(messages)
+            tokens = {"input_tokens": len(json.dumps(messages)) // 4, "output_tokens": len(json.dumps(message)) // 4}
+            cost = (INPUT_PRICE * tokens["input_tokens"] + OUTPUT_PRICE * tokens["output_tokens"]) / 1e6
+            return {"message": message, "usage": {**tokens, "cost": round(cost, 6)}}
+        if op == "mail":
+            time.sleep(self._transit_seconds)
+            lost = run in self.losing
+            self.losing.discard(run)
+            return None if lost else "sent"
+        return len(self.told(run, "mail")) if op == "outbox" else None
+
+    def told(self, run: str, op: str) -> list[dict[str, Any]]:
+        """The requests of one kind that a run has made."""
+        path = self.root / "world.jsonl"
+        lines = path.read_bytes().splitlines(keepends=True) if path.exists() else []
+        requests: list[dict[str, Any]] = [json.loads(line) for line in lines if line.endswith(b"\n")]
+        return [one for one in requests if (one["run"], one["op"]) == (run, op)]
+
+    def count(self, run: str) -> dict[str, int]:
+        """What happened in a run: model calls, mails, edits of cart.py, and its tests."""
+        turns = [one["turn"] for one in self.told(run, "model")]
+        passed, tests = shop.run_tests(self.root / run)
+        return {
+            "model_calls": len(turns),
+            "model_calls_repeated": len(turns) - len(set(turns)),
+            "mails": len(self.told(run, "mail")),
+            "edits": (self.root / run / "cart.py").read_text(encoding="utf-8").count(shop.FIX),
+            "tests_passed": passed,
+            "tests": tests,
+        }
 
 
-def _environment() -> dict[str, str]:
-    """This environment with the same relight on the path and without RELIGHT_ settings."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(_NOT_INHERITED)}
-    here = str(Path(relight.__file__).resolve().parent.parent)
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, [here, os.environ.get("PYTHONPATH", "")]))
-    return environment
-
-
-def wait_until(condition: Callable[[], bool], player: Player, what: str) -> None:
-    """Wait for a condition that a running process brings about; AgentFailed if it ends first."""
+def wait_until(condition: Callable[[], object], agent: Agent, what: str) -> None:
+    """Wait for a condition that an agent brings about; AgentFailed if it ends first."""
     deadline = time.monotonic() + END_SECONDS
     while not condition():
-        if player.ended():
-            if condition():  # it may have become true after the last check
-                return
-            raise player.failed(f"ended before {what}")
+        # Once more after its end: the condition may have become true after the last check.
+        if agent.wait(POLL_SECONDS) and not condition():
+            raise agent.failed(f"ended before {what}")
         if time.monotonic() > deadline:
-            raise player.failed(f"ran {END_SECONDS:.0f} s without {what}")
-        time.sleep(POLL_SECONDS)
+            raise agent.failed(f"ran {END_SECONDS:.0f} s without {what}")
 
 
 @contextmanager

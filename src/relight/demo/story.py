@@ -1,243 +1,243 @@
 """The demo in parts: an agent starts and is killed, a plain loop starts over, relight resumes, rewinds, finds damage.
 
-Each part acts, counts and claims; PARTS is the order.
+Each part acts, counts and claims. A claim compares what was counted with what must be; a false one fails the demo.
 """
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final
 
-import msgspec
-
 import relight
-from relight.cli.render.style import Span
+from relight.cli.render.steps import Narrator
 from relight.demo import shop
-from relight.demo.claims import Claims
-from relight.demo.counting import Count, count, mails, saves_us
-from relight.demo.damage import damage_copy
-from relight.demo.following import Follower
-from relight.demo.going_back import NOTES, GoneBack, go_back_and_forth, read_snapshots
 from relight.demo.screen import Screen
-from relight.demo.stage import Player, Stage, wait_until
+from relight.demo.stage import Agent, Stage, wait_until
+from relight.errors import Corrupt, NotFound
+from relight.history.events import Event
 
 RUN: Final = "demo"
 """the run with relight, and the name of its session"""
 PLAIN: Final = "plain"
-THINK_SECONDS: Final = 0.6
-_TIMES: Final = {1: "once", 2: "twice"}
+NOTES: Final = ("notes.md", b"to do: ask about taxes\n")
+_BIT: Final = 3
 
 
-class Run:
-    """State shared by the parts of one demo."""
+class Play:
+    """What the parts of one demo share: stage, screen, store, numbers and claims."""
 
     def __init__(self, stage: Stage, screen: Screen, rl: relight.Relight) -> None:
-        self.stage = stage
-        self.screen = screen
-        self.rl = rl
-        self.claims = Claims()
-        self.follower = Follower(rl, RUN, screen)
+        self.stage, self.screen, self.rl = stage, screen, rl
         self.numbers: dict[str, Any] = {}
-        self.kills = {RUN: 0, PLAIN: 0}
-        self.begun = time.monotonic()
-        self.laid_out = shop.files(stage.shop(RUN))
-        self.agent: Player
+        self.claims: list[dict[str, Any]] = []
+        self.events: list[Event] = []
+        """every step read from the journal, oldest first"""
+        self._narrator = Narrator("anthropic")
 
-    def kill(self, name: str, player: Player) -> None:
-        """Kill with SIGKILL; counted if the signal ended it."""
-        self.kills[name] += player.kill()
+    def claim(self, text: str, counted: Any, expected: Any = True) -> bool:
+        """Claim that something is exactly this."""
+        self.claims.append({"text": text, "expected": expected, "counted": counted, "kept": counted == expected})
+        return bool(counted == expected)
+
+    def follow(self) -> None:
+        """Print the steps that are new. A line is printed because its step is in the store."""
+        seq = self.events[-1].seq if self.events else 0
+        for event in self.rl.tail(RUN, after=seq) if self.rl.find(RUN) is not None else ():
+            self.events.append(event)
+            lines = str(event.outcomes[0]["content"]).splitlines() if event.outcomes else []
+            note = lines[0].partition(":")[0] if len(lines) == 1 else f"{len(lines)} lines"
+            for row in self._narrator.rows(event):
+                self.screen.step(row.seq, row.word, row.text, row.mark, note if event.outcomes else "")
+
+    def follow_until(self, condition: Callable[[], object], agent: Agent, what: str) -> None:
+        """Print steps until a condition holds, including those committed before it did."""
+
+        def poll() -> object:
+            over = condition()  # before the steps are read: a step committed before it held is printed too
+            self.follow()
+            return over
+
+        wait_until(poll, agent, what)
+        for row in self._narrator.open_rows(self.events[-1].seq, doubtful=False):
+            self.screen.step(row.seq, row.word, row.text, row.mark)
 
 
-def play(stage: Stage, screen: Screen) -> tuple[dict[str, Any], Claims]:
+def play(stage: Stage, screen: Screen, rl: relight.Relight) -> Play:
     """Play the demo; returns its numbers and claims."""
-    stage.lay_out(RUN)
-    stage.lay_out(PLAIN)
-    stage.start_world(think_seconds=THINK_SECONDS if screen.paced else 0.0, hasty=PLAIN, slow=f"{RUN},{PLAIN}")
-    with relight.open(stage.store) as rl:
-        run = Run(stage, screen, rl)
-        for part in PARTS:
-            part(run)
-    return run.numbers, run.claims
+    run, begun = Play(stage, screen, rl), time.monotonic()
+    _kill_in_the_middle(run)
+    _start_over_without(run)
+    _resume(run)
+    _change_mind(run)
+    _flip_a_bit(run)
+    counted = run.numbers["relight"]
+    saves = [one["us"] for one in stage.told(RUN, "saved")]
+    run.claim("saves timed in the agent's process", len(saves), counted["steps"])
+    counted |= {"saves": len(saves), "slowest_save_ms": max(saves, default=0) / 1000}
+    run.numbers["seconds"] = seconds = round(time.monotonic() - begun, 3)
+    screen.put()
+    screen.put(
+        f"   died 1  repeated {counted['model_calls_repeated']}  mails {counted['mails']}  saves {len(saves)}, "
+        f"slowest {counted['slowest_save_ms']:.1f} ms      in {seconds:.1f} s"
+    )
+    return run
 
 
-def start_agent(run: Run) -> None:
-    """Run the agent until its mail has arrived but not the receipt."""
+def _kill_in_the_middle(run: Play) -> None:
+    """Kill the agent when its mail has arrived, but not the receipt."""
     stage, screen = run.stage, run.screen
-    agent = run.agent = stage.start_agent(RUN)
+    stage.losing |= {RUN, PLAIN}
+    agent = stage.start(RUN)
     screen.part("The agent starts", f"pid {agent.pid}; each line is read from its journal")
-    run.follower.until(lambda: mails(stage, RUN) > 0, agent, "sending its mail")
+    run.follow_until(lambda: stage.told(RUN, "mail"), agent, "sending its mail")
     screen.pause(4)
-
-
-def kill_agent(run: Run) -> None:
-    """Kill the agent while it sends the mail."""
-    stage, screen, claims = run.stage, run.screen, run.claims
-    screen.part(f"kill -9 {run.agent.pid}, in the middle of sending the mail")
-    run.kill(RUN, run.agent)
-    run.follower.poll()
-    sent = mails(stage, RUN)
-    run.numbers["at_kill"] = {"mails": sent, "steps": run.follower.seq}
-    claims.equal("agents killed with signal 9", run.kills[RUN], 1)
-    claims.equal("mails sent when the agent was killed", sent, 1)
-    screen.line("the process is gone; it never learned that the mail went out")
-    screen.line(f"mails sent so far, counted outside: {sent}")
+    screen.part(f"kill -9 {agent.pid}, in the middle of sending the mail")
+    run.claim("the agent was killed with signal 9", agent.kill())
+    run.follow()
+    sent = len(stage.told(RUN, "mail"))
+    run.numbers["at_kill"] = {"mails": sent, "steps": run.events[-1].seq}
+    run.claim("mails sent when the agent was killed", sent, 1)
+    screen.put("   the process is gone; it never learned that the mail went out")
+    screen.put(f"   mails sent so far, counted outside: {sent}")
     screen.pause(5)
 
 
-def start_again(run: Run) -> None:
-    """Kill a loop without relight at the same point, and start it again."""
-    stage, screen, claims = run.stage, run.screen, run.claims
+def _start_over_without(run: Play) -> None:
+    """Kill a loop without relight at the same point, and start it again: the loss is played before the gain."""
+    stage, screen, think_seconds = run.stage, run.screen, run.stage.think_seconds
     screen.part("What most loops do now: start again", "a plain loop, same script, same kill")
-    # The loss is played before the gain, so that the numbers of part 4 have something to be compared with.
-    first = stage.start_agent(PLAIN, durable=False)
-    wait_until(lambda: mails(stage, PLAIN) > 0, first, "sending its mail")
-    run.kill(PLAIN, first)
-    stage.start_agent(PLAIN, durable=False).wait_end()
-    counted = count(stage, PLAIN)
-    run.numbers["plain"] = msgspec.to_builtins(counted) | {"kills": run.kills[PLAIN]}
-    claims.equal("mails sent by the plain loop", counted.mails, 2)
-    claims.equal("edits made by the plain loop", counted.edits, 2)
-    claims.at_least("model calls that the plain loop repeated", counted.model_calls_repeated, 1)
-    again = f"{counted.model_calls_repeated} model calls again"
-    edited = f"cart.py edited {_TIMES.get(counted.edits, f'{counted.edits} times')}"
-    screen.verdict(f"{again}, {edited}, mails sent: {counted.mails}", "✗")
+    stage.think_seconds = 0.0
+    agent = stage.start(PLAIN, durable=False)
+    wait_until(lambda: stage.told(PLAIN, "mail"), agent, "sending its mail")
+    agent.kill()
+    stage.start(PLAIN, durable=False).wait_end()
+    stage.think_seconds = think_seconds
+    run.numbers["plain"] = counted = stage.count(PLAIN)
+    run.claim("mails sent by the plain loop", counted["mails"], 2)
+    run.claim("edits made by the plain loop", counted["edits"], 2)
+    again = f"{counted['model_calls_repeated']} model calls again"
+    screen.verdict(f"{again}, cart.py edited {counted['edits']} times, mails sent: {counted['mails']}", False)
     screen.pause(5)
 
 
-def resume(run: Run) -> None:
+def _resume(run: Play) -> None:
     """Start the same program with relight again."""
-    stage, screen, follower = run.stage, run.screen, run.follower
-    plan = run.rl.can_resume(RUN)
+    rl, screen, before = run.rl, run.screen, list(run.events)
+    plan = rl.can_resume(RUN)
     doubtful = [call.name for call in plan.in_doubt]
-    before = list(follower.events)
-    agent = stage.start_agent(RUN)
+    agent = run.stage.start(RUN)
     screen.part("With relight: start the same program again", f"pid {agent.pid}")
-    screen.line(f"conversation  {len(before)} steps, {plan.message_count} messages, all there")
-    screen.line(f"calls         {', '.join(doubtful)} is in doubt, so it is not run again;")
-    screen.line(f'              the model is told "{(plan.told or "").partition(":")[0]}", and looks')
-    follower.until(agent.ended, agent, "its end")
-    counted = count(stage, RUN)
-    run.numbers["relight"] = msgspec.to_builtins(counted) | {
-        "kills": run.kills[RUN],
-        "in_doubt": doubtful,
-        "steps": follower.seq,
-    }
-    holds = _claim_nothing_lost_or_repeated(run, before, counted)
-    done = f"model calls repeated: {counted.model_calls_repeated}    mails sent: {counted.mails}"
-    screen.verdict(done, "✓" if holds else "✗")
+    screen.put(f"   conversation  {len(before)} steps, {plan.message_count} messages, all there")
+    screen.put(f"   calls         {', '.join(doubtful)} is in doubt, so it is not run again;")
+    screen.put(f'                 the model is told "{(plan.told or "").partition(":")[0]}", and looks')
+    run.follow_until(lambda: agent.wait(0), agent, "its end")
+    counted = run.stage.count(RUN)
+    # A step counts as lost if it was read from the store before the kill and is not there, unchanged, now.
+    events, info = list(rl.tail(RUN)), rl.get(RUN)
+    lost = sum(one not in events for one in before)
+    told = {"in_doubt": doubtful, "steps": info.seq, "steps_lost": lost, "status": info.status}
+    run.numbers["relight"] = {**counted, **told}
+    holds = [
+        run.claim("calls in doubt after the kill", doubtful, ["send_mail"]),
+        run.claim("steps lost", lost, 0),
+        run.claim("steps without a gap", [one.seq for one in events] == list(range(1, info.seq + 1))),
+        run.claim("model calls repeated with relight", counted["model_calls_repeated"], 0),
+        run.claim("mails sent with relight", counted["mails"], 1),
+        run.claim("edits made with relight", counted["edits"], 1),
+        run.claim("tests that pass at the end", counted["tests_passed"], 6),
+        run.claim("status at the end", info.status, "completed"),
+    ]
+    done = f"model calls repeated: {counted['model_calls_repeated']}    mails sent: {counted['mails']}"
+    screen.verdict(done, all(holds))
     screen.pause(6)
 
 
-def _claim_nothing_lost_or_repeated(run: Run, before: list[Any], counted: Count) -> bool:
-    claims, follower, numbers = run.claims, run.follower, run.numbers
-    events = list(run.rl.tail(RUN))
-    # A step counts as lost if it was read from the store before the kill and is not there, unchanged, now.
-    lost = sum(one not in events for one in before)
-    numbers["relight"] |= {"steps_lost": lost, "status": run.rl.get(RUN).status}
-    calls = run.rl.load(RUN).calls
-    return all(
-        [
-            claims.equal("calls in doubt after the kill", numbers["relight"]["in_doubt"], ["send_mail"]),
-            claims.equal("steps lost", lost, 0),
-            claims.equal("steps without a gap", follower.in_order(), True),
-            claims.equal("model calls repeated with relight", counted.model_calls_repeated, 0),
-            claims.equal("mails sent with relight", counted.mails, 1),
-            claims.equal("edits made with relight", counted.edits, 1),
-            claims.equal("tests that pass at the end", counted.tests_passed, counted.tests),
-            claims.equal("calls without a result", sum(call.result is None for call in calls), 0),
-            claims.equal("status at the end", numbers["relight"]["status"], "completed"),
-        ]
-    )
-
-
-def change_mind(run: Run) -> None:
-    """Rewind the files to before the edit, and undo that."""
-    stage, screen = run.stage, run.screen
-    directory = stage.shop(RUN)
-    held = read_snapshots(run.rl, RUN, directory)
-    went = go_back_and_forth(run.rl, RUN, directory, run.laid_out)
-    run.numbers["files"] = msgspec.to_builtins(went) | {"snapshots": held.snapshots, "damaged": held.damaged}
-    screen.part("Changed your mind?", f"relight rewind {RUN}@{went.checkpoint} --files; relight undo {RUN}")
-    run.claims.equal("snapshots of the agent's files that are not whole", held.damaged, 0)
-    holds = _claim_byte_for_byte(run, went)
-    failed = f"{went.tests_failed_there} tests fail again"
-    screen.line(f"cart.py is back at @{went.checkpoint} in {went.back_ms:.0f} ms, byte for byte: {failed}")
-    screen.line(f"{NOTES}, which you wrote meanwhile and no snapshot held, is left alone")
-    passed = f"{went.tests_passed_again} tests pass"
-    screen.verdict(f"forward again in {went.forth_ms:.0f} ms, byte for byte: {passed}", "✓" if holds else "✗")
+def _change_mind(run: Play) -> None:
+    """Rewind the files to before the edit and undo that; a file of the user's, in no snapshot, must survive both."""
+    rl, screen, directory = run.rl, run.screen, run.stage.root / RUN
+    messages, calls = rl.load(RUN).messages, rl.load(RUN).calls
+    checkpoint = next(call.intent_seq or 0 for call in calls if call.name == "edit_file") - 1
+    (directory / NOTES[0]).write_bytes(NOTES[1])
+    after = shop.files(directory)
+    back_ms = _timed(lambda: rl.rewind(f"{RUN}@{checkpoint}", conversation=False, files=True))
+    there, (passed_there, tests) = shop.files(directory), shop.run_tests(directory)
+    forth_ms = _timed(lambda: rl.undo(RUN))
+    again, (passed_again, _) = shop.files(directory), shop.run_tests(directory)
+    run.numbers["files"] = {"checkpoint": checkpoint, "back_ms": back_ms, "forth_ms": forth_ms}
+    as_found = {"cart.py": shop.CART.encode(), "test_cart.py": shop.TESTS.encode(), NOTES[0]: NOTES[1]}
+    holds = [
+        run.claim("files that differ after the rewind", _differences(there, as_found), []),
+        run.claim("files that differ after the undo", _differences(again, after), []),
+        run.claim("tests that fail while the files are back", tests - passed_there, 3),
+        run.claim("tests that pass after the undo", passed_again, 6),
+        run.claim("a rewind of the files left the conversation alone", rl.load(RUN).messages == messages),
+    ]
+    screen.part("Changed your mind?", f"relight rewind {RUN}@{checkpoint} --files; relight undo {RUN}")
+    failed = f"{tests - passed_there} tests fail again"
+    screen.put(f"   cart.py is back at @{checkpoint} in {back_ms:.0f} ms, byte for byte: {failed}")
+    screen.put(f"   {NOTES[0]}, which you wrote meanwhile and no snapshot held, is left alone")
+    screen.verdict(f"forward again in {forth_ms:.0f} ms, byte for byte: {passed_again} tests pass", all(holds))
     screen.pause(5)
 
 
-def _claim_byte_for_byte(run: Run, went: GoneBack) -> bool:
-    claims, counted = run.claims, run.numbers["relight"]
-    return all(
-        [
-            claims.equal("files that differ after the rewind", went.differ_after_rewind, []),
-            claims.equal("files that differ after the undo", went.differ_after_undo, []),
-            claims.at_least("tests that fail while the files are back", went.tests_failed_there, 1),
-            claims.equal("tests that pass after the undo", went.tests_passed_again, counted["tests"]),
-            claims.equal("the user's own file was left alone", went.notes_kept, True),
-            claims.equal("a rewind of the files left the conversation alone", went.conversation_kept, True),
-        ]
-    )
+def _timed(act: Callable[[], object]) -> float:
+    begun = time.perf_counter()
+    with suppress(NotFound):  # a rewind that did nothing leaves nothing to undo; the claims report it
+        act()
+    return round((time.perf_counter() - begun) * 1000, 3)
 
 
-def flip_a_bit(run: Run) -> None:
-    """Flip one bit of a copy of the store, and verify it."""
-    stage, screen, claims = run.stage, run.screen, run.claims
-    screen.part("A flipped bit in the newest step:", "relight verify demo")
-    found = damage_copy(stage.store, stage.root / "damaged.db", RUN)
-    seq, whole = found.flipped_seq, f"{RUN}@{found.flipped_seq - 1}"
-    run.numbers["damage"] = msgspec.to_builtins(found)
-    holds = all(
-        [
-            claims.equal("steps that verify names after the flip", found.named, [seq]),
-            claims.equal("the broken step is refused", found.refused, True),
-            claims.equal("the checkpoint offered instead", found.offered, whole),
-            claims.equal("the offered checkpoint loads", found.offered_loads, True),
-            claims.equal("problems in the store itself", len(run.rl.verify().problems), 0),
-        ]
-    )
-    screen.line(f"in a copy of the store, bit {found.bit} of byte {found.byte:,}")
-    named = ", ".join(f"@{one}" for one in found.named) or "nothing"
-    offered = (found.offered or "nothing").removeprefix(RUN)
-    screen.verdict(f"{named} fails its digest and is refused; {offered} is intact and offered", "✓" if holds else "✗")
+def _differences(one: dict[str, bytes], two: dict[str, bytes]) -> list[str]:
+    return sorted(name for name in one.keys() | two.keys() if one.get(name) != two.get(name))
+
+
+def _flip_a_bit(run: Play) -> None:
+    """Flip one bit of the newest step in a copy of the store, and verify the copy."""
+    copy, screen = run.stage.root / "damaged.db", run.screen
+    seq, byte = _damaged_copy(run.rl, run.stage, copy)
+    with relight.open(copy) as rl:
+        problems = rl.verify(RUN).problems
+        offered = next((problem.offered for problem in problems if problem.offered), None)
+        try:
+            rl.load(RUN)
+            refused = None
+        except Corrupt as error:
+            refused = error.seq
+        loads = offered is not None and rl.load(offered).seq == seq - 1
+    named = [problem.seq for problem in problems]
+    run.numbers["damage"] = {"byte": byte, "bit": _BIT, "flipped_seq": seq, "offered": offered}
+    holds = [
+        run.claim("steps that verify names after the flip", named, [seq]),
+        run.claim("the step that is refused", refused, seq),
+        run.claim("the checkpoint offered instead", offered, f"{RUN}@{seq - 1}"),
+        run.claim("the offered checkpoint loads", loads),
+        run.claim("problems in the store itself", len(run.rl.verify().problems), 0),
+    ]
+    screen.part("A flipped bit in the newest step:", f"relight verify {RUN}")
+    screen.put(f"   in a copy of the store, bit {_BIT} of byte {byte:,}")
+    text = f"{', '.join(f'@{one}' for one in named) or 'nothing'} fails its digest and is refused"
+    screen.verdict(f"{text}; {(offered or 'nothing').removeprefix(RUN)} is intact and offered", all(holds))
     screen.pause(4)
 
 
-def sum_up(run: Run) -> None:
-    """Print the totals in one line."""
-    screen, numbers = run.screen, run.numbers
-    saves = saves_us(run.stage, RUN)
-    run.claims.equal("saves timed in the agent's process", len(saves), numbers["relight"]["steps"])
-    slowest = max(saves, default=0) / 1000
-    numbers["relight"] |= {"saves": len(saves), "slowest_save_ms": slowest}
-    counted = numbers["relight"]
-    numbers["seconds"] = round(time.monotonic() - run.begun, 3)
-    left = (
-        f"died {run.kills[RUN]}  repeated {counted['model_calls_repeated']}  mails {counted['mails']}"
-        f"  saves {counted['saves']}, slowest {slowest:.1f} ms"
-    )
-    screen.put()
-    screen.right(left, f"in {numbers['seconds']:.1f} s")
+def _damaged_copy(rl: relight.Relight, stage: Stage, copy: Any) -> tuple[int, int]:
+    """Copy the store and flip a bit in the middle of the newest step; returns its seq and the position in the file."""
+    import apsw
 
-
-def opening(stage: Stage, screen: Screen) -> None:
-    """Print the first lines: what this is, and where its files are."""
-    where = f"kept in {stage.root}" if stage.keep else "in a temporary directory (removed at the end; --keep keeps it)"
-    screen.opening(
-        [Span("relight demo", "bold"), ": an agent fixes a bug, and we kill it.   no key, no network"],
-        [Span(f"store and files: {where}", "dim")],
-    )
-
-
-PARTS: Final[tuple[Callable[[Run], None], ...]] = (
-    start_agent,
-    kill_agent,
-    start_again,
-    resume,
-    change_mind,
-    flip_a_bit,
-    sum_up,
-)
+    source = apsw.Connection(str(stage.store), flags=apsw.SQLITE_OPEN_READWRITE)
+    try:
+        source.execute("VACUUM INTO ?", (str(copy),))
+    finally:
+        source.close()
+    copy.chmod(0o600)
+    shutil.copytree(f"{stage.store}.blobs", f"{copy}.blobs")
+    info = rl.get(RUN)
+    (step,) = rl.store.steps(info.id, after=info.seq - 1)
+    content = bytearray(copy.read_bytes())
+    position = content.index(step.body) + len(step.body) // 2
+    content[position] ^= 1 << _BIT
+    copy.write_bytes(content)
+    return info.seq, position

@@ -148,3 +148,13 @@ def test_options_that_mean_nothing_are_refused(world: Simulation) -> None:
         relight.tool(effect="sometimes")  # type: ignore[call-overload]
     with pytest.raises(UsageError):
         relight.tool(effect="probe")(lambda: 1)
+
+
+def test_a_death_between_the_last_reply_and_the_verdict_asks_for_no_other_reply(world: Simulation) -> None:
+    s = world.start().session("a")
+    for message in ({"role": "user", "content": "go"}, {"role": "assistant", "content": "done"}):
+        s.append(message)
+    model = Scripted()
+    with world.restart().session("a") as s:
+        assert relight.loop(s, model=model, prompt="go") == "done"
+        assert (s.status, model.asked) == ("completed", 0)

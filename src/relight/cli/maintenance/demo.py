@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+import os
 import secrets
+import signal
 import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import Final
 
 import click
-import msgspec
 
+import relight
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, verb
+from relight.cli.maintenance.serve import check_extra
 from relight.cli.render.style import Span
 from relight.demo import storm as storms
 from relight.demo import story
-from relight.demo import web as pages
-from relight.demo.claims import Claims
 from relight.demo.screen import Screen, can_read_keys, single_keys
 from relight.demo.stage import Stage, ending_cleanly
-from relight.errors import MissingExtra
+from relight.errors import AgentFailed
 
 SEEDS: Final = 10_000
 INTERRUPTED: Final = 130
+THINK_SECONDS: Final = 0.6
+STORM_SECONDS: Final = 0.03
+_END_SECONDS: Final = 10.0
 
 
 @verb(
@@ -45,67 +50,80 @@ def demo(cli: CliContext, *, fast: bool, storm: bool, seed: int | None, keep: bo
     """
     if seed is not None and not storm:
         raise click.UsageError("--seed belongs to --storm")
-    if web and not pages.can_serve():
-        raise MissingExtra("server", needed_for="relight demo --web")
+    if web:
+        check_extra(needed_for="relight demo --web")
     console = cli.console
     screen = Screen(console.out, fast=fast, silent=as_json)
+    think_seconds = STORM_SECONDS if storm else THINK_SECONDS if screen.paced else 0.0
+    stage = Stage(keep=keep, think_seconds=think_seconds, transit_seconds=STORM_SECONDS if storm else 0.0)
     try:
-        with ending_cleanly(), single_keys(), Stage(keep=keep) as stage, _served(stage, screen, web) as server:
-            numbers, claims = _play(stage, screen, storm=storm, seed=seed)
-            if not as_json:
-                _end(screen, stage)
-            _show(stage, screen, server)
+        with ending_cleanly(), single_keys(), stage, _served(stage, screen, web), relight.open(stage.store) as rl:
+            seed = secrets.randbelow(SEEDS) if seed is None else seed
+            _opening(stage, screen, seed if storm else None)
+            run = storms.play(stage, screen, rl, seed) if storm else story.play(stage, screen, rl)
+            _end(stage, screen)
     except KeyboardInterrupt:
         console.say("stopped; the demo's processes are ended")
         return INTERRUPTED
+    broken = [claim for claim in run.claims if not claim["kept"]]
     if as_json:
-        console.document(_document(numbers, claims, kept_in=str(stage.root) if keep else None))
-    for claim in claims.broken:
-        console.say(Span("error:", "bad"), f" a claim of the demo did not hold: {claim}")
-    return 1 if claims.broken else 0
-
-
-def _play(stage: Stage, screen: Screen, *, storm: bool, seed: int | None) -> tuple[dict[str, Any], Claims]:
-    if not storm:
-        story.opening(stage, screen)
-        return story.play(stage, screen)
-    seed = secrets.randbelow(SEEDS) if seed is None else seed
-    storms.opening(stage, screen, seed)
-    return storms.run_storm(stage, screen, seed)
-
-
-def _document(numbers: dict[str, Any], claims: Claims, *, kept_in: str | None) -> dict[str, Any]:
-    return {"ok": not claims.broken, **numbers, "claims": msgspec.to_builtins(claims.made), "kept_in": kept_in}
+        kept_in = str(stage.root) if keep else None
+        console.document({"ok": not broken, **run.numbers, "claims": run.claims, "kept_in": kept_in})
+    for claim in broken:
+        text = f"{claim['text']}: expected {claim['expected']}, counted {claim['counted']}"
+        console.say(Span("error:", "bad"), f" a claim of the demo did not hold: {text}")
+    return 1 if broken else 0
 
 
 @contextmanager
-def _served(stage: Stage, screen: Screen, web: bool) -> Iterator[subprocess.Popen[bytes] | None]:
-    """With --web the server runs from the beginning, so that the run can be watched."""
+def _served(stage: Stage, screen: Screen, web: bool) -> Iterator[None]:
+    """With --web: a server over the demo's store from the beginning, until a key is pressed after the end."""
     if not web:
-        yield None
+        yield
         return
-    with pages.serving(stage, screen) as server:
-        yield server
-
-
-def _show(stage: Stage, screen: Screen, server: subprocess.Popen[bytes] | None) -> None:
-    """Serve the page of the run until a key is pressed (--web), or offer it if there is a keyboard."""
-    if server is not None:
+    command = [sys.executable, "-P", "-m", "relight.cli", "serve", "--port", "0", "--no-sweep"]
+    environment = {**os.environ, "RELIGHT_STORE": str(stage.store), "RELIGHT_HINTS": "0"}
+    server = subprocess.Popen(
+        command, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+    )
+    assert server.stdout is not None
+    try:
+        link = server.stdout.readline().decode().strip()
+        if not link:
+            raise AgentFailed("the server did not start", hints=["see why: relight serve --port 0"])
+        screen.put("page   ", Span(link, "ref"), whole=True)
+        yield
         screen.put("the page of this run stays until you press a key")
-        pages.wait_for_the_end(server)
-    elif screen.paced and pages.can_serve() and can_read_keys():
-        pages.forget_keys()
-        screen.put(Span("w", "bold"), " shows the page of this run in the browser; any other key ends the demo")
-        if pages.is_wanted():
-            with pages.serving(stage, screen, f"/sessions/{story.RUN}") as opened:
-                screen.put("any key ends it")
-                pages.wait_for_the_end(opened)
+        if can_read_keys():
+            os.read(sys.stdin.fileno(), 16)
+        else:
+            server.wait()
+    finally:
+        server.send_signal(signal.SIGTERM)
+        try:
+            server.wait(_END_SECONDS)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait()
+        server.stdout.close()
 
 
-def _end(screen: Screen, stage: Stage) -> None:
+def _opening(stage: Stage, screen: Screen, seed: int | None) -> None:
+    if seed is None:
+        screen.put(Span("relight demo", "bold"), ": an agent fixes a bug, and we kill it.   no key, no network")
+        where = f"kept in {stage.root}" if stage.keep else "in a temporary directory (removed at the end)"
+        screen.put(Span(f"store and files: {where}", "dim"))
+    else:
+        screen.put(Span("relight demo --storm", "bold"), ": an agent fixes a bug, and we kill it, and again.")
+        screen.put(Span(f"the same moments once more: relight demo --storm --seed {seed}", "dim"))
+    if screen.paced and can_read_keys():
+        screen.put(Span("any key skips a pause", "dim"))
+
+
+def _end(stage: Stage, screen: Screen) -> None:
     if stage.keep:
-        screen.put_whole("kept   ", Span(str(stage.root), "ref"))
-        screen.put_whole("       ", Span(f"RELIGHT_STORE={stage.store} relight serve", "ref"))
+        screen.put("kept   ", Span(str(stage.root), "ref"), whole=True)
+        screen.put("       ", Span(f"RELIGHT_STORE={stage.store} relight serve", "ref"), whole=True)
     for word, command, what in (
         ("next", "relight run -- python my_agent.py", "your own agent, same promise"),
         ("", "relight list", "what runs, and what needs you"),

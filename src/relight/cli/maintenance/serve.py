@@ -82,7 +82,7 @@ def serve(
             "or accept the risk: --insecure-host",
         ]
         raise UsageError(f"{host}: others could read the traffic; TLS is required", hints=hints)
-    _check_extra()
+    check_extra()
     if link:
         return _print_link(cli)
     return _serve(
@@ -102,12 +102,13 @@ def serve(
     )
 
 
-def _check_extra() -> None:
+def check_extra(*, needed_for: str = "relight serve") -> None:
+    """MissingExtra unless the packages of the extra `server` are installed."""
     try:
         for package in PACKAGES:
             import_module(package)
     except ImportError:
-        raise MissingExtra("server", needed_for="relight serve") from None
+        raise MissingExtra("server", needed_for=needed_for) from None
 
 
 def _serve(cli: CliContext, asked: dict[str, Any], *, names: tuple[str, ...], tls: dict[str, Any], opens: bool) -> int:
