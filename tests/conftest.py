@@ -25,9 +25,10 @@ TEETH = os.environ.get("RELIGHT_TEETH", "")
 ELSEWHERE = bool(os.environ.get("RELIGHT_ELSEWHERE"))
 SMALL = bool(TEETH or ELSEWHERE or os.environ.get("RELIGHT_PYTHON"))
 
-hypothesis.settings.register_profile("suite", deadline=None, print_blob=True)
+hypothesis.settings.register_profile("suite", deadline=None, print_blob=True, max_examples=40)
+hypothesis.settings.register_profile("teeth", deadline=None, print_blob=True, max_examples=100)
 hypothesis.settings.register_profile("proof", deadline=None, print_blob=True, max_examples=5_000)
-hypothesis.settings.load_profile("proof" if PROOF else "suite")
+hypothesis.settings.load_profile("proof" if PROOF else "teeth" if TEETH else "suite")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -44,8 +45,10 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"relight came from {origin}, not from the patched copy in {TEETH}")
 
 
+@pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out the tests about a Linux call itself, where these calls do not exist."""
+    """Long tests first; and without those about a Linux call itself, where these calls do not exist."""
+    items.sort(key=lambda item: item.get_closest_marker("long") is None)  # one begun last is waited for by idle workers
     if not ELSEWHERE:
         return
     from tests.support.elsewhere import left_out

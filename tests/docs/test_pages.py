@@ -61,6 +61,7 @@ def an_agent(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
         yield
 
 
+@pytest.mark.long
 @pytest.mark.usefixtures("an_agent")
 @pytest.mark.parametrize("page", PAGES, ids=named)
 def test_every_block_of_a_page_runs(page: Path, elsewhere: Path) -> None:

@@ -98,6 +98,7 @@ class Agent:
         return len(unknown)
 
 
+@pytest.mark.long
 @pytest.mark.guarantee("G10")
 @pytest.mark.guarantee("G11")
 @pytest.mark.parametrize("where", PLACES)

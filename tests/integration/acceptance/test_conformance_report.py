@@ -18,6 +18,7 @@ SOURCE = Path(relight.__file__).resolve().parent
 ASKED = re.compile(r"""\b(?:getattr|hasattr)\([\w.]*\bstore, ["'](\w+)["']""")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(300)
 def test_all_four_stores_keep_every_promise(servers: Servers, capsys: pytest.CaptureFixture[str]) -> None:
     postgres, redis = servers.postgres, servers.redis

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.house.files import ROOT
 from tests.support.processes import alive
 from tests.support.shell import environment
@@ -18,6 +20,7 @@ def up(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, env=environment("unused"), capture_output=True, text=True, timeout=110, check=False)
 
 
+@pytest.mark.long
 def test_sessions_run_on_what_compose_describes_and_nothing_is_left(tmp_path: Path) -> None:
     client = ROOT / "tests" / "support" / "programs" / "fleet_client.py"
     done = up(sys.executable, str(client), str(tmp_path))

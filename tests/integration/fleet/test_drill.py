@@ -118,6 +118,7 @@ class Chaos:
         return found
 
 
+@pytest.mark.long
 @pytest.mark.crash
 @pytest.mark.timeout(3000)
 @pytest.mark.guarantee("G8")

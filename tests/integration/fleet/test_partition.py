@@ -28,6 +28,7 @@ ANSWER_SECONDS = 30.0
 BOUND_SECONDS = 240.0
 
 
+@pytest.mark.long
 @pytest.mark.crash
 @pytest.mark.timeout(300)
 @pytest.mark.guarantee("G8")

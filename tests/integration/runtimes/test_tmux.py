@@ -116,6 +116,7 @@ def ended(child: TmuxChild) -> Exit:
     return exit
 
 
+@pytest.mark.long
 @pytest.mark.guarantee("G25")
 def test_a_prompt_is_never_typed_into_a_shell(harness: TmuxHarness, figure: Figure, sample: Callable[..., int]) -> None:
     """Agents that die at any moment of a delivery, and whatever stands in the pane then: no shell reads the text."""
