@@ -13,7 +13,7 @@ from hashlib import sha256
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 from urllib.parse import unquote
 
 from relight import configuration
@@ -33,12 +33,12 @@ from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import recorded_store
 from relight.system import private_directories, program_files
 from relight.system.machine import SystemClock, SystemEntropy, SystemHost, redactor, write_private
-from relight.text.safe import safe_address
 
 if TYPE_CHECKING:
     from relight.fleet.worker import Log, WorkerOptions, WorkLoop
     from relight.journal.prices import Price
     from relight.ports.wakeup import WorkEngine
+    from relight.stores.postgres.store import PostgresStore
 
 KNOWN: Final = (
     "sqlite:///relative.db",
@@ -156,19 +156,17 @@ def _is_placeholder(store: Store, url: str | os.PathLike[str] | Store | None) ->
 
 
 def _check_durability(store: Store, demanded: str) -> None:
-    from relight.values.durability import LEVELS, reaches
+    from relight.values.store import LEVELS, reaches
 
     if demanded not in LEVELS:
         raise UsageError(f"no durability called {demanded!a}", hints=["there are: " + ", ".join(LEVELS)])
-    if not reaches(store.durability, demanded):
-        why, where = (
-            getattr(store, "durability_reason", ""),
-            getattr(store, "place", safe_address(store.url)),
-        )
+    info = store.info
+    if not reaches(info.durability, demanded):
+        why = f": {info.durability_reason}" if info.durability_reason else ""
         raise StoreUnavailable(
-            f"{where.rstrip(':')}: durability {demanded} is required, and this store "
-            f"has {store.durability}{f': {why}' if why else ''}; no session was changed",
-            hints=getattr(store, "durability_cures", ()) or ["choose a store that has it: set RELIGHT_STORE"],
+            f"{info.location.rstrip(':')}: durability {demanded} is required, and this store has "
+            f"{info.durability}{why}; no session was changed",
+            hints=info.durability_cures or ["choose a store that has it: set RELIGHT_STORE"],
         )
 
 
@@ -325,7 +323,7 @@ def _own_paths(store: Store) -> list[Path]:
     root = _known_run_root(store)
     if root is None:
         return []
-    return [root] if getattr(store, "place", None) is not None else [root, sqlite_path(store.url).absolute()]
+    return [root] if store.info.on_server else [root, sqlite_path(store.url).absolute()]
 
 
 def _remote_blobs(store: Store) -> Blobs | None:
@@ -339,12 +337,11 @@ def _remote_blobs(store: Store) -> Blobs | None:
 
         return DirectoryBlobs(Path(unquote(named.removeprefix("file://"))))
     if scheme in _POSTGRES and not named.partition(":")[2]:
-        connections = getattr(store, "connections", None)
-        if connections is None:
+        if store.info.kind != "postgres":
             raise UsageError("RELIGHT_BLOBS=postgresql: needs a store on PostgreSQL, and this store is not")
         from relight.blobs.postgres import PostgresBlobs
 
-        return PostgresBlobs(connections)
+        return PostgresBlobs(cast("PostgresStore", store).connections)
     if scheme != "s3":
         known = "a directory, file:///shared/directory, s3://bucket/prefix, postgresql:"
         raise UsageError(f"unknown kind of blob store: RELIGHT_BLOBS={named[:100]!a}", hints=[f"there are: {known}"])
@@ -391,7 +388,7 @@ def _runtime(store: Store, name: str, session: str, network: bool) -> Runtime:
 def _private_directories(store: Store) -> list[Path]:
     """Directories with the store, its tokens and other sessions' files, which a sandbox must hide."""
     found = [_data_directory(), _run_root(store)]
-    if getattr(store, "place", None) is None:
+    if not store.info.on_server:
         found.append(sqlite_path(store.url).absolute().parent)
     named, blobs = os.environ.get("RELIGHT_BLOBS", ""), _blobs()
     if named.startswith("file:///"):
@@ -434,10 +431,10 @@ def _known_run_root(store: Store) -> Path | None:
 
 
 def _run_root(store: Store) -> Path:
-    place = getattr(store, "place", None)
-    if place is None:
+    info = store.info
+    if not info.on_server:
         return Path(f"{sqlite_path(store.url)}.run").absolute()
-    return _data_directory() / f"server-{sha256(place.encode()).hexdigest()[:8]}.run"
+    return _data_directory() / f"server-{sha256(info.location.encode()).hexdigest()[:8]}.run"
 
 
 def server_directory(store: Store) -> Path:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
-from typing import Final
+from typing import Final, cast
 
 import msgspec
 
@@ -18,7 +18,7 @@ from relight.errors import Conflict, NotFound, UsageError
 from relight.history.listing import every_session
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.journal.retention import is_due, retention_days
-from relight.ports.store import Query
+from relight.ports.store import ExpiringStore, Query
 from relight.sessions.context import Context
 from relight.values.policy import DAY, Policy, Retention, StoredPolicy
 from relight.values.tombstone import MAX_TOMBSTONES, Tombstone, digest_of
@@ -59,9 +59,8 @@ def set_policy(context: Context, days: float | None, *, by: str) -> Policy:
         raise UsageError(f"a retention is between 0 and 36500 days, not {days:g}")
     made = StoredPolicy(finished_days=days, set_us=context.clock.now_us(), set_by=by)
     context.store.put_record("policy", _POLICY, pack_record(made))
-    expire_after = getattr(context.store, "expire_after", None)
-    if expire_after is not None:
-        expire_after(days)
+    if context.store.info.expires:
+        cast(ExpiringStore, context.store).expire_after(days)
     return policy_of(context)
 
 
@@ -185,5 +184,4 @@ def tombstone_of(context: Context, session: str) -> Tombstone | None:
     for one in reversed(tombstones(context).values()):
         if digest in one.digests:
             return one
-    expired = getattr(context.store, "expired", None)  # of a store whose keys end by themselves
-    return expired(session) if expired is not None else None
+    return cast(ExpiringStore, context.store).expired(session) if context.store.info.expires else None

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Protocol
 
 import msgspec
 
@@ -30,6 +30,8 @@ from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.status import Status
 from relight.values.step import Committed, Draft, Step, StepKind
+from relight.values.store import StoreInfo
+from relight.values.tombstone import Tombstone
 
 
 class Record(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,8 +98,8 @@ class Store(Protocol):
         ...
 
     @property
-    def durability(self) -> str:
-        """What an acknowledged step survives: power-loss, process-crash or none."""
+    def info(self) -> StoreInfo:
+        """What it is, where, how durable, and what it can do; read at each use, because a server may change."""
         ...
 
     @property
@@ -266,14 +268,13 @@ class Store(Protocol):
         ...
 
 
-OPTIONAL: Final = {
-    "place": "the address for display, without a password; a store on a server has one",
-    "schema_version": "the version of its schema",
-    "read_only": "it can be read at present, but not written",
-    "durability_reason": "why acknowledged steps may not survive a power cut; empty if they do",
-    "durability_cures": "commands that would raise its durability",
-    "expire_after": "delete finished sessions by itself after so many days, if the store can",
-    "expired": "the tombstone of a session that the store deleted by itself",
-    "connections": "its connection pool, for blobs in the same database",
-}
-"""Attributes a store may have beyond the port. Code uses no attribute of a store that is neither there nor here."""
+class ExpiringStore(Protocol):
+    """What a store has that deletes finished sessions by itself (`StoreInfo.expires`)."""
+
+    def expire_after(self, days: float | None) -> None:
+        """Delete finished sessions so many days after their end; None: never."""
+        ...
+
+    def expired(self, session: str) -> Tombstone | None:
+        """The tombstone of a session that the store deleted by itself."""
+        ...

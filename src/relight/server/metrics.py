@@ -109,5 +109,5 @@ class _StoreValues(Collector):
         yield sessions
         yield GaugeMetricFamily("relight_store_bytes", "What the store takes.", value=size)
         durable = GaugeMetricFamily("relight_store_durability", "1 for what a step survives.", labels=["survives"])
-        durable.add_metric([self._rl.store.durability], 1)
+        durable.add_metric([self._rl.store.info.durability], 1)
         yield durable

@@ -78,7 +78,7 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     def queue_time_us(self) -> int:
         """Now, as queues count time: the server's clock if the store has one, so that machines with different clocks
         agree on the order and on wakeups."""
-        if not hasattr(self.store, "place"):
+        if not self.store.info.on_server:
             return self.clock.now_us()
         there = self.store.instant()
         return there.us if there.timeline != self.clock.instant().timeline else self.clock.now_us()

@@ -22,18 +22,19 @@ from relight.ports.clock import Clock
 from relight.ports.store import CheckpointRow, Damage, Query, Record, Seen
 from relight.stores.query_filter import matches
 from relight.system.fork_handlers import reset_after_fork
+from relight.text.safe import safe_address
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.status import Status
 from relight.values.step import Committed, Draft, Step
+from relight.values.store import StoreInfo
 
 
 class MemoryStore:
     """One dictionary per table, one lock around them all."""
 
-    durability = "none"
     blobs: Path | None = None
 
     def __init__(self, clock: Clock, url: str = "memory:") -> None:
@@ -49,6 +50,10 @@ class MemoryStore:
         self._stored_records: dict[tuple[str, str], bytes] = {}
         self._commits = 0
         reset_after_fork(self)
+
+    @property
+    def info(self) -> StoreInfo:
+        return StoreInfo(kind="memory", location=safe_address(self.url), durability="none")
 
     def after_fork(self) -> None:
         """In a forked child: the lock may be held by a thread of the parent."""

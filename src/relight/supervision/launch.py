@@ -235,6 +235,6 @@ def check_there(context: Context, identity: Identity) -> None:
 
 def refuse_unshared(context: Context) -> None:
     """UsageError for a memory store, which another process cannot open."""
-    if context.store.durability == "none" and "://" not in context.store.url:
+    if context.store.info.durability == "none" and "://" not in context.store.url:
         what = "a program can only be supervised on a store that it can open too"
         raise UsageError(what, hints=["choose a file: set RELIGHT_STORE"])

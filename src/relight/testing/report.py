@@ -21,13 +21,15 @@ from typing import Final
 
 import msgspec
 
-from relight.ports.store import OPTIONAL, Store
+from relight.ports.store import Store
 from relight.testing.clock import ManualClock
 from relight.testing.promises import PromiseResult, Report
-from relight.testing.store_checks.declared import offered
 from relight.testing.store_kit import CHECKS, run
+from relight.values.store import StoreInfo
 
 Make = Callable[[ManualClock], Store]
+TOLD: Final = ("durability", "on_server", "schema_version", "expires")
+"""what a store says about itself, as shown in a report"""
 _OURS: Final = "relight_conformance_"
 """prefix of the databases created for a report"""
 
@@ -37,7 +39,7 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
 
     store: str
     report: Report
-    offers: frozenset[str]
+    info: StoreInfo
 
     def kept(self, room: str) -> tuple[int, int]:
         """Passed checks and all checks of one part of the port."""
@@ -68,8 +70,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
         for room in dict.fromkeys(_ROOMS.values()):
             cells = [_cell(*column.kept(room)).ljust(max(width, 12)) for column in self.columns]
             lines.append(room.ljust(20) + "".join(cells))
-        for name in OPTIONAL:
-            cells = [("offered" if name in column.offers else "-").ljust(max(width, 12)) for column in self.columns]
+        for name in TOLD:
+            cells = [str(getattr(column.info, name)).ljust(max(width, 12)) for column in self.columns]
             lines.append(name.ljust(20) + "".join(cells))
         lines += [f"{store}: {one.check}: {one.promise}\n    {one.problem}" for store, one in self.broken]
         return "\n".join(line.rstrip() for line in lines)
@@ -82,9 +84,9 @@ def compare(stores: Mapping[str, Make]) -> Comparison:
 
 def _column(name: str, make: Make) -> Column:
     first = make(ManualClock())
-    offers = offered(first)
+    info = first.info
     first.close()
-    return Column(store=name, report=run(make), offers=offers)
+    return Column(store=name, report=run(make), info=info)
 
 
 def _cell(kept: int, promises: int) -> str:

@@ -327,7 +327,7 @@ def test_a_replica_is_read_and_not_written(server: Server) -> None:
     server.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
     try:
         store = PostgresStore(server.url(name), clock, instead=clock.instant)
-        assert store.read_only
+        assert store.info.read_only
         assert len(list(store.steps(session))) == 3
         assert store.check() == []
         with pytest.raises(StoreReadOnly) as refused:
@@ -343,11 +343,11 @@ def test_a_replica_is_read_and_not_written(server: Server) -> None:
 def test_what_survives_is_what_the_server_is_set_to(server: Server) -> None:
     url = server.emptied()
     store = PostgresStore(url, SystemClock())
-    assert (store.durability, "fsync" in store.durability_reason) == ("process-crash", True)
+    assert (store.info.durability, "fsync" in store.info.durability_reason) == ("process-crash", True)
     store.close()
     server.execute("ALTER TABLE relight.segments SET UNLOGGED", database=name_of(url))
     store = PostgresStore(url, SystemClock())
-    assert store.durability == "none"
+    assert store.info.durability == "none"
     store.close()
     server.execute("ALTER TABLE relight.segments SET LOGGED", database=name_of(url))
 

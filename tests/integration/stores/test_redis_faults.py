@@ -168,7 +168,7 @@ def test_a_killed_server_that_does_not_sync_leaves_a_whole_journal(
     told = there = 0
     for number in range(3):
         one = world(server.url)
-        assert one.store.durability == "process-crash"
+        assert one.store.info.durability == "process-crash"
         session = one.working(60 + 40 * number, id=f"session-{number}")
         server.kill()
         server.start()
@@ -186,7 +186,7 @@ def test_a_server_without_a_log_says_so_and_is_found_out(start: Start) -> None:
     """appendonly no: durability none. What a crash took is missed by whoever was told it."""
     server = start()
     one = world(server.url)
-    assert one.store.durability == "none"
+    assert one.store.info.durability == "none"
     session = one.working(3)
     server.kill()
     server.start()
@@ -371,7 +371,7 @@ def test_a_restarted_server_is_simply_there_again(start: Start) -> None:
         assert refused.value.hints
     server.start(appendfsync="everysec")
     assert one.append(session).step.seq == 5
-    assert one.store.durability == "process-crash"  # it came back with other settings
+    assert one.store.info.durability == "process-crash"  # it came back with other settings
     one.store.close()
 
 

@@ -89,7 +89,7 @@ def test_a_store_says_what_its_server_keeps(server: RedisServer) -> None:
         with server.client() as client:
             client.config_set(setting, value)
         store = RedisStore(server.url, ManualClock(), tell=told.append)
-        assert store.durability == level
+        assert store.info.durability == level
         store.close()
     assert len(told) == 2
     assert "durability is process-crash: appendfsync is everysec" in told[0]
@@ -116,7 +116,7 @@ def small_user(server: RedisServer, *rights: str) -> str:
 def test_settings_that_may_not_be_read_promise_nothing(server: RedisServer) -> None:
     told: list[str] = []
     store = RedisStore(small_user(server, "-config"), ManualClock(), tell=told.append)
-    assert store.durability == "none"
+    assert store.info.durability == "none"
     assert "CONFIG is forbidden" in told[0]
     assert "fake-password" not in told[0] + store.place
     store.close()

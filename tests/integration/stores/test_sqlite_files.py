@@ -133,7 +133,7 @@ def test_a_read_only_store_can_be_read(tmp_path: Path, closed: bool) -> None:
         mounting.make_read_only(directory, is_bound=True)
         reader = trial(directory / "relight.db")
         assert isinstance(reader.store, SqliteStore)
-        assert reader.store.read_only
+        assert reader.store.info.read_only
         assert history(reader.store, session) == expected
         assert reader.store.find_named("there") is not None
         assert reader.store.find_named("nobody") is None

@@ -16,7 +16,6 @@ from relight.server.http.routes import answer, get
 from relight.server.http.schemas import FindingDocument, HealthDocument
 from relight.server.metrics import MEDIA
 from relight.server.service import Served
-from relight.text.safe import safe_address
 
 router = APIRouter()
 DURABILITY: Final = {
@@ -62,7 +61,7 @@ def store(request: Request, served: Served) -> Response:
     rl = served.rl
     seen = _store(rl)
     document = {
-        "url": getattr(rl.store, "place", None) or safe_address(rl.store.url),
+        "url": rl.store.info.location,
         **{key: seen[key] for key in ("durability", "durability_text", "schema_version")},
         "size_bytes": rl.store.size_bytes(),
         "file_bytes": rl.file_bytes(),
@@ -73,10 +72,11 @@ def store(request: Request, served: Served) -> Response:
 
 def _store(rl: Relight) -> dict[str, Any]:
     kind = rl.store.url.partition(":")[0]
-    durability = rl.store.durability
+    info = rl.store.info
+    durability = info.durability
     return {
         "store": kind if kind in ("memory", "postgresql", "postgres", "redis", "rediss") else "sqlite",
         "durability": durability,
         "durability_text": DURABILITY.get(durability, durability),
-        "schema_version": getattr(rl.store, "schema_version", None),
+        "schema_version": info.schema_version,
     }

@@ -14,7 +14,7 @@ from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
-    from relight.ports.store import Store
+    from relight.values.store import StoreInfo
 
 STRIP: Final = 5
 _MAX_TEXT: Final = 70
@@ -78,21 +78,20 @@ def need_of(info: SessionInfo, now: datetime) -> Need:
 def frame_of(rl: Relight, now: datetime) -> Frame:
     """The frame at this moment."""
     found = rl.needing(most=_MAX_GROUPED)
-    needing, store = found.sessions, rl.store
-    url = store.url
-    kind = url.partition(":")[0]
+    needing, info = found.sessions, rl.store.info
+    kind = rl.store.url.partition(":")[0]
     return Frame(
         needs=[need_of(info, now) for info in needing[:STRIP]],
         more=max(0, found.total - STRIP),
         total=sum(rl.counts().values()),
         store=kind,
-        durable=store.durability == "power-loss",
-        why_not=promise(store),
-        cures=list(getattr(store, "durability_cures", ()) or ()),
+        durable=info.durability == "power-loss",
+        why_not=promise(info),
+        cures=list(info.durability_cures),
         alike=[(one.cause, len(one.sessions)) for one in group_by_failure(needing)],
     )
 
 
-def promise(store: Store) -> str:
+def promise(info: StoreInfo) -> str:
     """What an acknowledged step survives, as text."""
-    return getattr(store, "durability_reason", "") or words.DURABILITY.get(store.durability, store.durability)
+    return info.durability_reason or words.DURABILITY.get(info.durability, info.durability)

@@ -236,13 +236,13 @@ def summary(counts: dict[Any, int], needs: dict[str, Needs], workers: int, oldes
 
 def store_facts(rl: Relight) -> list[tuple[str, str, str]]:
     """Facts about the store: (name, text, role)."""
-    store = rl.store
-    fine = store.durability == "power-loss"
+    store, info = rl.store, rl.store.info
+    fine = info.durability == "power-loss"
     facts = [
         ("store", store.url.partition(":")[0], ""),
-        ("durable", f"{'yes' if fine else store.durability}: {promise(store)}", "" if fine else "warn"),
+        ("durable", f"{'yes' if fine else info.durability}: {promise(info)}", "" if fine else "warn"),
     ]
-    schema = getattr(store, "schema_version", None)
+    schema = info.schema_version
     facts += [("schema", f"version {schema}", "")] if schema is not None else []
     journal, files = store.size_bytes(), rl.file_bytes()
     facts.append(

@@ -32,6 +32,7 @@ from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.status import Status
 from relight.values.step import Committed, Draft, Step
+from relight.values.store import StoreInfo
 
 KNOWN: Final = ("postgresql://user@host:5432/database",)
 
@@ -94,12 +95,17 @@ class PostgresStore:
 
     def _settle(self, opened: migrate.Opened, local: Path | None, blobs: Path | None) -> None:
         self.id = opened.id
-        self.schema_version = opened.version
-        self.read_only = opened.state.read_only
-        """it can only be read; writing raises StoreReadOnly"""
-        self.durability = opened.state.durability
-        self.durability_reason, cure = opened.state.weakness
-        self.durability_cures = (cure,) if cure else ()
+        why, cure = opened.state.weakness
+        self.info = StoreInfo(
+            kind="postgres",
+            location=self._connections.where,
+            durability=opened.state.durability,
+            durability_reason=why,
+            durability_cures=(cure,) if cure else (),
+            on_server=True,
+            schema_version=opened.version,
+            read_only=opened.state.read_only,
+        )
         self.blobs = blobs or (local / f"pg-{opened.id[:8]}.blobs" if local is not None else None)
         self._time.begin(opened.id)
 
@@ -107,11 +113,6 @@ class PostgresStore:
     def connections(self) -> Connections:
         """Its connection pool, for blobs in the same database."""
         return self._connections
-
-    @property
-    def place(self) -> str:
-        """The address as shown to users, without a password."""
-        return self._connections.where
 
     # -- sessions ---------------------------------------------------------------------------------------------
 

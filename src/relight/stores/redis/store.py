@@ -38,6 +38,7 @@ from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.status import Status
 from relight.values.step import Committed, Draft, Step
+from relight.values.store import StoreInfo
 from relight.values.tombstone import Tombstone
 
 _open: Final[weakref.WeakSet[RedisStore]] = weakref.WeakSet()
@@ -127,24 +128,19 @@ class RedisStore:
             raise NewerStore(self.place, found=int(stored), known=SCHEMA)
 
     @property
-    def durability(self) -> str:
-        """What an acknowledged step survives, by the server's present settings."""
-        return self._server.durability.level
-
-    @property
-    def durability_reason(self) -> str:
-        """Why it is not better; empty if it is the best."""
-        return self._server.durability.why
-
-    @property
-    def durability_cures(self) -> tuple[str, ...]:
-        """Commands that would make it better."""
-        return tuple(f"redis-cli {cure}" for cure in self._server.durability.cures)
-
-    @property
-    def schema_version(self) -> int:
-        """The version of its key layout."""
-        return SCHEMA
+    def info(self) -> StoreInfo:
+        """By the server's present settings."""
+        durability = self._server.durability
+        return StoreInfo(
+            kind="redis",
+            location=self.place,
+            durability=durability.level,
+            durability_reason=durability.why,
+            durability_cures=tuple(f"redis-cli {cure}" for cure in durability.cures),
+            on_server=True,
+            schema_version=SCHEMA,
+            expires=True,
+        )
 
     # -- sessions ---------------------------------------------------------------------------------------------
 

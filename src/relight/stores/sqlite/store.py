@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
 from urllib.parse import quote
 
 import apsw
@@ -31,18 +30,18 @@ from relight.stores.sqlite.rows import listed_record, read_text, to_text
 from relight.stores.sqlite.statements import SQL
 from relight.stores.sqlite.wal_check import evidence_of
 from relight.stores.sqlite.writer import Writer
+from relight.text.safe import safe_address
 from relight.values.lease import Instant
 from relight.values.queues import QueueKey
 from relight.values.session import Head, Identity
 from relight.values.snapshot import Snapshot
 from relight.values.status import Status
 from relight.values.step import Committed, Draft, Step
+from relight.values.store import StoreInfo
 
 
 class SqliteStore:
     """A store in the file at `path`. Thread-safe, and safe with several processes on the same file."""
-
-    durability: Final = "power-loss"
 
     def __init__(self, path: str | Path, clock: Clock, *, busy_seconds: float = BUSY_SECONDS) -> None:
         self._path = Path(path).absolute()
@@ -61,14 +60,14 @@ class SqliteStore:
         return SchemaStatus(part="store", place=str(path.absolute()), found=found, wanted=VERSION)
 
     @property
-    def schema_version(self) -> int:
-        """The number of the newest migration."""
-        return VERSION
-
-    @property
-    def read_only(self) -> bool:
-        """True if it can only be read; writing then raises StoreReadOnly."""
-        return self._database.read_only
+    def info(self) -> StoreInfo:
+        return StoreInfo(
+            kind="sqlite",
+            location=safe_address(self.url),
+            durability="power-loss",
+            schema_version=VERSION,
+            read_only=self._database.read_only,
+        )
 
     @property
     def blobs(self) -> Path:

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 import apsw
+import msgspec
 import pytest
 from starlette.testclient import TestClient
 
@@ -136,8 +137,8 @@ def test_a_damaged_newest_step_is_named_and_what_is_whole_is_offered(tmp_path: P
 def test_a_store_that_promises_less_is_said_on_every_page(
     harness: ServerHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind = type(harness.rl.store)
-    monkeypatch.setattr(kind, "durability", property(lambda self: "process-crash"), raising=False)
+    less = msgspec.structs.replace(harness.rl.store.info, durability="process-crash")
+    monkeypatch.setattr(type(harness.rl.store), "info", property(lambda self: less), raising=False)
     with harness.client() as client:
         for path in ("/", "/operations"):
             text = client.get(path, headers={"accept": "text/html"}).text

@@ -34,7 +34,7 @@ from relight.values.policy import Retention
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
-    from relight.ports.store import Store
+    from relight.values.store import StoreInfo
 
 _LOW_BYTES: Final = 200_000_000
 _AHEAD_SECONDS: Final = 60
@@ -125,7 +125,7 @@ def lines_of(findings: list[Finding], style: Style) -> list[Line]:
 
 
 def _store(rl: Relight, cli: CliContext) -> list[Finding]:
-    store = rl.store
+    store, info = rl.store, rl.store.info
     path = _path_of(cli)
     if store.url == "memory:" and (address := _address(cli)) != "memory:":
         shown = display_path(str(path)) if path is not None else wiring.schema_statuses(address)[0].place
@@ -134,25 +134,24 @@ def _store(rl: Relight, cli: CliContext) -> list[Finding]:
     findings = [
         Finding(
             "store",
-            display_path(str(path)) if path is not None else getattr(store, "place", safe_address(store.url)),
+            display_path(str(path)) if path is not None else info.location,
         ),
-        _durable(store, durable.describe() if path is not None else ""),
+        _durable(info, durable.describe() if path is not None else ""),
         Finding("journal", f"{count(sum(counts.values()), 'session')}, {size(store.size_bytes())}"),
         unless_down("files", lambda: _captured(rl)),
         unless_down("retention", lambda: _retention(rl)),
     ]
-    findings[2:2] = check_schema(store)
-    if getattr(store, "read_only", False):
+    findings[2:2] = check_schema(info)
+    if info.read_only:
         findings.append(Finding("writable", "no: read-only", False, "check the permissions of the directory"))
     if path is not None:
         findings.append(_disk(path))
     return findings
 
 
-def _durable(store: Store, synced_by: str) -> Finding:
+def _durable(store: StoreInfo, synced_by: str) -> Finding:
     """Durability in words, and how this machine syncs a file; a store on a server reports its own reason and remedy."""
-    reason = getattr(store, "durability_reason", "")
-    cures = getattr(store, "durability_cures", ()) or ("set RELIGHT_STORE to a file",)
+    reason, cures = store.durability_reason, store.durability_cures or ("set RELIGHT_STORE to a file",)
     text = f"{store.durability}: {reason}" if reason else DURABILITY.get(store.durability, store.durability)
     if synced_by:
         text += f"; synced by {synced_by}"

@@ -11,6 +11,7 @@ from relight import configuration
 from relight.cli.maintenance.doctor.finding import Finding
 from relight.journal.queues.order import matching_queues
 from relight.text.format import count, display_path
+from relight.values.store import StoreInfo
 
 if TYPE_CHECKING:
     from relight.library.facade import Relight
@@ -38,9 +39,9 @@ def check_settings() -> list[Finding]:
     return [Finding("settings", text)]
 
 
-def check_schema(store: Store) -> list[Finding]:
+def check_schema(info: StoreInfo) -> list[Finding]:
     """Schema version of the store."""
-    schema = getattr(store, "schema_version", None)
+    schema = info.schema_version
     return [] if schema is None else [Finding("schema", f"version {schema}, up to date")]
 
 
@@ -85,7 +86,7 @@ def check_engine(rl: Relight, statuses: Sequence[SchemaStatus]) -> list[Finding]
 
 def check_skew(rl: Relight, clock: Clock) -> list[Finding]:
     """Clock skew to the store's server: the best of several measurements. Empty for a local store."""
-    if not hasattr(rl.store, "place"):
+    if not rl.store.info.on_server:
         return []
     # The measurement with the shortest round trip has the smallest error.
     ahead, unsure = min((_skew(rl.store, clock) for _ in range(_TRIES)), key=lambda one: one[1])
