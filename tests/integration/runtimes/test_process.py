@@ -15,11 +15,13 @@ import pytest
 
 from relight.errors import AgentFailed, Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Exit
-from relight.runtimes.process import ProcessRuntime, output
+from relight.runtimes.process import ProcessRuntime, guard, output
 from relight.runtimes.process.child import ProcessChild
 from relight.runtimes.process.output import Lines, Log
 from relight.runtimes.process.subreaper import SUBREAPER
-from relight.system.processes import ancestors, children_of, children_of_ours, is_zombie, start_of
+from relight.system.linux_calls import become_subreaper, end_with_parent
+from relight.system.platform import Platform
+from relight.system.processes import ancestors, children_of, children_of_ours, is_zombie, start_of, words_of
 from relight.testing.runtime_kit import until
 
 LEAVES_A_SHELL = """
@@ -63,7 +65,8 @@ def test_what_a_killed_agent_leaves_comes_to_us_and_is_ended_and_buried(tmp_path
     child.signal(signal.SIGKILL)
     assert ended(child) == Exit(signal=9)
     assert start_of(left), "it outlives the agent and its group"
-    until(lambda: os.getpid() in ancestors(left), "it is ours now")
+    if become_subreaper():
+        until(lambda: os.getpid() in ancestors(left), "it is ours now")
     runtime = ProcessRuntime()
     assert runtime.orphans(session) == [left]
     runtime.end([left], seconds=2)
@@ -82,7 +85,7 @@ def test_orphans_that_end_by_themselves_leave_no_entry(tmp_path: Path, monkeypat
 
 
 def _adopted(child: ProcessChild) -> list[int]:
-    return [pid for pid in children_of_ours() if pid != child.pid]
+    return [pid for pid in children_of_ours() if pid != child.pid and guard.__file__ not in words_of(pid)]
 
 
 def test_burying_takes_no_exit_from_whoever_waits_for_it(tmp_path: Path) -> None:
@@ -99,6 +102,41 @@ def test_burying_takes_no_exit_from_whoever_waits_for_it(tmp_path: Path) -> None
     SUBREAPER.reap(now=True)
     assert ended(child) == Exit(signal=signal.SIGTERM)
     assert ProcessRuntime().orphans(session) == [], "the signal went to the whole group"
+
+
+SUPERVISES = """
+import signal, sys, time
+from relight.runtimes.process import ProcessRuntime, runtime
+runtime.end_with_parent = lambda number: None  # as on a kernel that cannot
+child = ProcessRuntime().spawn(["sleep", "300"], directory=".", environment={"RELIGHT_SESSION": "a"})
+print(child.pid, child._guard.pid, flush=True)
+sys.stdin.read()
+child.signal(signal.SIGKILL)
+while child.poll() is None:
+    time.sleep(0.01)
+child.close()
+"""
+
+
+@pytest.mark.guarantee("G12")
+@pytest.mark.parametrize("is_killed", [True, False], ids=["killed", "ends"])
+def test_without_help_of_the_kernel_an_agent_ends_with_its_supervisor_too(tmp_path: Path, is_killed: bool) -> None:
+    command = [sys.executable, "-P", "-c", SUPERVISES]
+    with subprocess.Popen(command, cwd=tmp_path, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as supervisor:
+        assert supervisor.stdout is not None
+        agent, guarding = map(int, supervisor.stdout.readline().split())
+        before = [start_of(agent), start_of(guarding)]
+        assert all(before)
+        if is_killed:
+            supervisor.kill()
+    until(lambda: start_of(agent) != before[0], "the agent has ended")
+    until(lambda: start_of(guarding) != before[1], "the guard has, too")
+    assert supervisor.returncode == (-signal.SIGKILL if is_killed else 0)
+
+
+def test_other_kernels_are_not_asked_for_what_only_linux_does() -> None:
+    assert end_with_parent(signal.SIGTERM, Platform("darwin")) is None
+    assert become_subreaper(Platform("darwin")) is False
 
 
 def test_a_log_has_both_streams_and_stays_within_its_bound(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

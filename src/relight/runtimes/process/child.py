@@ -13,6 +13,7 @@ import subprocess
 from typing import Final
 
 from relight.ports.runtime import Exit
+from relight.runtimes.process import guard
 from relight.runtimes.process.output import Lines, Log, Stream
 from relight.runtimes.process.subreaper import SUBREAPER
 from relight.runtimes.process.terminal import give_terminal, in_foreground
@@ -30,8 +31,16 @@ class ProcessChild:
 
     handle = ""
 
-    def __init__(self, process: subprocess.Popen[bytes], *, errors: int, output: int | None, log: Log | None) -> None:
-        self._process, self._log = process, log
+    def __init__(
+        self,
+        process: subprocess.Popen[bytes],
+        *,
+        errors: int,
+        output: int | None,
+        log: Log | None,
+        guarded_by: subprocess.Popen[bytes] | None = None,
+    ) -> None:
+        self._process, self._log, self._guard = process, log, guarded_by
         self._exit: Exit | None = None
         self._last = Lines(line_bytes=LAST_LINE_BYTES, count=LAST_LINES)
         self._output = Lines()
@@ -57,6 +66,8 @@ class ProcessChild:
         self._process.returncode = code
         self._exit = Exit(signal=-code) if code < 0 else Exit(code=code)
         SUBREAPER.ended(self.pid)
+        if self._guard is not None:
+            guard.release(self._guard)
         return self._exit
 
     def _stopped(self, by: int) -> None:

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
-import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 from relight.errors import AgentFailed, Refused
 from relight.ports.runtime import AGENT_VARIABLE, SESSION_VARIABLE, Probe
+from relight.runtimes.process import guard
 from relight.runtimes.process.child import ProcessChild
 from relight.runtimes.process.output import Clean, Log
 from relight.runtimes.process.subreaper import SUBREAPER
 from relight.runtimes.process.terminal import channel_like
+from relight.system.linux_calls import end_with_parent
 from relight.system.processes import LocalProcesses
 
-_PR_SET_PDEATHSIG: Final = 1
 _STDOUT: Final = 1
 _STDERR: Final = 2
 
@@ -43,6 +42,8 @@ class ProcessRuntime(LocalProcesses):
         capture: bool = False,
     ) -> ProcessChild:
         SUBREAPER.begin()
+        number = _death_signal(environment)
+        dying = end_with_parent(number)
         opened = self._open_log(log)
         errors, child_errors = channel_like(_STDERR)
         # A program that draws on the terminal itself is not logged: escape sequences of a screen are no log.
@@ -56,7 +57,7 @@ class ProcessRuntime(LocalProcesses):
                 stdout=child_output,
                 stderr=child_errors,
                 process_group=0,
-                preexec_fn=_die_with(os.getpid(), _death_signal(environment)),  # noqa: PLW1509 - one bound C call, no lock, no import
+                preexec_fn=dying,  # noqa: PLW1509 - one bound C call, no lock, no import
             )
         except (OSError, ValueError, subprocess.SubprocessError) as error:
             for descriptor in (errors, output):
@@ -70,7 +71,8 @@ class ProcessRuntime(LocalProcesses):
             if child_output is not None:
                 os.close(child_output)
         SUBREAPER.started(process.pid, environment.get(SESSION_VARIABLE, ""))
-        return ProcessChild(process, errors=errors, output=output, log=opened)
+        guarded_by = guard.start(process.pid, number) if dying is None else None
+        return ProcessChild(process, errors=errors, output=output, log=opened, guarded_by=guarded_by)
 
     def _open_log(self, log: Path | None) -> Log | None:
         try:
@@ -106,17 +108,3 @@ def _death_signal(environment: Mapping[str, str]) -> int:
     # A program is asked to end. A coding agent is killed: asked, it would kill its tools and record that as their
     # result, and the model would never learn that the outcome is unknown.
     return int(signal.SIGKILL if environment.get(AGENT_VARIABLE) else signal.SIGTERM)
-
-
-def _die_with(parent: int, number: int) -> Callable[[], None] | None:
-    """A pre-exec hook (Linux) that has the kernel send this signal to the child when its supervisor dies."""
-    if not sys.platform.startswith("linux"):
-        return None
-    prctl = ctypes.CDLL(None, use_errno=True).prctl
-
-    def between_fork_and_exec() -> None:
-        prctl(_PR_SET_PDEATHSIG, number, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)  # the supervisor died before prctl took effect, so no signal will come
-
-    return between_fork_and_exec

@@ -9,16 +9,14 @@ session belongs to an agent of ours, or if it is of a foreign terminal session a
 
 from __future__ import annotations
 
-import ctypes
 import os
-import sys
 import threading
 import time
 from typing import Final
 
+from relight.system.linux_calls import become_subreaper
 from relight.system.processes import children_of_ours, environment_of, group_of, is_zombie, marker, session_of
 
-_PR_SET_CHILD_SUBREAPER: Final = 36
 _SCAN_SECONDS: Final = 1.0
 FOREIGN_SECONDS: Final = 3600.0
 """time left to other code of this program to wait for a child of its own"""
@@ -29,6 +27,7 @@ class Subreaper:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
+        self._active = False
         self._started: set[int] = set()
         """children that their ProcessChild waits for"""
         self._groups: set[int] = set()
@@ -39,9 +38,8 @@ class Subreaper:
         self.foreign_seconds = FOREIGN_SECONDS
 
     def begin(self) -> None:
-        """Become a child subreaper (Linux; elsewhere nothing). Idempotent; called before each spawn."""
-        if sys.platform.startswith("linux"):
-            ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+        """Become a child subreaper, where the kernel has that. Idempotent; called before each spawn."""
+        self._active = become_subreaper()
 
     def started(self, pid: int, session: str) -> None:
         """Register a child that its ProcessChild waits for, and its session's marker."""
@@ -59,7 +57,8 @@ class Subreaper:
         """Wait for orphans that have exited; how many there were. Without `now` at most once a second."""
         moment = time.monotonic()
         with self._lock:
-            if not now and moment - self._scanned < _SCAN_SECONDS:
+            # Elsewhere orphans go to init, which reaps them; they are found by their mark.
+            if not self._active or (not now and moment - self._scanned < _SCAN_SECONDS):
                 return 0
             self._scanned = moment
             children = [pid for pid in children_of_ours() if pid not in self._started]
