@@ -25,8 +25,8 @@ class Counted:
         self.fetched_bytes = self.gets = self.puts = 0
 
     @property
-    def place(self) -> str:
-        return self._inner.place
+    def location(self) -> str:
+        return self._inner.location
 
     @property
     def address(self) -> str:

@@ -86,7 +86,7 @@ class Command:
     def key(self, line: Line) -> str:
         return ""
 
-    def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+    def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
         return None
 
     def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:

@@ -39,7 +39,7 @@ class DirectoryBlobs:
 
     def __init__(self, directory: Path) -> None:
         self._directory = directory.absolute()
-        self.place = self.address = f"file://{quote(str(self._directory))}"
+        self.location = self.address = f"file://{quote(str(self._directory))}"
 
     def put(self, key: str, data: bytes) -> bool:
         target = self._path(key)
@@ -159,11 +159,11 @@ class DirectoryBlobs:
             yield
         except OSError as error:
             if error.errno in _FULL:
-                raise StoreFull(self.place) from error
+                raise StoreFull(self.location) from error
             if error.errno in _FORBIDDEN:
-                raise StoreReadOnly(self.place) from error
+                raise StoreReadOnly(self.location) from error
             raise StoreUnavailable(
-                f"{self.place}: {error.strerror or error}",
+                f"{self.location}: {error.strerror or error}",
                 hints=["check that the shared directory is mounted here: RELIGHT_BLOBS"],
             ) from error
 

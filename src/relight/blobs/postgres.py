@@ -56,7 +56,7 @@ class PostgresBlobs:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self.place = f"{database.where}, table relight.blobs"
+        self.location = f"{database.where}, table relight.blobs"
 
     def put(self, key: str, data: bytes) -> bool:
         pieces = [data[at : at + PIECE_BYTES] for at in range(0, len(data), PIECE_BYTES)] or [b""]
@@ -74,7 +74,7 @@ class PostgresBlobs:
             return None
         data = b"".join(piece for _, _, piece in rows)
         if len(data) != rows[0][1]:
-            raise Corrupt(f"{self.place}: a piece of {key} is missing")
+            raise Corrupt(f"{self.location}: a piece of {key} is missing")
         return data
 
     def get_range(self, key: str, start: int, length: int) -> bytes | None:
@@ -84,7 +84,7 @@ class PostgresBlobs:
         if not rows:
             return b"" if first and self.stat(key) is not None else None
         if [piece for piece, _, _ in rows] != list(range(first, first + len(rows))):
-            raise Corrupt(f"{self.place}: a piece of {key} is missing")
+            raise Corrupt(f"{self.location}: a piece of {key} is missing")
         return b"".join(data for _, _, data in rows)[start - first * PIECE_BYTES :][:length]
 
     def stat(self, key: str) -> Blob | None:

@@ -54,7 +54,7 @@ class S3Blobs:
     def __init__(self, address: str, environment: Mapping[str, str]) -> None:
         """`address` is s3://bucket/prefix; endpoint, region and keys come from the environment."""
         bucket, prefix = _bucket_and_prefix(address)
-        self.place = self.address = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
+        self.location = self.address = f"s3://{bucket}/{prefix}" if prefix else f"s3://{bucket}"
         self._process = os.getpid()
         config, endpoint = _config(environment)
         try:
@@ -78,7 +78,7 @@ class S3Blobs:
                 },
             )
         except (BaseError, ValueError) as error:
-            raise UsageError(f"{self.place}: {_sentence(error)}", hints=[_EXAMPLE]) from None
+            raise UsageError(f"{self.location}: {_sentence(error)}", hints=[_EXAMPLE]) from None
 
     def put(self, key: str, data: bytes) -> bool:
         with self._translate_errors():
@@ -155,7 +155,7 @@ class S3Blobs:
     def _translate_errors(self) -> Iterator[None]:
         if os.getpid() != self._process:
             raise StoreUnavailable(
-                f"{self.place}: object storage cannot be used in a forked child of the process that opened it",
+                f"{self.location}: object storage cannot be used in a forked child of the process that opened it",
                 hints=["open relight in the child, or start it with spawn instead of fork"],
             )
         try:
@@ -169,7 +169,7 @@ class S3Blobs:
         other = "check keys and rights: relight doctor" if refused else "check that it is up: relight doctor"
         hint = next((hint for words, hint in _HINTS if words in message), other)
         what = "object storage refused it" if refused else "object storage could not be used"
-        return StoreUnavailable(f"{self.place}: {what}", evidence=[f"s3: {_sentence(error)}"], hints=[hint])
+        return StoreUnavailable(f"{self.location}: {what}", evidence=[f"s3: {_sentence(error)}"], hints=[hint])
 
 
 def _bucket_and_prefix(address: str) -> tuple[str, str]:

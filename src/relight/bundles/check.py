@@ -146,8 +146,8 @@ def _parts(manifest: Manifest) -> list[Part]:
         if not all(0 <= one < LATEST_US for one in times) or not 0 <= head.epoch < MAX_STEPS:
             raise BundleInvalid("a time out of bounds")
         # Native session, runtime handle and queue position mean something on the exporting machine only.
-        here = msgspec.structs.replace(head, native=None, handle=None, place=None)
-        own = msgspec.structs.replace(identity, place=None, stop_attempt=None, former_name=None)
+        here = msgspec.structs.replace(head, native=None, handle=None, queue_position=None)
+        own = msgspec.structs.replace(identity, queue_position=None, stop_attempt=None, former_name=None)
         parts.append(Part(identity=own, head=here, after=after))
     return parts
 

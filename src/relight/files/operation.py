@@ -286,7 +286,7 @@ class FileOperation:
             view, allowed = rewind_view(self._context, self._at(move.heads[1]), again)
             status = back_to.told if back_to is not None else status_after_rewind(recorder.head, view)
             moved = Changes(outcomes=allowed, status=status, native=back_to.native if back_to is not None else None)
-        place = _restored_position(recorder.head.place, back_to)
+        queue_position = _restored_position(recorder.head.queue_position, back_to)
         for _ in range(_SWEPT_TRIES):
             # Captured again after the change: conflicts are found by comparing with the newest snapshot, which must
             # therefore hold what the restore has written.
@@ -295,7 +295,7 @@ class FileOperation:
             try:
                 claim, changes = self._claim(recorder, changes)
                 return recorder.commit(
-                    kind, changes, claim=claim, release=True, view=view, snapshots=taken, place=place
+                    kind, changes, claim=claim, release=True, view=view, snapshots=taken, queue_position=queue_position
                 )
             except SnapshotSwept as error:
                 swept = error
@@ -356,6 +356,6 @@ def _with_note(note: dict[str, object], taken: Sequence[Snapshot], moved: Change
 
 def _restored_position(present: QueuePosition | None, back_to: HeadState | None) -> QueuePosition | None:
     """The queue position to return to, if it differs from the present one; None changes nothing."""
-    if back_to is None or back_to.place == present:
+    if back_to is None or back_to.queue_position == present:
         return None
-    return back_to.place or QueuePosition(queue="")
+    return back_to.queue_position or QueuePosition(queue="")

@@ -101,10 +101,10 @@ def _moved(context: Context, found: Found, rows: Sequence[CheckpointRow] | None 
     captured = {root: number for number in path for root in by_seq[number].snapshots}
     trouble: dict[str, str] = {}
     for root, number in captured.items():
-        place = identity.workspace.get(root)
-        if place is None or root not in identity.pools or owner_of(chain, number) != identity.id:
+        directory = identity.workspace.get(root)
+        if directory is None or root not in identity.pools or owner_of(chain, number) != identity.id:
             continue
-        is_there, now = context.workspaces().repository(place)
+        is_there, now = context.workspaces().repository(directory)
         recorded = context.workspaces().recorded_head(identity.pools[root], by_seq[number].snapshots[root])
         if (what := moved(repository_head(recorded), is_there=is_there, now=now)) is None:
             continue

@@ -68,7 +68,7 @@ def submit(
     options: RunOptions,
     *,
     prompt: str | None,
-    place: QueuePosition,
+    queue_position: QueuePosition,
     not_before_us: int | None,
 ) -> Identity:
     """Create a queued session. With a prompt, it is queued by the step that contains the prompt."""
@@ -79,10 +79,12 @@ def submit(
     if not options.agent:
         options = msgspec.structs.replace(options, agent=str(command[0]).rpartition("/")[2])
     wake_us, in_queue = (not_before_us, True) if prompt is None else (None, False)
-    identity = launch(context, list(command), options, place=place, wake_us=wake_us, in_queue=in_queue)
+    identity = launch(
+        context, list(command), options, queue_position=queue_position, wake_us=wake_us, in_queue=in_queue
+    )
     if prompt is not None:
         recorder = recorder_for(context, resolve(context.store, identity.id))
-        add_prompt(context, recorder, prompt, place=place, wake_us=not_before_us)
+        add_prompt(context, recorder, prompt, queue_position=queue_position, wake_us=not_before_us)
     return identity
 
 
@@ -118,7 +120,7 @@ def not_before_us(context: Context, moment: datetime | float | None) -> int | No
 def enqueue(
     context: Context,
     found: Found,
-    place: QueuePosition,
+    queue_position: QueuePosition,
     *,
     prompt: str | None,
     wake_us: int | None,
@@ -130,13 +132,13 @@ def enqueue(
     title = identity.name or identity.id[:8]
     refuse_unstartable(identity)
     if head.status == "completed" and prompt is None:
-        hints = [f"continue with a new prompt: relight resume {title} PROMPT --queue {place.queue}"]
+        hints = [f"continue with a new prompt: relight resume {title} PROMPT --queue {queue_position.queue}"]
         raise NotResumable(title, "it is completed", hints=hints)
     if head.status == "waiting" and prompt is None:
         raise NotResumable(title, "it waits for an answer", hints=[f"relight send {title} TEXT"])
     recorder = recorder_for(context, resolve(context.store, identity.id))
     if prompt is not None:
-        add_prompt(context, recorder, prompt, place=place, wake_us=wake_us)
+        add_prompt(context, recorder, prompt, queue_position=queue_position, wake_us=wake_us)
     else:
         wake_us = wake_us or (head.wake_us if head.status == "queued" else None)
         # A live status cannot become queued directly. The mark takes the lease over from a dead owner, which ends the
@@ -144,9 +146,9 @@ def enqueue(
         if head.status in LIVE:
             write_once(context, recorder, "mark", Changes())
         change = StatusChange(status="queued", reason="put in line", wake_us=wake_us)
-        write_once(context, recorder, "status", Changes(status=change), place=place)
+        write_once(context, recorder, "status", Changes(status=change), queue_position=queue_position)
     policy = policy_with(context, identity, limits)
-    context.store.update(msgspec.structs.replace(identity, place=place, policy=policy))
+    context.store.update(msgspec.structs.replace(identity, queue_position=queue_position, policy=policy))
 
 
 def refuse_unstartable(identity: Identity) -> None:
@@ -207,15 +209,15 @@ def queues(context: Context) -> list[QueueInfo]:
     seen = 0
     for record in every_session(store, Query(statuses=LIVE | {"queued"})):
         seen += 1
-        place = record.head.place if record.head is not None else None
+        queue_position = record.head.queue_position if record.head is not None else None
         if seen > MAX_COUNTED:
             break
-        if record.head is None or place is None:
+        if record.head is None or queue_position is None:
             continue
         if record.head.status == "queued":
-            queued.setdefault(place.queue, []).append(place.since_us)
+            queued.setdefault(queue_position.queue, []).append(queue_position.since_us)
         else:
-            running[place.queue] = running.get(place.queue, 0) + 1
+            running[queue_position.queue] = running.get(queue_position.queue, 0) + 1
     # Beyond MAX_COUNTED sessions some queues may not have been seen above: their keys are read from the queue rows.
     names = sorted({*known, *queued, *running, *(key.queue for key in store.list_queue_keys())})
     return [_info_of(known.get(name) or Queue(name=name), queued.get(name, []), running.get(name, 0)) for name in names]

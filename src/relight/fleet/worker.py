@@ -78,7 +78,7 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
 
     QueueFull if its queue has no free slot: it stays queued.
     """
-    if not is_queued(head) or head.place is None:
+    if not is_queued(head) or head.queue_position is None:
         return None
     if head.wake_us is not None and head.wake_us > context.queue_time_us() + _EARLY_SECONDS * 1e6:
         return None  # a stale hint: its wake time has moved since
@@ -140,7 +140,7 @@ def _lasts(context: Context, head: Head) -> bool:
 
 def _has_died_early(context: Context, head: Head) -> bool:
     """Whether the owner's process is dead although its lease lasts, in a session that can be requeued."""
-    if head.place is None or head.lease is None or not context.host.is_gone(head.lease.owner):
+    if head.queue_position is None or head.lease is None or not context.host.is_gone(head.lease.owner):
         return False
     return _lasts(context, head)
 
@@ -211,9 +211,9 @@ def _change_after(context: Context, identity: Identity, head: Head, why: str) ->
 
 def retries_of(context: Context, identity: Identity, head: Head) -> int | None:
     """How many deaths without progress are retried: by the session's own policy, else by its queue's."""
-    if identity.policy.retries is not None or head.place is None:
+    if identity.policy.retries is not None or head.queue_position is None:
         return identity.policy.retries
-    queue = find_queue(context, head.place.queue)
+    queue = find_queue(context, head.queue_position.queue)
     return queue.retries if queue is not None else None
 
 
@@ -311,7 +311,9 @@ class WorkLoop:
             if matching_queues(context.store.list_queue_keys(), options.queues, options.labels):
                 return False
             return not any(
-                record.head is not None and record.head.place is not None and record.head.place.queue in options.queues
+                record.head is not None
+                and record.head.queue_position is not None
+                and record.head.queue_position.queue in options.queues
                 for record in every_session(context.store, Query(statuses=LIVE))
             )
         except RelightError:

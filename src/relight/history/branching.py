@@ -65,7 +65,7 @@ def planned_fork(
         created_us=context.clock.now_us(),
         model=found.identity.model_at(seq),
         models=[one for one in found.identity.models if one[0] < seq],
-        place=None,  # not queued unless it is asked for
+        queue_position=None,  # not queued unless it is asked for
         stop_attempt=None,
         spawned_by=None,
         # Forking an imported session is a decision to continue it, so the fork is not marked as untrusted. This is safe

@@ -66,7 +66,7 @@ def _rebuilt(context: Context, identity: Identity) -> Head:
         # Any epoch that no writer can hold will do: every claim was a step, so their number is an upper bound. A former
         # owner is refused because the rebuilt head has no owner.
         epoch=last.attempt + len(steps),
-        place=identity.place,
+        queue_position=identity.queue_position,
     )
 
 

@@ -50,7 +50,11 @@ def plan_commit(head: Head, draft: Draft, *, at_us: int, now: Instant) -> Commit
         updated_us=at_us,
         # Every commit renews, so a busy session needs no heartbeat of its own.
         lease=None if draft.release else leases.renewed(owned.lease, now),
-        place=head.place if draft.place is None else draft.place if draft.place.queue else None,
+        queue_position=head.queue_position
+        if draft.queue_position is None
+        else draft.queue_position
+        if draft.queue_position.queue
+        else None,
         **_status_after(head, draft, at_us),
         **_whereabouts_after(draft),
     )

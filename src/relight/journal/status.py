@@ -114,9 +114,9 @@ def describe(identity: Identity, head: Head, evidence: Evidence) -> SessionInfo:
         directory=identity.directory,
         command=identity.command,
         size_bytes=head.size_bytes,
-        queue=head.place.queue if head.place is not None else None,
-        priority=head.place.priority if head.place is not None else 0,
-        wants=list(head.place.wants) if head.place is not None else [],
+        queue=head.queue_position.queue if head.queue_position is not None else None,
+        priority=head.queue_position.priority if head.queue_position is not None else 0,
+        wants=list(head.queue_position.wants) if head.queue_position is not None else [],
         worked_seconds=round(head.worked_us / 1e6, 3),
         limits={
             "budget": identity.policy.budget,

@@ -71,9 +71,11 @@ class Queueing(Reading):
             env=env,
             secrets=secrets,
         )
-        place = queueing.position_for(context, queue, priority=priority, wants=wants)
+        queue_position = queueing.position_for(context, queue, priority=priority, wants=wants)
         wake_us = queueing.not_before_us(context, not_before)
-        made = queueing.submit(context, command, options, prompt=prompt, place=place, not_before_us=wake_us)
+        made = queueing.submit(
+            context, command, options, prompt=prompt, queue_position=queue_position, not_before_us=wake_us
+        )
         return self.get(made.id)
 
     def enqueue(
@@ -89,7 +91,7 @@ class Queueing(Reading):
     ) -> SessionInfo:
         """Queue a stopped session for a worker; before the head, a fork. Refused while it is owned."""
         context, found = self._context, resolve(self._context.store, ref)
-        place = queueing.position_for(context, queue, priority=priority, wants=wants)
+        queue_position = queueing.position_for(context, queue, priority=priority, wants=wants)
         # Before the fork below: a refusal must not leave a new session behind.
         queueing.refuse_unstartable(found.identity)
         limiting.refuse(context, found, limits)
@@ -97,7 +99,7 @@ class Queueing(Reading):
             made = fork.fork(context, found)
             found = resolve(context.store, made.id)
         wake_us = queueing.not_before_us(context, not_before)
-        queueing.enqueue(context, found, place, prompt=prompt, wake_us=wake_us, limits=limits)
+        queueing.enqueue(context, found, queue_position, prompt=prompt, wake_us=wake_us, limits=limits)
         return self.get(found.identity.id)
 
     def attend(self, session: str, *, worker: str, owner: str | None, retries: int | None) -> program.Supervision:

@@ -399,7 +399,7 @@ class Reading:
     def file_place(self) -> tuple[str, bool]:
         """The location of captured files, and whether it is remote."""
         workspaces = self._context.workspaces()
-        return workspaces.place, workspaces.is_remote
+        return workspaces.location, workspaces.is_remote
 
     def probe_files(self) -> None:
         """Write, read and delete a test object at a remote location of captured files; an error says what to do."""

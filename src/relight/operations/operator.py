@@ -40,7 +40,7 @@ def write_once(
     view: View | None = None,
     force: bool = False,
     snapshots: tuple[Snapshot, ...] = (),
-    place: QueuePosition | None = None,
+    queue_position: QueuePosition | None = None,
 ) -> Checkpoint:
     """Claim, commit one step, release: one transaction. LeaseHeld while the session is owned."""
     head = recorder.head
@@ -55,7 +55,14 @@ def write_once(
     )
     changes = with_derived_status(context, head, changes)
     return recorder.commit(
-        kind, changes, label=label, claim=claim, release=True, view=view, snapshots=snapshots, place=place
+        kind,
+        changes,
+        label=label,
+        claim=claim,
+        release=True,
+        view=view,
+        snapshots=snapshots,
+        queue_position=queue_position,
     )
 
 
@@ -119,7 +126,12 @@ def deliver(context: Context, found: Found, text: str) -> bool:
 
 
 def add_prompt(
-    context: Context, recorder: Recorder, text: str, *, place: QueuePosition | None = None, wake_us: int | None = None
+    context: Context,
+    recorder: Recorder,
+    text: str,
+    *,
+    queue_position: QueuePosition | None = None,
+    wake_us: int | None = None,
 ) -> Checkpoint:
     """Add the next user prompt and queue a session that had stopped.
 
@@ -130,7 +142,9 @@ def add_prompt(
     change = StatusChange(status="queued", reason="new prompt", wake_us=wake_us or head.wake_us)
     status = None if head.status in LIVE else change
     changes = msgspec.structs.replace(next_prompt(context, recorder, text), status=status)
-    return write_once(context, recorder, "message" if changes.messages else "mark", changes, place=place)
+    return write_once(
+        context, recorder, "message" if changes.messages else "mark", changes, queue_position=queue_position
+    )
 
 
 def next_prompt(context: Context, recorder: Recorder, text: str) -> Changes:

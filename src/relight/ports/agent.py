@@ -269,7 +269,7 @@ class AgentAdapter(Protocol):
         """What repeating this call would do."""
         ...
 
-    def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+    def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
         """Parse a hook event; None if it is not from this agent."""
         ...
 

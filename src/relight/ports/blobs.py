@@ -32,7 +32,7 @@ class Blobs(Protocol):
     """Byte strings by name. Safe from any thread, process and machine."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """The address for display, without secrets."""
         ...
 

@@ -214,7 +214,7 @@ class Workspaces(Protocol):
         """Pools with remote content, including those without a row, which a sweep then removes."""
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where content is stored, for display."""
 
     @property

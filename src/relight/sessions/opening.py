@@ -64,8 +64,8 @@ def create(
     reason: str | None = None,
 ) -> Found:
     """Create a session without steps. If it has a queue position, it is queued from this commit on."""
-    place = identity.place if in_queue else None
-    head = Head(session=identity.id, status="queued", place=place, wake_us=wake_us, reason=reason)
+    queue_position = identity.queue_position if in_queue else None
+    head = Head(session=identity.id, status="queued", queue_position=queue_position, wake_us=wake_us, reason=reason)
     names.release_archived(context, identity.name)
     context.store.create(identity, head)
     faults.point("session.created")

@@ -97,7 +97,7 @@ class Recorder:
         view: View | None = None,
         given: Changes | None = None,
         snapshots: tuple[Snapshot, ...] = (),
-        place: QueuePosition | None = None,
+        queue_position: QueuePosition | None = None,
     ) -> Checkpoint:
         """Write one durable step. If it raises, nothing of the step has been acknowledged.
 
@@ -114,7 +114,7 @@ class Recorder:
                 # snapshots.
                 changes = decode_changes(committed.step.body)
             else:
-                draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, place)
+                draft = self._draft(kind, changes, body, label, claim, release, view, snapshots, queue_position)
                 before = self.head.seq
                 try:
                     committed = self._write(draft, given)
@@ -156,7 +156,7 @@ class Recorder:
         release: bool,
         view: View | None,
         snapshots: tuple[Snapshot, ...],
-        place: QueuePosition | None,
+        queue_position: QueuePosition | None,
     ) -> Draft:
         messages, turns = self.fold.growth(changes)
         return Draft(
@@ -179,7 +179,7 @@ class Recorder:
             native=changes.native,
             said=last_reply_line(self.fold.format_with(changes.messages), changes.messages),
             snapshots=snapshots,
-            place=place,
+            queue_position=queue_position,
         )
 
     def _closed_by(self, changes: Changes) -> tuple[tuple[int, str], ...]:

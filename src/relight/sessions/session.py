@@ -364,7 +364,7 @@ class Session:
         if error is None:
             change = StatusChange(status="terminated", reason="left")
         # A store outage says nothing about the task. A queued session is requeued for another worker instead of failed.
-        elif isinstance(error, StoreUnavailable) and recorder.head.place is not None:
+        elif isinstance(error, StoreUnavailable) and recorder.head.queue_position is not None:
             change = StatusChange(status="queued", reason=reason_of(f"store unavailable: {error}"))
         elif isinstance(error, Exception):
             text = reason_of(f"{type(error).__name__}: {error}")

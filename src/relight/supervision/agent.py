@@ -181,7 +181,7 @@ class AgentSupervision(Supervision):
         """Restore the status before a failed start, with a note which part of it failed."""
         if isinstance(error, LeaseLost) or self._recorder is None or not self._recorder.owns:
             return
-        if before.place is not None and isinstance(error, StoreUnavailable):
+        if before.queue_position is not None and isinstance(error, StoreUnavailable):
             change = StatusChange(status="queued", reason=f"not started: {part}: {error}")
         elif before.status in ("queued", "failed", "terminated") and before.attempt:
             change = StatusChange(

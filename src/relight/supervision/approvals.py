@@ -59,5 +59,5 @@ def decide(context: Context, found: Found, *, allow: bool, reason: str | None = 
         raise Conflict(f"{name}: no tool call waits for a decision", hints=[f"see what it does: relight show {name}"])
     answer = "allow" if allow else "deny"
     change = StatusChange(status="queued", reason="approved" if allow else "denied")
-    told = [question, answer, asking.key if asking is not None else "", check_text(reason or "", "the reason")]
-    return write_once(context, recorder, "mark", Changes(answer=told, status=change))
+    recorded = [question, answer, asking.key if asking is not None else "", check_text(reason or "", "the reason")]
+    return write_once(context, recorder, "mark", Changes(answer=recorded, status=change))

@@ -15,7 +15,7 @@ from relight.supervision.observe import Observer
 
 def record_hook(
     context: Context,
-    told: Mapping[str, Any],
+    payload: Mapping[str, Any],
     *,
     session: str,
     agent: str,
@@ -28,7 +28,7 @@ def record_hook(
     Files are not captured: the next supervisor does that.
     """
     adapter = context.agents.named(agent)
-    heard = adapter.hears(told, Surroundings(directory=directory, environment=context.environment))
+    heard = adapter.hears(payload, Surroundings(directory=directory, environment=context.environment))
     if heard is None:
         return None
     recorder = recorder_for(context, resolve(context.store, session))

@@ -35,30 +35,32 @@ def launch(
     command: Sequence[str],
     options: RunOptions,
     *,
-    place: QueuePosition | None = None,
+    queue_position: QueuePosition | None = None,
     wake_us: int | None = None,
     in_queue: bool = True,
 ) -> Identity:
     """Create a session that has a command line; nothing is started yet. Not `in_queue`: a later step queues it."""
-    return create(context, planned(context, command, options, place), wake_us=wake_us, in_queue=in_queue).identity
+    return create(
+        context, planned(context, command, options, queue_position), wake_us=wake_us, in_queue=in_queue
+    ).identity
 
 
 def planned(
-    context: Context, command: Sequence[str], options: RunOptions, place: QueuePosition | None = None
+    context: Context, command: Sequence[str], options: RunOptions, queue_position: QueuePosition | None = None
 ) -> Identity:
     """The identity of a session with a command line, checked; nothing is written. Without a name it gets a typable one.
 
-    With a `place` it is queued for a worker. That may be on another machine, so whether the program exists is checked
-    by the process that starts it.
+    With a `queue_position` it is queued for a worker. That may be on another machine, so whether the program exists is
+    checked by the process that starts it.
     """
     if any("\0" in word for word in command):
         raise UsageError("a word of a command holds no zero byte")
     adapter = context.agents.of(command)
     directory, policy = options.directory, options.policy
-    if place is None:
+    if queue_position is None:
         _check_program(context, adapter, command, directory, options.runtime)
     refuse_unshared(context)
-    named = checked_secrets(context, options.secrets, here=place is None)
+    named = checked_secrets(context, options.secrets, here=queue_position is None)
     context.declare_secrets(named)
     kept = checked_env(context, options.env)
     where = Surroundings(directory=directory, environment={**context.environment, **kept})
@@ -68,7 +70,7 @@ def planned(
     naming.check_free(context, options.name, f"go on with it: relight resume {options.name}")
     task = adapter.task_of(command)
     recorded = recordable(command, context.redactor(), context.environment, prompt=task)
-    _tell_lost(context, recorded.lost, in_queue=place is not None)
+    _tell_lost(context, recorded.lost, in_queue=queue_position is not None)
     fields: dict[str, Any] = {
         "agent": options.agent if adapter.name == "command" else adapter.name,
         "provider": adapter.provider,
@@ -81,7 +83,7 @@ def planned(
         "unrecorded": recorded.lost,
         "env": kept,
         **checked_fields(labels=options.labels, metadata=None),
-        "place": place,
+        "queue_position": queue_position,
     }
     identity = new_identity(context, options.name or _free_name(context, options.agent, directory), fields)
     if options.workspace:

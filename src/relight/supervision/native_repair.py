@@ -38,7 +38,7 @@ class Ready(msgspec.Struct, frozen=True, kw_only=True):
     path: Path
     written: bool
     """written from the journal, not the agent's own file"""
-    told: tuple[NativeCall, ...] = ()
+    unknown: tuple[NativeCall, ...] = ()
     """calls that the model is told have an unknown outcome"""
     deferred: bool = False
     """a call was waiting for a decision that has been made: the agent asks its hook again"""
@@ -77,7 +77,7 @@ def make_ready(
     if path is not None and native is not None and not missing and _is_decided(observer, lines):
         return Ready(native=native, path=path, written=False, deferred=True)
     begun = [adapter.prompted(task, at_us=now_us)] if not lines and task is not None else []
-    added, told, carried = _repair(observer, [*lines, *begun], changed, now_us)
+    added, unknown, carried = _repair(observer, [*lines, *begun], changed, now_us)
     added = [*begun, *added]
     note = {"carried_over": carried} if carried else {}
     if path is not None and native is not None:
@@ -89,7 +89,7 @@ def make_ready(
         observer.sync()
         if note:
             observer.mark(note)
-        return Ready(native=native, path=path, written=False, told=told)
+        return Ready(native=native, path=path, written=False, unknown=unknown)
     fresh = adapter.new_id()
     if fresh is None:
         return None
@@ -97,7 +97,7 @@ def make_ready(
     observer.follow(path)
     observer.sync()
     observer.mark({"native": "written from the journal", **note}, native=fresh)
-    return Ready(native=fresh, path=path, written=True, told=told)
+    return Ready(native=fresh, path=path, written=True, unknown=unknown)
 
 
 def _is_decided(observer: Observer, lines: list[Line]) -> bool:
@@ -131,7 +131,7 @@ def _repair(
     outcomes = {key: effect.outcome for key, effect in fold.hooked.items()}
     results: dict[str, NativeResult] = {}
     carried: dict[str, str] = {}
-    told = []
+    unknown = []
     for call in adapter.pending([*lines, *added]):
         slot = known.get(call.id)
         outcome = slot.outcome if slot is not None else outcomes.get(call.id)
@@ -144,13 +144,13 @@ def _repair(
         elif _has_waited(observer, call):
             results[call.id] = NativeResult(text=NOT_ALLOWED)
         else:
-            told.append(call)
-    evidence = changed() if told else None
-    for call in told:
+            unknown.append(call)
+    evidence = changed() if unknown else None
+    for call in unknown:
         results[call.id] = NativeResult(text=unknown_text(adapter.effect_of(call.name, call.arguments), evidence))
     if results:
         added += adapter.answered(results, [*lines, *added], at_us=now_us)
-    return added, tuple(told), carried
+    return added, tuple(unknown), carried
 
 
 def _known_elsewhere(slot: Slot, effect: Effect) -> NativeResult | None:

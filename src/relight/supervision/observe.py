@@ -136,8 +136,10 @@ class Observer:
     def _append(self, since: int) -> None:
         entries = self._read[since:]
         lines = [entry.line for entry in entries]
-        told = self._delivered_prompt(lines)
-        changes = Changes(messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines), answer=told)
+        delivered = self._delivered_prompt(lines)
+        changes = Changes(
+            messages=lines, usage=self._usage_of(entries), intents=self._unhooked(lines), answer=delivered
+        )
         self._commit("message", changes, is_reply=True, asked=any(entry.ends_turn for entry in entries))
         self._known += self._keys[since:]
         self.replies += self._spoken(lines)
@@ -150,8 +152,8 @@ class Observer:
         usage = self._usage_of([entry for entry in self._read if entry.key not in known])
         with recorder.lock:
             changes, view = reset_to(recorder, lines)
-            told = self._delivered_prompt([entry.line for entry in self._read if entry.key not in known])
-            self._commit("reset", msgspec.structs.replace(changes, usage=usage, answer=told), view=view)
+            delivered = self._delivered_prompt([entry.line for entry in self._read if entry.key not in known])
+            self._commit("reset", msgspec.structs.replace(changes, usage=usage, answer=delivered), view=view)
         before, self._known = set(self._known), list(self._keys)
         fresh = zip(self._known, lines, strict=True)
         self.replies += self._spoken([line for key, line in fresh if key not in before])

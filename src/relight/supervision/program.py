@@ -216,7 +216,7 @@ class Supervision:
                 # Claimed before the pause, not after it: meanwhile the session has an owner that `stop` can reach.
                 before = self._claim()
             except (LeaseHeld, QueueFull):
-                if self._head().place is None:
+                if self._head().queue_position is None:
                     raise
                 return self._ended(exit)  # it is queued, or a worker was faster
             if not self._pause(delay):
@@ -242,7 +242,7 @@ class Supervision:
         refuse_archived(found)
         recorder = recorder_for(context, found)
         handle = recorder.head.handle or recorder.identity.id[:8]
-        places = context.runtime(recorder.identity).persistent
+        is_persistent = context.runtime(recorder.identity).persistent
         handed, self._handed = self._handed, None
         begin_attempt(
             context,
@@ -250,7 +250,7 @@ class Supervision:
             seconds=lease_seconds_of(context.environment),
             status="spawning",
             handed_over_by=handed,
-            handle=handle if places else None,
+            handle=handle if is_persistent else None,
             beside=self.first_start.changes,
         )
         self.first_start.begun()
@@ -465,7 +465,7 @@ class Supervision:
             self._write(StatusChange(status="completed", reason=reason))
         elif self._options.retries:
             return False
-        elif self._head().place is not None and self._failed_to_open_store(stderr):
+        elif self._head().queue_position is not None and self._failed_to_open_store(stderr):
             self._write(StatusChange(status="queued", reason="its store was unavailable when it started"))
         else:
             self._write(_failed(exit, stderr, deaths=0))
@@ -501,7 +501,7 @@ class Supervision:
         """Record a death before a restart. A session with a queue position is queued with a wake time meanwhile: if
         this supervisor dies too, a worker claims it then."""
         failure = Failure(kind="agent_exit", text=str(exit), fields=_fields(exit))
-        if self._head().place is None:
+        if self._head().queue_position is None:
             self._write(StatusChange(status="terminated", reason=f"died ({exit})", failure=failure))
             return
         wake_us = self._context.queue_time_us() + round((delay_seconds + _GRACE_SECONDS) * 1e6)

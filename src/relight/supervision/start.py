@@ -232,14 +232,14 @@ class Start:
         if not self.adapter.capabilities.hooks and not gate:
             return None
         directory, channel = self._context.run_directory(self._execution.session), self._context.hooks
-        self._listening = channel.listen(directory, lambda told: self._answer(observer, told))
+        self._listening = channel.listen(directory, lambda payload: self._answer(observer, payload))
         file = directory / "settings.json"
         approve = self._execution.policy.approve
         deny = denial(self.adapter) if approve else ""
         return Hooks(command=channel.command, file=file, approve=approve, deny=deny, gate=gate)
 
-    def _answer(self, observer: Observer, told: Mapping[str, Any]) -> Mapping[str, Any] | None:
-        heard = self.adapter.hears(told, self.surroundings)
+    def _answer(self, observer: Observer, payload: Mapping[str, Any]) -> Mapping[str, Any] | None:
+        heard = self.adapter.hears(payload, self.surroundings)
         if heard is None:
             return None
         if self._life is not None:

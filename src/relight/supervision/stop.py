@@ -51,7 +51,7 @@ def stop(context: Context, found: Found) -> Stopped:
         return _end_orphans(context, found)
     is_elsewhere = context.host.is_gone(lease.owner) is None
     is_supervised = found.identity.command is not None and head.status in LIVE | {"waiting"}
-    if (is_elsewhere or head.place is not None) and is_supervised:
+    if (is_elsewhere or head.queue_position is not None) and is_supervised:
         is_out_of_reach = is_elsewhere or _is_held_by_worker(context, lease)
         if _request_stop(context, found, head):
             _record_stop_request(context, found)

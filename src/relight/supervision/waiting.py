@@ -51,7 +51,7 @@ def is_time(context: Context, head: Head, *, stop: Callable[[], bool]) -> bool:
 
     False for a question without a time-out, and for a session with a queue position, which a worker wakes.
     """
-    if head.status != "waiting" or head.wake_us is None or head.place is not None:
+    if head.status != "waiting" or head.wake_us is None or head.queue_position is not None:
         return False
     return wait(context, head.session, head.wake_us, stop=stop) == "now"
 

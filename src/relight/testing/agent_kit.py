@@ -109,31 +109,31 @@ class AgentChecks(ABC):
     # -- reading ----------------------------------------------------------------------------------------------
 
     def check_reading_is_total(self) -> None:
-        place = self._home()
+        surroundings = self._home()
         for name, data in {
             "empty": b"",
             "words": b"no json",
             "list": b"[1]\n",
             "odd": b'{"type":7,"uuid":[]}\n',
         }.items():
-            path = Path(place.directory, name)
+            path = Path(surroundings.directory, name)
             path.write_bytes(data)
             found = self.adapter.read(path)
             assert found.entries == ()
             assert found.offset + len(found.torn) in (0, len(data))
-        assert self.adapter.read(Path(place.directory, "not-there")).entries == ()
-        assert self.adapter.read(Path(place.directory)).entries == ()
+        assert self.adapter.read(Path(surroundings.directory, "not-there")).entries == ()
+        assert self.adapter.read(Path(surroundings.directory)).entries == ()
 
     def check_strange_lines_are_no_reason_to_fail(self) -> None:
         lines = list(self.conversation())
         for strange in ({}, {"type": "a-new-kind", "uuid": "u"}, {"type": "user", "message": 7}, {"payload": None}):
-            place, path = self._written(lines)
+            surroundings, path = self._written(lines)
             if path is not None:
                 path.write_bytes(_encode([*lines[:1], strange, *lines[1:]]))
                 assert self.adapter.read(path).entries
             self.adapter.pending([strange])
-            self.adapter.sessions(place)
-            self.adapter.everywhere(place, most=50)
+            self.adapter.sessions(surroundings)
+            self.adapter.everywhere(surroundings, most=50)
 
     # A crash can truncate a transcript anywhere. Every offset around the end of a line is tried, elsewhere a sample:
     # there an adapter decides whether the last line is whole.
@@ -175,60 +175,60 @@ class AgentChecks(ABC):
 
     def check_what_is_written_is_what_is_read(self) -> None:
         lines = self.conversation()
-        place, path = self._written(lines)
+        surroundings, path = self._written(lines)
         assert (path is not None) == self.adapter.capabilities.transcript
         if path is None:
             return
         first = self.adapter.read(path)
-        assert first.native_id in self.adapter.sessions(place)
-        begun = {one.native_id: one.directory for one in self.adapter.everywhere(place, most=50)}
-        assert os.path.realpath(begun[first.native_id]) == os.path.realpath(place.directory)
-        assert self.adapter.everywhere(place, most=0) == []
-        assert self.adapter.locate(first.native_id, place) == path
+        assert first.native_id in self.adapter.sessions(surroundings)
+        begun = {one.native_id: one.directory for one in self.adapter.everywhere(surroundings, most=50)}
+        assert os.path.realpath(begun[first.native_id]) == os.path.realpath(surroundings.directory)
+        assert self.adapter.everywhere(surroundings, most=0) == []
+        assert self.adapter.locate(first.native_id, surroundings) == path
         elsewhere, name = self._home(), self._id()
         again = self.adapter.write([entry.line for entry in first.entries], name, elsewhere)
         second = self.adapter.read(again)
         assert (_keys(second), second.native_id, second.torn) == (_keys(first), name, b"")
-        assert self.adapter.locate(name, place) is None
+        assert self.adapter.locate(name, surroundings) is None
         assert self.adapter.sessions(elsewhere) == [name]
         assert self.adapter.sessions(elsewhere, since_us=1 << 62) == []
 
     def check_every_prefix_is_a_session(self) -> None:
-        place, path = self._written(self.conversation())
+        surroundings, path = self._written(self.conversation())
         if path is None:
             return
         whole = self.adapter.read(path)
         for length in range(1, len(whole.entries) + 1):
             lines = [entry.line for entry in whole.entries[:length]]
-            found = self.adapter.read(self.adapter.write(lines, self._id(), place))
+            found = self.adapter.read(self.adapter.write(lines, self._id(), surroundings))
             assert _keys(found) == _keys(whole)[:length]
 
     def check_an_id_is_written_once(self) -> None:
-        place, path = self._written(self.conversation())
+        surroundings, path = self._written(self.conversation())
         if path is None:
             return
-        before = picture(Path(place.environment["HOME"]))
-        _refuses(lambda: self.adapter.write(self.conversation(), self.adapter.read(path).native_id, place))
-        assert picture(Path(place.environment["HOME"])) == before
+        before = picture(Path(surroundings.environment["HOME"]))
+        _refuses(lambda: self.adapter.write(self.conversation(), self.adapter.read(path).native_id, surroundings))
+        assert picture(Path(surroundings.environment["HOME"])) == before
 
     def check_a_hostile_id_reaches_no_path(self) -> None:
-        place, _ = self._written(self.conversation())
+        surroundings, _ = self._written(self.conversation())
         before = picture(self._directory)
         for name in HOSTILE_IDS:
-            assert self.adapter.locate(name, place) is None
-            _refuses(partial(self.adapter.write, self.conversation(), name, place))
+            assert self.adapter.locate(name, surroundings) is None
+            _refuses(partial(self.adapter.write, self.conversation(), name, surroundings))
         assert picture(self._directory) == before
 
     def check_a_link_out_of_the_home_is_not_followed(self) -> None:
-        place, path = self._written(self.conversation())
+        surroundings, path = self._written(self.conversation())
         if path is None:
             return
-        name, outside = self.adapter.read(path).native_id, Path(place.directory, "outside.jsonl")
+        name, outside = self.adapter.read(path).native_id, Path(surroundings.directory, "outside.jsonl")
         os.replace(path, outside)
         path.symlink_to(outside)
-        assert self.adapter.locate(name, place) is None
-        assert name not in self.adapter.sessions(place)
-        assert name not in {one.native_id for one in self.adapter.everywhere(place, most=50)}
+        assert self.adapter.locate(name, surroundings) is None
+        assert name not in self.adapter.sessions(surroundings)
+        assert name not in {one.native_id for one in self.adapter.everywhere(surroundings, most=50)}
         kept = outside.read_bytes()
         _refuses(lambda: self.adapter.append(path, (), offset=0))
         assert outside.read_bytes() == kept
@@ -272,7 +272,7 @@ class AgentChecks(ABC):
         assert most >= 2, "the conversation of this check has no reply with two calls"
 
     def check_repair_lines_are_read_back_after_what_they_follow(self) -> None:
-        place, path = self._written(self.conversation())
+        surroundings, path = self._written(self.conversation())
         if path is None:
             return
         whole = self.adapter.read(path)
@@ -280,7 +280,7 @@ class AgentChecks(ABC):
             lines = [entry.line for entry in whole.entries[:length]]
             calls = self.adapter.pending(lines)
             repair = self.adapter.answered({call.id: NativeResult(text="x") for call in calls}, lines, at_us=_AT_US)
-            there = self.adapter.write(lines, self._id(), place)
+            there = self.adapter.write(lines, self._id(), surroundings)
             self.adapter.append(there, repair, offset=self.adapter.read(there).offset)
             wanted = [*_keys(whole)[:length], *(f"result:{call.id}" for call in calls)]
             assert _keys(self.adapter.read(there)) == wanted
@@ -303,16 +303,16 @@ class AgentChecks(ABC):
     def _home(self) -> Surroundings:
         """An empty home and a working directory."""
         self._count += 1
-        place = self._directory / f"check-{self._count}"
-        (place / "home").mkdir(parents=True)
-        (place / "work").mkdir()
-        return Surroundings(directory=str(place / "work"), environment={"HOME": str(place / "home"), "PATH": ""})
+        base = self._directory / f"check-{self._count}"
+        (base / "home").mkdir(parents=True)
+        (base / "work").mkdir()
+        return Surroundings(directory=str(base / "work"), environment={"HOME": str(base / "home"), "PATH": ""})
 
     def _written(self, lines: Sequence[Line]) -> tuple[Surroundings, Path | None]:
-        place = self._home()
+        surroundings = self._home()
         if not self.adapter.capabilities.transcript:
-            return place, None
-        return place, self.adapter.write(lines, self._id(), place)
+            return surroundings, None
+        return surroundings, self.adapter.write(lines, self._id(), surroundings)
 
     def _id(self) -> str:
         name = self.adapter.new_id()

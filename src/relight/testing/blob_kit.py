@@ -147,7 +147,7 @@ def a_name_that_is_none_is_refused(blobs: Blobs) -> None:
 
 def it_names_its_location(blobs: Blobs) -> None:
     """The location can be shown to anybody: it has no credentials."""
-    assert blobs.place and blobs.address
+    assert blobs.location and blobs.address
     assert isinstance(blobs.is_own, bool)
 
 

@@ -61,10 +61,10 @@ class EngineTrial:
     def enqueue(self, line: QueueKey = A, *, priority: int = 0, in_seconds: float | None = None) -> str:
         """A new queued session; its id."""
         now_us = self._clock.now_us()
-        place = QueuePosition(queue=line.queue, wants=line.wants, priority=priority, since_us=now_us)
-        identity = Identity(id=self._entropy.session_id(), created_us=now_us, place=place)
+        queue_position = QueuePosition(queue=line.queue, wants=line.wants, priority=priority, since_us=now_us)
+        identity = Identity(id=self._entropy.session_id(), created_us=now_us, queue_position=queue_position)
         wake_us = now_us + round(in_seconds * 1e6) if in_seconds is not None else None
-        self.store.create(identity, Head(session=identity.id, place=place, wake_us=wake_us))
+        self.store.create(identity, Head(session=identity.id, queue_position=queue_position, wake_us=wake_us))
         return identity.id
 
     def start(self, session: str) -> None:

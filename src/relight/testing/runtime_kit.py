@@ -54,10 +54,10 @@ HOSTILE_WORDS: Final = (
 
 _PROGRAM: Final = """
 import json, os, signal, subprocess, sys, time
-report, told = sys.argv[1], {}
-told = {"words": sys.argv[2:], "environment": dict(os.environ), "directory": os.getcwd()}
+report, given = sys.argv[1], {}
+given = {"words": sys.argv[2:], "environment": dict(os.environ), "directory": os.getcwd()}
 with open(report + ".new", "w") as file:
-    json.dump(told, file)
+    json.dump(given, file)
 os.rename(report + ".new", report)  # a reader never sees half a report
 nap = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(300)"]
 while True:
@@ -282,7 +282,7 @@ class RuntimeChecks(ABC):
         self.runtime.destroy("kit-no")
 
     def check_a_handle_that_is_not_there_is_absent(self) -> None:
-        for handle in ("", "no-such-place", "x" * 500, "=a:b.c", "#(touch marker)", "-t", "a\nb", "; touch marker #"):
+        for handle in ("", "no-such-handle", "x" * 500, "=a:b.c", "#(touch marker)", "-t", "a\nb", "; touch marker #"):
             assert self.runtime.probe(handle).liveness == "absent"
             assert self.runtime.attach(handle) is None
             assert self.runtime.reattach(handle) is None
@@ -291,24 +291,24 @@ class RuntimeChecks(ABC):
         assert not list(self.directory.rglob("marker"))
 
     def check_a_handle_names_a_place_over_restarts(self) -> None:
-        started = self.start(handle="kit-place")
+        started = self.start(handle="kit-handle")
         if not self.has_places:
             assert started.child.handle == ""
             return
         first = started.child.pid
-        assert started.child.handle == "kit-place"
-        assert (self.runtime.probe("kit-place").liveness, self.runtime.probe("kit-place").pid) == ("alive", first)
-        joining = self.runtime.attach("kit-place")
+        assert started.child.handle == "kit-handle"
+        assert (self.runtime.probe("kit-handle").liveness, self.runtime.probe("kit-handle").pid) == ("alive", first)
+        joining = self.runtime.attach("kit-handle")
         assert joining, "a person can join it"
-        refused(Refused, lambda: self.start(handle="kit-place"))
+        refused(Refused, lambda: self.start(handle="kit-handle"))
         self.tell(started, "die 9")
         self.ended(started)
-        seen = self.runtime.probe("kit-place")
+        seen = self.runtime.probe("kit-handle")
         assert (seen.liveness, seen.exit) == ("dead", Exit(signal=9))
-        again = self.start(handle="kit-place")
-        assert again.child.handle == "kit-place" and again.child.pid != first
-        assert self.runtime.probe("kit-place").pid == again.child.pid
-        assert self.runtime.attach("kit-place") == joining
+        again = self.start(handle="kit-handle")
+        assert again.child.handle == "kit-handle" and again.child.pid != first
+        assert self.runtime.probe("kit-handle").pid == again.child.pid
+        assert self.runtime.attach("kit-handle") == joining
         assert started.child.poll() == Exit(signal=9), "the first one's end is still told"
 
     def check_a_handle_is_never_a_prefix(self) -> None:

@@ -72,7 +72,7 @@ class Identity(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_default
     """kinds of secrets removed from the recorded command line: without them it cannot be started again"""
     redact: bool = False
     """whether the program's own data is redacted too before it is written"""
-    place: QueuePosition | None = None
+    queue_position: QueuePosition | None = msgspec.field(default=None, name="place")
     """queue position it was created with; the one in the head is authoritative"""
     stop_attempt: int | None = None
     """the attempt that a stop was requested for from another machine; its supervisor polls this"""
@@ -137,7 +137,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True, gc=False, omit_defaults=Tr
     epoch: int = 0
     """incremented by every claim; a write under an older one is refused"""
     lease: Lease | None = None
-    place: QueuePosition | None = None
+    queue_position: QueuePosition | None = msgspec.field(default=None, name="place")
     """its position whenever it is queued; None: no worker takes it"""
 
 

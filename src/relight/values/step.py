@@ -160,7 +160,7 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     said: str | None = None
     snapshots: tuple[Snapshot, ...] = ()
     """taken with this step; the rows of their segments must still exist"""
-    place: QueuePosition | None = None
+    queue_position: QueuePosition | None = None
     """new queue position; one with an empty queue: none any more"""
 
 

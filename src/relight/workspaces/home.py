@@ -185,8 +185,8 @@ class TreeWorkspaces:
         return self._remote.pools() if self._remote is not None else frozenset()
 
     @property
-    def place(self) -> str:
-        return self._remote.place if self._remote is not None else str(self._blobs)
+    def location(self) -> str:
+        return self._remote.location if self._remote is not None else str(self._blobs)
 
     @property
     def is_remote(self) -> bool:

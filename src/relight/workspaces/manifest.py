@@ -51,7 +51,7 @@ class Manifests:
     def record(self, snapshot: str) -> SnapshotRecord:
         ref = snapshot_ref(snapshot)
         if self._pool.find(ref) is None:
-            raise Corrupt(f"snapshot {snapshot[:19]} is missing in {self._pool.place}")
+            raise Corrupt(f"snapshot {snapshot[:19]} is missing in {self._pool.location}")
         return decode_snapshot(self._pool.read(ref))
 
     def directory(self, ref: bytes, path: bytes) -> dict[bytes, Entry]:
@@ -141,7 +141,7 @@ class Manifests:
         for ref in refs:
             location = self._pool.find(ref)
             if location is None:
-                raise Corrupt(f"object {ref.hex()[:12]} is missing in {self._pool.place}")
+                raise Corrupt(f"object {ref.hex()[:12]} is missing in {self._pool.location}")
             total += location.raw_bytes
         return total
 

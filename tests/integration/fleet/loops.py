@@ -142,8 +142,8 @@ def standing(world: Simulation, rl: Relight, *, queue: str = "q", **asked: Any) 
     now_us = world.time.now_us()
     place = checked_position(queue, priority=asked.pop("priority", 0), wants=asked.pop("wants", ()), since_us=now_us)
     identity = Identity(
-        id=world.chance.session_id(), created_us=now_us, command=["agent"], directory="/", place=place, **asked
+        id=world.chance.session_id(), created_us=now_us, command=["agent"], directory="/", queue_position=place, **asked
     )
-    rl.store.create(identity, Head(session=identity.id, place=place, wake_us=wake_us))
+    rl.store.create(identity, Head(session=identity.id, queue_position=place, wake_us=wake_us))
     world.time.advance(0.001)
     return identity.id

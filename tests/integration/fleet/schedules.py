@@ -50,8 +50,8 @@ class World:
     def __init__(self, seed: int, *, workers: int = 3, sessions: int = 3) -> None:
         self.seed, self.random = seed, Random(seed)
         self.now_us, self.owners = 0, 0
-        self.identities = {f"s{n}": Identity(id=f"s{n}", created_us=n, place=_PLACE) for n in range(sessions)}
-        self.heads = {one: Head(session=one, place=_PLACE) for one in self.identities}
+        self.identities = {f"s{n}": Identity(id=f"s{n}", created_us=n, queue_position=_PLACE) for n in range(sessions)}
+        self.heads = {one: Head(session=one, queue_position=_PLACE) for one in self.identities}
         self.steps: dict[str, list[Step]] = {one: [] for one in self.identities}
         self.written: dict[str, int] = dict.fromkeys(self.identities, 0)
         """the counter that programs move: by one, from what they read"""

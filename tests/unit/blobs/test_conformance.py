@@ -67,7 +67,7 @@ def test_what_is_too_large_for_one_request_goes_up_in_pieces(
 class Forgetful:
     """Overwrites what it has, forgets everything when it is to forget one thing, and does not know its own clock."""
 
-    place, address, is_own = "nowhere", "nowhere:", False
+    location, address, is_own = "nowhere", "nowhere:", False
 
     def __init__(self) -> None:
         self._kept: dict[str, bytes] = {}

@@ -45,7 +45,7 @@ def seen(rl: Relight, ref: str, *, but: set[str] = frozenset()) -> dict[str, Any
         "loaded": loaded,
         "attention": {**attention, "since": None} if attention else None,
         "native": head.native,
-        "line": head.place,
+        "line": head.queue_position,
         "plan": (plan.ok, plan.why_stopped, [reason.code for reason in plan.reasons]),
     }
 

@@ -124,8 +124,8 @@ class ClaudeCode:
     def key(self, line: Line) -> str:
         return tree.key_of(line)
 
-    def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
-        return hooks.hears(told, surroundings)
+    def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+        return hooks.hears(payload, surroundings)
 
     def decides(self, heard: Heard, decision: Decision, reason: str) -> Mapping[str, Any] | None:
         return hooks.decides(heard, decision, reason)

@@ -30,7 +30,7 @@ def project_key(directory: str) -> str:
     """The name of a project's directory: each UTF-16 unit that is not a letter or digit becomes a dash."""
     path = os.path.realpath(directory)
     units = path.encode("utf-16-be", "surrogatepass")
-    wide = "".join(chr(int.from_bytes(units[place : place + 2], "big")) for place in range(0, len(units), 2))
+    wide = "".join(chr(int.from_bytes(units[index : index + 2], "big")) for index in range(0, len(units), 2))
     key = re.sub(r"[^a-zA-Z0-9]", "-", wide)
     return key if len(key) <= _LONGEST else f"{key[:_LONGEST]}-{_hash(wide)}"
 

@@ -21,24 +21,26 @@ _KINDS: Final[dict[str, Any]] = {
 _PERMISSIONS: Final[dict[Decision, str]] = {"allow": "allow", "deny": "deny", "wait": "defer"}
 
 
-def hears(told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+def hears(payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
     """Parse a hook event; None if it is not from Claude Code."""
-    event = told.get("hook_event_name")
+    event = payload.get("hook_event_name")
     if not isinstance(event, str):
         return None
-    native = told.get("session_id")
+    native = payload.get("session_id")
     native = native if isinstance(native, str) and is_id(native) else None
     failed = event == "PostToolUseFailure"
     return Heard(
         kind=_KINDS.get(event, "other"),
         native_id=native,
         transcript=_transcript(native, surroundings),
-        call=_text(told, "tool_use_id"),
-        tool=_text(told, "tool_name"),
-        arguments=told.get("tool_input"),
-        result=told.get("error") if failed and told.get("tool_response") is None else told.get("tool_response"),
+        call=_text(payload, "tool_use_id"),
+        tool=_text(payload, "tool_name"),
+        arguments=payload.get("tool_input"),
+        result=payload.get("error")
+        if failed and payload.get("tool_response") is None
+        else payload.get("tool_response"),
         failed=failed,
-        sidechain=bool(told.get("agent_id")),
+        sidechain=bool(payload.get("agent_id")),
     )
 
 
@@ -59,6 +61,6 @@ def _transcript(native: str | None, surroundings: Surroundings) -> Path | None:
     return directories.locate(native, surroundings) if native is not None else None
 
 
-def _text(told: Mapping[str, Any], field: str) -> str:
-    value = told.get(field)
+def _text(payload: Mapping[str, Any], field: str) -> str:
+    value = payload.get(field)
     return value if isinstance(value, str) else ""

@@ -28,30 +28,30 @@ SYNTHETIC: Final = "<synthetic>"
 def branch(lines: Sequence[Line]) -> list[Line]:
     """The lines of the conversation as the model sees it, from the last compaction on, in its order."""
     nodes = [line for line in lines if _text(line, "uuid") and line.get("isSidechain") is not True]
-    places: dict[str, int] = {}
-    for place, line in enumerate(nodes):
-        places.setdefault(line["uuid"], place)
-    compacted = [place for place, line in enumerate(nodes) if is_boundary(line)][-1:]
+    index_of: dict[str, int] = {}
+    for index, line in enumerate(nodes):
+        index_of.setdefault(line["uuid"], index)
+    compacted = [index for index, line in enumerate(nodes) if is_boundary(line)][-1:]
     start = compacted[0] if compacted else 0
-    preserved = [places[name] for place in compacted for name in _preserved(nodes[place]) if name in places]
+    preserved = [index_of[name] for index in compacted for name in _preserved(nodes[index]) if name in index_of]
     allowed = {*range(start, len(nodes)), *preserved}
-    head = [*compacted, *(place for place in range(start, len(nodes)) if compacted and is_summary(nodes[place]))]
-    kept = {*_way(nodes, places, allowed), *head, *preserved}
+    head = [*compacted, *(index for index in range(start, len(nodes)) if compacted and is_summary(nodes[index]))]
+    kept = {*_way(nodes, index_of, allowed), *head, *preserved}
     _complete(nodes, allowed, kept)
     order = [*head, *preserved, *sorted(kept.difference(head, preserved))]
-    return [nodes[place] for place in order if nodes[place].get("type") not in PASSING]
+    return [nodes[index] for index in order if nodes[index].get("type") not in PASSING]
 
 
 def entries(lines: Sequence[Line]) -> tuple[Entry, ...]:
     """The lines of the conversation as entries, with usage, model and ends of turns."""
     chosen = branch(lines)
-    last = {reply_of(line): place for place, line in enumerate(chosen) if reply_of(line)}
-    told: dict[str, Usage] = {}
+    last = {reply_of(line): index for index, line in enumerate(chosen) if reply_of(line)}
+    reported: dict[str, Usage] = {}
     found = []
-    for place, line in enumerate(chosen):
+    for index, line in enumerate(chosen):
         reply = reply_of(line)
-        ends = bool(reply) and last[reply] == place and ends_turn(line)
-        found.append(entry_of(line, usage=news(line, reply, told), ends_turn=ends))
+        ends = bool(reply) and last[reply] == index and ends_turn(line)
+        found.append(entry_of(line, usage=news(line, reply, reported), ends_turn=ends))
     return tuple(found)
 
 
@@ -144,40 +144,40 @@ def last_text(lines: Iterable[Line], field: str) -> str | None:
 # ---------------------------------------------------------------- the branch
 
 
-def _way(nodes: Sequence[Line], places: dict[str, int], allowed: set[int]) -> set[int]:
+def _way(nodes: Sequence[Line], index_of: dict[str, int], allowed: set[int]) -> set[int]:
     """The path from the last message up to the root, and the direct children of that message."""
-    spoken = [place for place in allowed if nodes[place].get("type") in SPOKEN]
+    spoken = [index for index in allowed if nodes[index].get("type") in SPOKEN]
     if not spoken:
         return set(allowed)
     leaf = max(spoken)
     kept: set[int] = set()
-    place: int | None = leaf
-    while place is not None and place in allowed and place not in kept:
-        kept.add(place)
-        parent = nodes[place].get("parentUuid")
-        place = places.get(parent, place - 1) if isinstance(parent, str) else None
-    for place in range(leaf + 1, len(nodes)):
-        if places.get(_text(nodes[place], "parentUuid")) in kept:
-            kept.add(place)
+    index: int | None = leaf
+    while index is not None and index in allowed and index not in kept:
+        kept.add(index)
+        parent = nodes[index].get("parentUuid")
+        index = index_of.get(parent, index - 1) if isinstance(parent, str) else None
+    for index in range(leaf + 1, len(nodes)):
+        if index_of.get(_text(nodes[index], "parentUuid")) in kept:
+            kept.add(index)
     return kept
 
 
 def _complete(nodes: Sequence[Line], allowed: set[int], kept: set[int]) -> None:
     """Add the other blocks of the replies, the results of their calls, and what was attached to those."""
-    replies = {reply_of(nodes[place]) for place in kept} - {""}
-    kept |= {place for place in allowed if reply_of(nodes[place]) in replies}
-    open_calls = {site.id for place in kept for site in ANTHROPIC.calls(message_of(nodes[place]))}
-    for place in kept:
-        open_calls -= set(ANTHROPIC.answers(message_of(nodes[place])))
+    replies = {reply_of(nodes[index]) for index in kept} - {""}
+    kept |= {index for index in allowed if reply_of(nodes[index]) in replies}
+    open_calls = {site.id for index in kept for site in ANTHROPIC.calls(message_of(nodes[index]))}
+    for index in kept:
+        open_calls -= set(ANTHROPIC.answers(message_of(nodes[index])))
     added: set[str] = set()
-    for place in sorted(allowed - kept):
-        line = nodes[place]
+    for index in sorted(allowed - kept):
+        line = nodes[index]
         answered = set(ANTHROPIC.answers(message_of(line)))
         if answered & open_calls:
             open_calls -= answered
         elif line.get("type") != "attachment" or _text(line, "parentUuid") not in added:
             continue
-        kept.add(place)
+        kept.add(index)
         added.add(line["uuid"])
 
 
@@ -202,19 +202,19 @@ def ends_turn(line: Line) -> bool:
     return message.get("stop_reason") in _FINAL
 
 
-def news(line: Line, reply: str, told: dict[str, Usage]) -> Usage | None:
+def news(line: Line, reply: str, reported: dict[str, Usage]) -> Usage | None:
     """The tokens of a reply, counted once although each of its lines repeats them, perhaps with more."""
     given = message_of(line).get("usage")
     if not reply or not isinstance(given, dict):
         return None
-    now, before = usage_seen(given), told.get(reply, Usage())
+    now, before = usage_seen(given), reported.get(reply, Usage())
     news = Usage(
         input_tokens=max(0, now.input_tokens - before.input_tokens),
         output_tokens=max(0, now.output_tokens - before.output_tokens),
         cache_read_tokens=max(0, now.cache_read_tokens - before.cache_read_tokens),
         cache_write_tokens=max(0, now.cache_write_tokens - before.cache_write_tokens),
     )
-    told[reply] = before + news
+    reported[reply] = before + news
     return news if news != Usage() else None
 
 

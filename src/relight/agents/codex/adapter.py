@@ -126,11 +126,11 @@ class Codex:
     def key(self, line: Line) -> str:
         return rollout.key_of(line)
 
-    def hears(self, told: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
+    def hears(self, payload: Mapping[str, Any], surroundings: Surroundings) -> Heard | None:
         """Parse an event of our gate, the only hook: it asks before each model call."""
-        if told.get("hook_event_name") != gate.EVENT:
+        if payload.get("hook_event_name") != gate.EVENT:
             return None
-        named = told.get("session_id")
+        named = payload.get("session_id")
         path = self.locate(named, surroundings) if isinstance(named, str) and is_id(named) else None
         if path is None or rollout.is_helper(jsonl.first(path) or {}):
             return Heard(kind="model_begins", sidechain=True)  # a sub-agent's thread is not the session's

@@ -70,7 +70,7 @@ class Growing:
         """Forget all; the lines to add, in their order."""
         self._entries, self._told, self.model = [], Usage(), None
         self.meta = payload_of(lines[0]) if lines and lines[0].get("type") == META else {}
-        start = max((place for place, line in enumerate(lines) if line.get("type") == COMPACTED), default=0)
+        start = max((index for index, line in enumerate(lines) if line.get("type") == COMPACTED), default=0)
         for line in lines[:start]:  # usage before a compaction must not be counted again after it
             self._told = _news(line, self._told)[1]
         self.model = model_of(lines[:start])
@@ -173,22 +173,22 @@ def _belongs(line: Line) -> bool:
     return kind in (META, ITEM, COMPACTED, _CONTEXT, _WORLD)
 
 
-def _news(line: Line, told: Usage) -> tuple[Usage | None, Usage]:
+def _news(line: Line, reported: Usage) -> tuple[Usage | None, Usage]:
     """The tokens since the last report. Codex reports the thread's total, and repeats it."""
     payload = payload_of(line)
     if payload.get("type") != "token_count" or not isinstance(payload.get("info"), dict):
-        return None, told
+        return None, reported
     total = payload["info"].get("total_token_usage")
     if not isinstance(total, dict):
-        return None, told
+        return None, reported
     now = _usage(total)
-    if now.input_tokens + now.cache_read_tokens < told.input_tokens + told.cache_read_tokens:
-        told = Usage()  # the total was reset
+    if now.input_tokens + now.cache_read_tokens < reported.input_tokens + reported.cache_read_tokens:
+        reported = Usage()  # the total was reset
     news = Usage(
-        input_tokens=max(0, now.input_tokens - told.input_tokens),
-        output_tokens=max(0, now.output_tokens - told.output_tokens),
-        cache_read_tokens=max(0, now.cache_read_tokens - told.cache_read_tokens),
-        cache_write_tokens=max(0, now.cache_write_tokens - told.cache_write_tokens),
+        input_tokens=max(0, now.input_tokens - reported.input_tokens),
+        output_tokens=max(0, now.output_tokens - reported.output_tokens),
+        cache_read_tokens=max(0, now.cache_read_tokens - reported.cache_read_tokens),
+        cache_write_tokens=max(0, now.cache_write_tokens - reported.cache_write_tokens),
     )
     return (news if news != Usage() else None), now
 

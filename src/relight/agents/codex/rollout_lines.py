@@ -89,7 +89,7 @@ def _meta(former: dict[str, Any], native_id: str, directory: str, at_us: int) ->
     }
 
 
-def _line(item: dict[str, Any], lines: Sequence[Line], place: int, at_us: int) -> Line:
+def _line(item: dict[str, Any], lines: Sequence[Line], index: int, at_us: int) -> Line:
     ordinal = last_ordinal(lines)
-    numbered = {} if ordinal is None else {"ordinal": ordinal + 1 + place}
+    numbered = {} if ordinal is None else {"ordinal": ordinal + 1 + index}
     return {"timestamp": stamp(at_us), **numbered, "type": ITEM, "payload": item}

@@ -115,13 +115,13 @@ def _long(argument: str, rest: list[str], grammar: Grammar) -> Part:
 def _short(argument: str, rest: list[str], grammar: Grammar) -> Iterable[Part]:
     """Split a short-flag argument: `-p`, `-m opus`, `-mopus`, `-cp`."""
     letters = argument[1:]
-    for place, letter in enumerate(letters):
+    for index, letter in enumerate(letters):
         name = grammar.short.get(letter)
         if name is None:
-            yield Part(spelled=(f"-{letters[place:]}",), name=f"-{letters[place:]}")
+            yield Part(spelled=(f"-{letters[index:]}",), name=f"-{letters[index:]}")
             return
         if grammar.takes_value(name):
-            inline = letters[place + 1 :]
+            inline = letters[index + 1 :]
             values = (inline.removeprefix("="),) if inline else _values(name, rest, grammar)
             yield Part(spelled=(f"-{letter}{inline}",) if inline else (f"-{letter}", *values), name=name, values=values)
             return

@@ -110,12 +110,15 @@ def recent(home: Path, *, depth: int) -> list[tuple[int, Path]]:
     level = [home]
     for _ in range(depth):
         below = [
-            Path(entry.path) for place in level for entry in _entries(place) if entry.is_dir(follow_symlinks=False)
+            Path(entry.path)
+            for directory in level
+            for entry in _entries(directory)
+            if entry.is_dir(follow_symlinks=False)
         ]
         level = sorted(below, reverse=True)[:_MAX_DIRECTORIES]
     found: list[tuple[int, Path]] = []
-    for place in level:
-        for entry in _entries(place):
+    for directory in level:
+        for entry in _entries(directory):
             if entry.name.endswith(".jsonl") and entry.is_file(follow_symlinks=False):
                 with suppress(OSError):
                     found.append((entry.stat().st_mtime_ns // 1000, Path(entry.path)))

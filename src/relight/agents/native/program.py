@@ -49,12 +49,12 @@ def split(command: Sequence[str], program: Program) -> tuple[tuple[str, ...], tu
         return (command[0],), tuple(command[1:])
     if called not in _LAUNCHERS:
         return None
-    for place, word in enumerate(command[1:], 1):
-        if word == "--" or word.startswith("-") or (place == 1 and word in _LAUNCHERS[called]):
+    for index, word in enumerate(command[1:], 1):
+        if word == "--" or word.startswith("-") or (index == 1 and word in _LAUNCHERS[called]):
             continue
         if re.sub(r"(?<=.)@[^/]*$", "", word) not in (program.name, program.package):
             return None
-        stop = place + 2 if tuple(command[place + 1 : place + 2]) == ("--",) and called == "npm" else place + 1
+        stop = index + 2 if tuple(command[index + 1 : index + 2]) == ("--",) and called == "npm" else index + 1
         return tuple(command[:stop]), tuple(command[stop:])
     return None
 

@@ -120,7 +120,7 @@ def rebuilt(index: Index, keep: Iterable[Stored]) -> list[tuple[bytes, StepKind]
         put = stored.put
         values: dict[str, Encoded] = {}
         for channel in index.channels(stored):
-            seq = index.place(stored, channel)
+            seq = index.seq_of(stored, channel)
             assert seq is not None
             values[channel] = _copied(index.encoded(seq, channel))
         builder.put(ns=put.ns, id=put.id, parent=put.parent, rest=put.rest, metadata=put.metadata, values=values)

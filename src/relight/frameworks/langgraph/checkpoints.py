@@ -45,23 +45,23 @@ class PutDraft:
         self._divides = values.divides
         self._given: dict[str, Any] = {}
 
-    def add(self, channel: str, value: Any, place: int | None) -> None:
-        """Add a value that may be new; `place`: the record of the previous one."""
-        before = self._index.record(place) if place is not None else None
+    def add(self, channel: str, value: Any, seq_before: int | None) -> None:
+        """Add a value that may be new; `seq_before`: the record of the previous one."""
+        before = self._index.record(seq_before) if seq_before is not None else None
         if type(value) is list:
-            self.lists[channel] = self._list(channel, value, place or 0, before)
+            self.lists[channel] = self._list(channel, value, seq_before or 0, before)
             self._given[channel] = value
         elif self._divides and is_divisible(value):
-            self.maps[channel] = self._map(channel, value, place or 0, before)
+            self.maps[channel] = self._map(channel, value, seq_before or 0, before)
             self._given[channel] = value
         else:
             raw = msgspec.Raw(self._pack(value, channel))
-            if place is not None and before is not None and bytes(before.values.get(channel, b"")) == bytes(raw):
-                self.at[channel] = place
+            if seq_before is not None and before is not None and bytes(before.values.get(channel, b"")) == bytes(raw):
+                self.at[channel] = seq_before
             else:
                 self.values[channel] = raw
 
-    def _list(self, channel: str, value: list[Any], place: int, before: Put | None) -> ListPart:
+    def _list(self, channel: str, value: list[Any], seq_before: int, before: Put | None) -> ListPart:
         def pack(one: Any, at: int) -> bytes:
             return self._pack(one, f"{channel}[{at}]")
 
@@ -69,10 +69,10 @@ class PutDraft:
         if part is None:
             return lists.whole(value, pack)
         live = self._live.get((self.ns, channel))
-        known = live if isinstance(live, Live) and live.seq == place else None
-        return lists.part_of(value, place, part, known, lambda: self._index.elements(place, channel), pack)
+        known = live if isinstance(live, Live) and live.seq == seq_before else None
+        return lists.part_of(value, seq_before, part, known, lambda: self._index.elements(seq_before, channel), pack)
 
-    def _map(self, channel: str, value: dict[str, Any], place: int, before: Put | None) -> MapPart:
+    def _map(self, channel: str, value: dict[str, Any], seq_before: int, before: Put | None) -> MapPart:
         def pack(one: Any, key: str) -> bytes:
             return self._pack(one, f"{channel}.{key}")
 
@@ -80,8 +80,8 @@ class PutDraft:
         if part is None:
             return maps.whole(value, pack)
         live = self._live.get((self.ns, channel))
-        known = live[1] if isinstance(live, tuple) and live[0] == place else None
-        return maps.part_of(value, place, part, known, self._index.entries(place, channel), pack)
+        known = live[1] if isinstance(live, tuple) and live[0] == seq_before else None
+        return maps.part_of(value, seq_before, part, known, self._index.entries(seq_before, channel), pack)
 
     def saved(self, thread: Thread, seq: int) -> None:
         """Called when it is durable: the next values are compared with these."""
@@ -110,13 +110,13 @@ def new_put(
     versions_before = _versions(thread, before) if before is not None else {}
     versions = checkpoint["channel_versions"]
     for channel, value in checkpoint[_VALUES].items():
-        place = thread.index.place(before, channel) if before is not None else None
+        seq_before = thread.index.seq_of(before, channel) if before is not None else None
         is_new = channel in new_versions or versions_before.get(channel) != versions.get(channel)
-        if place is not None and not is_new:
-            draft.at[channel] = place
+        if seq_before is not None and not is_new:
+            draft.at[channel] = seq_before
             continue
         try:
-            draft.add(channel, value, place)
+            draft.add(channel, value, seq_before)
         except KeyError:
             if before is None:
                 raise
@@ -125,9 +125,9 @@ def new_put(
         # A delta channel that this step did not write is left out, though its version is that of a value which the
         # parent has. It belongs to this checkpoint too: the walk back along the writes ends here.
         for channel in versions.keys() - checkpoint[_VALUES].keys() - new_versions.keys():
-            place = thread.index.place(before, channel)
-            if place is not None and versions_before.get(channel) == versions[channel]:
-                draft.at[channel] = place
+            seq_before = thread.index.seq_of(before, channel)
+            if seq_before is not None and versions_before.get(channel) == versions[channel]:
+                draft.at[channel] = seq_before
     rest = {key: value for key, value in checkpoint.items() if key not in (_VALUES, "id")}
     record = Put(
         page=thread.index.due_page(),
@@ -221,7 +221,7 @@ class Checkpoints:
                 if write.channel in remaining:
                     value = self._read(thread, at.seq, write.raw, write.channel)
                     written[write.channel].append((write.task, write.channel, value))
-            for channel in [one for one in remaining if index.place(at, one) is not None]:
+            for channel in [one for one in remaining if index.seq_of(at, one) is not None]:
                 seeds[channel] = self._value(thread, at, channel, live=False)
                 remaining.discard(channel)
             parent = at.parent
@@ -242,14 +242,14 @@ class Checkpoints:
                 continue
             keep[ns, newest.id] = newest
             counted = self.metadata(thread, newest).get(_COUNTERS) or {}
-            remaining = {one for one in counted if index.place(newest, one) is None}
+            remaining = {one for one in counted if index.seq_of(newest, one) is None}
             at = newest
             for _ in range(len(space)):
                 parent = index.find(ns, at.parent) if at.parent is not None else None
                 if parent is None or not remaining:
                     break
                 keep[ns, parent.id] = parent
-                remaining = {one for one in remaining if index.place(parent, one) is None}
+                remaining = {one for one in remaining if index.seq_of(parent, one) is None}
                 at = parent
         return list(keep.values())
 
@@ -288,7 +288,7 @@ class Checkpoints:
 
     def _value(self, thread: Thread, stored: Stored, channel: str, *, live: bool) -> Any:
         index = stored.within
-        seq = index.place(stored, channel)
+        seq = index.seq_of(stored, channel)
         assert seq is not None
         try:
             held = index.encoded(seq, channel)

@@ -141,7 +141,7 @@ def _digests(index: Index) -> list[bytes]:
     for stored in index.newest_first(None):
         values: dict[str, Encoded] = {}
         for channel in index.channels(stored):
-            seq = index.place(stored, channel)
+            seq = index.seq_of(stored, channel)
             assert seq is not None
             values[channel] = index.encoded(seq, channel)
         put = stored.put

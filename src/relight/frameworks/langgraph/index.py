@@ -158,12 +158,12 @@ class Index:
     def _turn(self, entry: Entry, record: Put, page: Page) -> None:
         spaces = page.spaces
         held = [self.spaces.setdefault(ns, {}) for ns in spaces]
-        for seq, place, id, parent in page.puts:
-            held[place][id] = Stored(seq, spaces[place], id, parent, self)
-        for ns, newest in {spaces[place]: id for _, place, id, _ in sorted(page.puts, key=_by_id)}.items():
+        for seq, number, id, parent in page.puts:
+            held[number][id] = Stored(seq, spaces[number], id, parent, self)
+        for ns, newest in {spaces[number]: id for _, number, id, _ in sorted(page.puts, key=_by_id)}.items():
             self._newest[ns] = max(newest, self._newest.get(ns, ""))
-        for _, place, id in page.writes:
-            unread = self._unread.setdefault((spaces[place], id), [])
+        for _, number, id in page.writes:
+            unread = self._unread.setdefault((spaces[number], id), [])
             if entry.seq not in unread[-1:]:
                 unread.append(entry.seq)
         self._gaps[entry.seq] = _Gap((page.back, bytes.fromhex(page.digest)), (entry.seq, entry.digest))
@@ -225,7 +225,7 @@ class Index:
         put = stored.put
         return [*put.values, *put.lists, *put.maps, *put.at]
 
-    def place(self, stored: Stored, channel: str) -> int | None:
+    def seq_of(self, stored: Stored, channel: str) -> int | None:
         """The record that has a channel's value; None if it has no value."""
         put = stored.put
         if channel in put.values or channel in put.lists or channel in put.maps:

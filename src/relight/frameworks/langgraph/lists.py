@@ -92,12 +92,12 @@ def part_of(
     `live`: that other list's objects, where they are known; `stored`: its elements.
     """
     size = len(value)
-    keep, places, packed = _placed(value, before.size, live, stored, pack)
-    fresh = [at for at, place in enumerate(places, keep) if place == NEW]
+    keep, positions, packed = _placed(value, before.size, live, stored, pack)
+    fresh = [at for at, position in enumerate(positions, keep) if position == NEW]
     weight = before.weight + len(fresh)
     if len(fresh) == size or weight > 2 * size + SLACK:
         return whole(value, pack, old=fresh[0] if fresh else size)
-    pieces = _pieces(places)
+    pieces = _pieces(positions)
     if len(pieces) > _MAX_PIECES:
         fresh, pieces = list(range(keep, size)), []
     add = [msgspec.Raw(packed.get(at) or pack(value[at], at)) for at in fresh]
@@ -114,36 +114,36 @@ def _placed(
     objects = {id(one): at for at, one in enumerate(live.elements)} if live is not None else {}
     held = stored()
     known: dict[bytes, int] | None = None
-    places: list[int] = []
+    positions: list[int] = []
     packed: dict[int, bytes] = {}
     follows = keep
     for at in range(keep, len(value)):
-        place = objects.get(id(value[at]), NEW)
-        if place != NEW and live is not None and not live.is_whole(place):
-            place = NEW
-        if place == NEW and follows < size:
+        position = objects.get(id(value[at]), NEW)
+        if position != NEW and live is not None and not live.is_whole(position):
+            position = NEW
+        if position == NEW and follows < size:
             one = packed[at] = pack(value[at], at)
             if held[follows] == one:
-                place = follows
+                position = follows
             elif live is None:
                 if known is None:
                     known = {element: position for position, element in enumerate(held)}
-                place = known.get(one, NEW)
-        places.append(place)
-        follows = place + 1 if place != NEW else follows
-    more = next((at for at, place in enumerate(places) if place != keep + at), len(places))
-    return keep + more, places[more:], packed
+                position = known.get(one, NEW)
+        positions.append(position)
+        follows = position + 1 if position != NEW else follows
+    more = next((at for at, position in enumerate(positions) if position != keep + at), len(positions))
+    return keep + more, positions[more:], packed
 
 
-def _pieces(places: Sequence[int]) -> list[tuple[int, int]]:
+def _pieces(positions: Sequence[int]) -> list[tuple[int, int]]:
     """The origins as ranges, without new elements at the end."""
     pieces: list[tuple[int, int]] = []
-    for place in places:
+    for position in positions:
         start, count = pieces[-1] if pieces else (NEW, 0)
-        if count and (place == start == NEW or (start != NEW and place == start + count)):
+        if count and (position == start == NEW or (start != NEW and position == start + count)):
             pieces[-1] = start, count + 1
         else:
-            pieces.append((place, 1))
+            pieces.append((position, 1))
     return pieces[:-1] if pieces and pieces[-1][0] == NEW else pieces
 
 

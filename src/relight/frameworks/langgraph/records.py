@@ -123,15 +123,15 @@ def page_of(last: tuple[int, bytes], records: Sequence[Named]) -> Page | None:
     """A page with these records, after the last page; None if they are too many."""
     if len(records) > _MAX_ON_A_PAGE:
         return None
-    places: dict[str, int] = {}
+    numbers: dict[str, int] = {}
     for _, ns, _, _, _ in records:
-        places.setdefault(ns, len(places))
+        numbers.setdefault(ns, len(numbers))
     return Page(
         back=last[0],
         digest=last[1].hex(),
-        spaces=list(places),
-        puts=[(seq, places[ns], id, parent) for seq, ns, id, parent, is_put in records if is_put],
-        writes=[(seq, places[ns], id) for seq, ns, id, _, is_put in records if not is_put],
+        spaces=list(numbers),
+        puts=[(seq, numbers[ns], id, parent) for seq, ns, id, parent, is_put in records if is_put],
+        writes=[(seq, numbers[ns], id) for seq, ns, id, _, is_put in records if not is_put],
     )
 
 

@@ -30,7 +30,7 @@ class HeadState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """the status, with the fields of the head that belong to it"""
     native: str | None = None
     """the native session that matches the visible conversation"""
-    place: QueuePosition | None = None
+    queue_position: QueuePosition | None = msgspec.field(default=None, name="place")
 
 
 _BESIDE: Final = set(StatusChange.__struct_fields__) & set(Head.__struct_fields__) - {"status", "reason"}
@@ -40,7 +40,7 @@ _BESIDE: Final = set(StatusChange.__struct_fields__) & set(Head.__struct_fields_
 def head_state_of(head: Head, status: Status, reason: str | None) -> HeadState:
     """The state of a head; status and reason as shown, which differ from the stored ones if the owner is dead."""
     told = StatusChange(status=status, reason=reason, **{name: getattr(head, name) for name in sorted(_BESIDE)})
-    return HeadState(head=head.head, told=told, native=head.native, place=head.place)
+    return HeadState(head=head.head, told=told, native=head.native, queue_position=head.queue_position)
 
 
 class Operation(msgspec.Struct, frozen=True, kw_only=True):

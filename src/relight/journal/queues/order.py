@@ -44,10 +44,10 @@ def is_queued(head: Head) -> bool:
 
 def queue_row_of(head: Head) -> QueueRow | None:
     """The queue row of a session in this state, if it has one."""
-    place = head.place
-    if place is None or not is_queued(head):
+    queue_position = head.queue_position
+    if queue_position is None or not is_queued(head):
         return None
-    return QueueRow(place.line, place.priority, place.since_us, head.session, head.wake_us)
+    return QueueRow(queue_position.line, queue_position.priority, queue_position.since_us, head.session, head.wake_us)
 
 
 def format_queue_key(line: QueueKey) -> str:

@@ -26,8 +26,8 @@ _UNITS: Final = {"s": 1.0, "sec": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0, "hou
 
 def slot_wanted(head: Head, draft: Draft) -> str | None:
     """The queue whose slot this step takes, if any."""
-    wanted = draft.claim is not None and draft.claim.slot and head.place is not None
-    return head.place.queue if wanted and head.place is not None else None
+    wanted = draft.claim is not None and draft.claim.slot and head.queue_position is not None
+    return head.queue_position.queue if wanted and head.queue_position is not None else None
 
 
 def plan_slot(

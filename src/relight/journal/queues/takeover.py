@@ -25,7 +25,7 @@ _NO_PROGRESS: Final[frozenset[StepKind]] = frozenset({"attempt", "status"})
 
 def loss_reason(head: Head, *, owner_gone: bool | None, now: Instant) -> str | None:
     """Why no process works on a session that claims to be working; None if one does, or if it has no queue."""
-    if head.place is None or head.status not in LIVE:
+    if head.queue_position is None or head.status not in LIVE:
         return None
     lease = head.lease
     if lease is None:

@@ -38,7 +38,7 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
     Identity: _fields(
         name="name former_name key env",
         about="agent provider model models task labels metadata command unrecorded",
-        plain="id parent directory runtime workspace pools snapshot policy secrets place stop_attempt redact"
+        plain="id parent directory runtime workspace pools snapshot policy secrets queue_position stop_attempt redact"
         " spawned_by created_us",
     ),
     Head: _fields(
@@ -46,7 +46,7 @@ DECLARED: Final[Mapping[type[msgspec.Struct], Mapping[str, Kind]]] = {
         inside="failure asking",
         data="said",
         plain="session seq head digest since message_count turns open status wake_us attempt resumed_from usage"
-        " size_bytes native handle updated_us ended_us epoch lease place",
+        " size_bytes native handle updated_us ended_us epoch lease queue_position",
     ),
     Changes: _fields(
         about="note",

@@ -112,8 +112,8 @@
       const open = $(".chev", mine)?.getAttribute("aria-expanded") === "true";
       if (open) $(".chev", row).setAttribute("aria-expanded", "true");
       row.classList.toggle("on", mine.classList.contains("on"));
-      const drawn = $("[data-spark]", mine)?.cloneNode(true), place = $("[data-spark]", row);
-      if (drawn?.firstElementChild && place) place.replaceWith(drawn);
+      const drawn = $("[data-spark]", mine)?.cloneNode(true), old = $("[data-spark]", row);
+      if (drawn?.firstElementChild && old) old.replaceWith(drawn);
       morph(mine, row);
     }
     const bar = $("#newer");
@@ -282,13 +282,13 @@
     if (!all.length) return;
     const here = all.findIndex((row) => row.classList.contains("on"));
     const current = list().find((row) => row.classList.contains("on"));
-    let place = here >= 0 ? here + by : 0;
+    let index = here >= 0 ? here + by : 0;
     if (here < 0 && current) { // from a row that is no problem to the next that is one
       const order = current.compareDocumentPosition.bind(current);
       const after = all.findIndex((row) => order(row) & Node.DOCUMENT_POSITION_FOLLOWING);
-      place = by > 0 ? (after < 0 ? all.length - 1 : after) : (after < 0 ? all.length - 1 : after - 1);
+      index = by > 0 ? (after < 0 ? all.length - 1 : after) : (after < 0 ? all.length - 1 : after - 1);
     }
-    const row = all[Math.min(all.length - 1, Math.max(0, place))];
+    const row = all[Math.min(all.length - 1, Math.max(0, index))];
     if (row.matches(".earlier")) unfold();
     for (const one of list()) one.classList.toggle("on", one === row);
     row.scrollIntoView({ block: "nearest" });

@@ -176,19 +176,19 @@ const relight = (() => {
 
   // -- bodies that come when they are looked at --------------------------------------------------------------------
 
-  async function load(place) {
-    const address = place.dataset.src;
-    if (!address || place.dataset.loading) return;
-    place.dataset.loading = "1";
-    const slow = setTimeout(() => place.classList.add("htmx-request"), 400);
+  async function load(element) {
+    const address = element.dataset.src;
+    if (!address || element.dataset.loading) return;
+    element.dataset.loading = "1";
+    const slow = setTimeout(() => element.classList.add("htmx-request"), 400);
     try {
       const got = await fragment(address);
-      place.classList.remove("loading");
-      place.replaceChildren(got);
-      tick(place);
-      document.dispatchEvent(new CustomEvent("relight:loaded", { detail: place }));
-    } catch { place.textContent = "loading failed; reload the page to try again"; }
-    finally { clearTimeout(slow); place.classList.remove("htmx-request"); delete place.dataset.src; }
+      element.classList.remove("loading");
+      element.replaceChildren(got);
+      tick(element);
+      document.dispatchEvent(new CustomEvent("relight:loaded", { detail: element }));
+    } catch { element.textContent = "loading failed; reload the page to try again"; }
+    finally { clearTimeout(slow); element.classList.remove("htmx-request"); delete element.dataset.src; }
   }
 
   function lookers() {
@@ -205,18 +205,18 @@ const relight = (() => {
       const details = event.target;
       if (!(details instanceof HTMLDetailsElement) || !details.open) return;
       if (details.dataset.src) { // a fold whose body is elsewhere
-        const place = document.createElement("div");
-        place.dataset.src = details.dataset.src;
+        const element = document.createElement("div");
+        element.dataset.src = details.dataset.src;
         delete details.dataset.src;
-        $(".loading", details)?.replaceWith(place);
-        load(place);
+        $(".loading", details)?.replaceWith(element);
+        load(element);
       }
-      for (const place of $$(":scope > [data-src]", details)) load(place);
+      for (const element of $$(":scope > [data-src]", details)) load(element);
     }, true);
   }
 
-  async function spark(place) {
-    try { place.replaceChildren(await fragment(place.dataset.spark)); } catch { /* a picture less */ }
+  async function spark(element) {
+    try { element.replaceChildren(await fragment(element.dataset.spark)); } catch { /* a picture less */ }
   }
 
   // -- differences, split ---------------------------------------------------------------------------------------------
@@ -246,9 +246,9 @@ const relight = (() => {
 
   // -- plots -----------------------------------------------------------------------------------------------------------
 
-  function burn(place) {
-    if (!globalThis.uPlot || !place.isConnected) return;
-    const data = JSON.parse(place.dataset.burn);
+  function burn(element) {
+    if (!globalThis.uPlot || !element.isConnected) return;
+    const data = JSON.parse(element.dataset.burn);
     const style = getComputedStyle(document.documentElement);
     const colour = (name) => style.getPropertyValue(name).trim();
     const utc = remembered.get("zone", "local") === "utc";
@@ -257,9 +257,9 @@ const relight = (() => {
     const series = [{ value: (_, at) => at === null ? "-" : clock(new Date(at * 1000), utc, true) },
       { label: "cost", stroke: colour("--ref"), width: 2, paths: globalThis.uPlot.paths.stepped({ align: 1 }), points: { show: false }, value: (_, cost) => cost === null ? "-" : `$${cost.toFixed(2)}` },
       { label: "tokens", show: true, scale: "tokens", stroke: "transparent", points: { show: false }, value: (_, n) => n === null ? "-" : n.toLocaleString("en") }];
-    place.replaceChildren();
+    element.replaceChildren();
     new globalThis.uPlot({
-      width: Math.max(260, place.clientWidth), height: 120, padding: [8, 8, 0, 0], series,
+      width: Math.max(260, element.clientWidth), height: 120, padding: [8, 8, 0, 0], series,
       tzDate: utc ? (at) => globalThis.uPlot.tzDate(new Date(at * 1000), "Etc/UTC") : undefined,
       cursor: { y: false }, legend: { live: true },
       axes: [{ ...axis, values: (_, ticks) => ticks.map((at) => clock(new Date(at * 1000), utc, false).slice(0, 5)) }, { ...axis, size: 56, values: (_, ticks) => ticks.map((cost) => `$${cost.toFixed(2)}`) }],
@@ -278,11 +278,11 @@ const relight = (() => {
         }
         pen.restore();
       }] },
-    }, [...lines[0], data.tokens], place);
+    }, [...lines[0], data.tokens], element);
   }
   function plots() {
-    const all = () => { for (const place of $$("[data-burn]")) burn(place); };
-    document.addEventListener("relight:loaded", (event) => { for (const place of $$("[data-burn]", event.detail)) burn(place); });
+    const all = () => { for (const element of $$("[data-burn]")) burn(element); };
+    document.addEventListener("relight:loaded", (event) => { for (const element of $$("[data-burn]", event.detail)) burn(element); });
     document.addEventListener("relight:theme", all);
     let waiting = 0;
     addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(all, 200); });

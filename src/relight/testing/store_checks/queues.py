@@ -22,9 +22,9 @@ def enqueue(
 ) -> str:
     """Create a queued session; its id."""
     trial.clock.advance(1.0)
-    place = QueuePosition(queue=queue, priority=priority, wants=wants, since_us=trial.clock.now_us())
-    identity = Identity(id=trial.entropy.session_id(), created_us=trial.clock.now_us(), place=place)
-    trial.store.create(identity, Head(session=identity.id, place=place, wake_us=wake_us))
+    queue_position = QueuePosition(queue=queue, priority=priority, wants=wants, since_us=trial.clock.now_us())
+    identity = Identity(id=trial.entropy.session_id(), created_us=trial.clock.now_us(), queue_position=queue_position)
+    trial.store.create(identity, Head(session=identity.id, queue_position=queue_position, wake_us=wake_us))
     return identity.id
 
 
@@ -110,12 +110,12 @@ def a_wake_time_delays_a_session(trial: Trial) -> None:
 def a_queue_position_can_be_changed_with_a_step(trial: Trial) -> None:
     """A step may change the queue position; the queue changes in the same transaction."""
     session = trial.working()
-    place = QueuePosition(queue="batch", priority=3, since_us=1)
-    trial.append(session, status=StatusChange(status="queued"), place=place, release=True)
+    queue_position = QueuePosition(queue="batch", priority=3, since_us=1)
+    trial.append(session, status=StatusChange(status="queued"), queue_position=queue_position, release=True)
     equal(trial.store.list_waiting(BATCH, 5), [QueueRow(BATCH, 3, 1, session, None)], "it is in the queue now")
-    moved = msgspec.structs.replace(place, queue="other")
+    moved = msgspec.structs.replace(queue_position, queue="other")
     claim = Claim(owner=Owner(id="op"), seconds=1.0, expected_epoch=trial.head(session).epoch)
-    trial.store.commit(session, trial.draft(kind="status", claim=claim, place=moved, release=True))
+    trial.store.commit(session, trial.draft(kind="status", claim=claim, queue_position=moved, release=True))
     equal(first(trial), [], "it left the old queue")
     equal(first(trial, QueueKey("other")), [session], "and is in the other")
 
@@ -141,7 +141,7 @@ def a_rebuilt_head_updates_the_queue(trial: Trial) -> None:
     head = trial.head(session)
     if not trial.hooks.break_head(trial.store, session):
         return
-    trial.store.rebuild_head(msgspec.structs.replace(head, place=QueuePosition(queue="other", since_us=5)))
+    trial.store.rebuild_head(msgspec.structs.replace(head, queue_position=QueuePosition(queue="other", since_us=5)))
     equal((first(trial), first(trial, QueueKey("other"))), ([], [session]), "out of the old queue, into the new one")
     equal(trial.store.check(), [], "the check finds nothing")
 

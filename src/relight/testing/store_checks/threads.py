@@ -41,16 +41,16 @@ def many_threads_on_one_session(trial: Trial) -> None:
     """Concurrent commits to one session have distinct seqs without gap, one chain, and each thread's order."""
     session = trial.working()
     first = trial.head(session).seq
-    told: list[list[int]] = [[] for _ in range(_THREADS)]
+    acknowledged: list[list[int]] = [[] for _ in range(_THREADS)]
 
     def act(number: int) -> None:
         for _ in range(_STEPS):
-            told[number].append(trial.append(session, text=f"thread {number}").step.seq)
+            acknowledged[number].append(trial.append(session, text=f"thread {number}").step.seq)
 
     equal(_in_threads(act), [], "no error")
-    everything = sorted(seq for own in told for seq in own)
+    everything = sorted(seq for own in acknowledged for seq in own)
     equal(everything, list(range(first + 1, first + 1 + _THREADS * _STEPS)), "every seq once")
-    require(all(own == sorted(own) for own in told), "each thread's steps in its order")
+    require(all(own == sorted(own) for own in acknowledged), "each thread's steps in its order")
     breaks = list(broken_links(trial.store.steps(session), after=0, digest=GENESIS))
     equal(breaks, [], "one chain")
 

@@ -75,7 +75,7 @@ class Locations:
 
     def __init__(self, directory: Path, key: str, rows: SegmentIndex) -> None:
         self.directory, self._key, self._rows = directory, key, rows
-        self.place = str(directory)
+        self.location = str(directory)
         """for messages"""
         self.registered: frozenset[str] = frozenset()
         self.listed: dict[str, ListedSegment] = {}

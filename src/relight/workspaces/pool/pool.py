@@ -56,9 +56,9 @@ class Pool:
             self.writer = RemoteWriter(remote_locations, key, rows, self._reliable_cached.clear)
 
     @property
-    def place(self) -> str:
+    def location(self) -> str:
         """Where it is stored, for messages."""
-        return self._locations.place
+        return self._locations.location
 
     # -- reading ----------------------------------------------------------------------------------------------
 
@@ -131,7 +131,7 @@ class Pool:
             self.refresh()
         location = self.find(ref)
         why = "is missing" if location is None or not location.has_base else "has lost the one it is a difference from"
-        raise Corrupt(f"object {ref.hex()[:12]} {why} in {self._locations.place}")
+        raise Corrupt(f"object {ref.hex()[:12]} {why} in {self._locations.location}")
 
     def _read_once(self, ref: bytes) -> tuple[bytes, Base] | None:
         location = self.find(ref)
@@ -159,7 +159,7 @@ class Pool:
         with self._lock:
             self._locations.mark_damaged(location.segment, ref)  # so that the next `put` stores it again
             self._reliable_cached.pop(ref, None)
-        raise Corrupt(f"object {ref.hex()[:12]} is damaged in {self._locations.place}, {location.segment}")
+        raise Corrupt(f"object {ref.hex()[:12]} is damaged in {self._locations.location}, {location.segment}")
 
     def _checked(self, ref: bytes, location: Location, base: bytes) -> bytes | None:
         payload = self._payload(location)

@@ -98,7 +98,7 @@ class RemoteLocations(Locations):
 
     def __init__(self, directory: Path, key: str, rows: SegmentIndex, remote: RemotePrefix) -> None:
         super().__init__(directory, key, rows)
-        self.remote, self.place = remote, f"{remote.place} ({key})"
+        self.remote, self.location = remote, f"{remote.location} ({key})"
         self._last_fetched: tuple[str, bytes] = ("", b"")
         """the part fetched last: if the cache is too small for it, it is not fetched again for every object"""
 
@@ -208,7 +208,7 @@ class RemoteLocations(Locations):
                 return None
             data = whole[at : at + location.payload_bytes]
         if len(data) != location.payload_bytes:
-            raise Corrupt(f"{self.place}: {name} is shorter than it was")
+            raise Corrupt(f"{self.location}: {name} is shorter than it was")
         return data
 
     def drop_cached(self, location: Location) -> bool:

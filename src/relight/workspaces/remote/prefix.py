@@ -33,8 +33,8 @@ class RemotePrefix:
         self.blobs, self.cache, self._rows = blobs, cache, rows
 
     @property
-    def place(self) -> str:
-        return self.blobs.place
+    def location(self) -> str:
+        return self.blobs.location
 
     @property
     def paths(self) -> tuple[Path, ...]:
@@ -68,7 +68,7 @@ class RemotePrefix:
         if any(self.blobs.list(prefix, limit=1) for prefix in prefixes):
             return  # the content was copied to this address
         raise UsageError(
-            f"the captured files of this store are in {known[0]}, and none of them in {self.place}",
+            f"the captured files of this store are in {known[0]}, and none of them in {self.location}",
             hints=[
                 f"export RELIGHT_BLOBS={known[0]}",
                 f"or copy them here first; if they are lost for good, put any object at {prefixes[0]}@moved/here"
@@ -104,12 +104,12 @@ class RemotePrefix:
         for problem, is_fine in works.items():
             if not is_fine:
                 raise StoreUnavailable(
-                    f"{blobs.place}: {problem}", hints=["use a blob store that keeps its promises: RELIGHT_BLOBS"]
+                    f"{blobs.location}: {problem}", hints=["use a blob store that keeps its promises: RELIGHT_BLOBS"]
                 )
         known = addresses(self._rows)
         if known and blobs.address not in known:
             raise StoreUnavailable(
-                f"{blobs.place}: works, but the captured files of this store are in {known[0]}",
+                f"{blobs.location}: works, but the captured files of this store are in {known[0]}",
                 hints=[f"export RELIGHT_BLOBS={known[0]}, or copy them over"],
             )
 

@@ -155,7 +155,7 @@ class RemoteWriter:
             return
         takes = self._locations.end_bytes() + pending
         if takes > self.quota_bytes:
-            raise OverQuota(self._locations.place, "captured files would take", takes, self.quota_bytes)
+            raise OverQuota(self._locations.location, "captured files would take", takes, self.quota_bytes)
 
     def release(self) -> None:
         """Upload, write the index, and unlock the segment for other processes of this machine."""
@@ -221,7 +221,7 @@ class RemoteWriter:
         # The key may exist because our first attempt succeeded and only its reply was lost: then the bytes are ours.
         if not blobs.put(key, data) and blobs.get(key) != data:
             raise StoreUnavailable(
-                f"{blobs.place}: another writer has written {key}; this snapshot was not stored",
+                f"{blobs.location}: another writer has written {key}; this snapshot was not stored",
                 hints=["try again; two machines must not share one local directory for content"],
             )
         point("upload.done")

@@ -60,28 +60,28 @@ _PATH: Final = re.compile(r"(?:~|\.{1,2})?/[\w.@/-]*$|[A-Za-z]:\\")
 def spans(text: str, lower: str) -> Iterator[Span]:
     """Values behind a telling name in this text."""
     for need in NEEDS:
-        place = lower.find(need)
-        while place >= 0:
-            end = place + len(need)
+        offset = lower.find(need)
+        while offset >= 0:
+            end = offset + len(need)
             found = _NAME_END.match(text, end)
-            if found is not None and (span := _judged(text, place, need, found)) is not None:
+            if found is not None and (span := _judged(text, offset, need, found)) is not None:
                 yield span
-            place = lower.find(need, end)
+            offset = lower.find(need, end)
 
 
-def _judged(text: str, place: int, need: str, found: re.Match[str]) -> Span | None:
+def _judged(text: str, offset: int, need: str, found: re.Match[str]) -> Span | None:
     which = "quoted" if found["quoted"] is not None else "bare"
     value, start, end = found[which], found.start(which), found.end(which)
-    name = _name_before(text, place) + text[place : found.start("sign") if found["sign"] else place + len(need)]
-    if text[max(0, place - 200) : place].rpartition('"')[2].count("::"):
+    name = _name_before(text, offset) + text[offset : found.start("sign") if found["sign"] else offset + len(need)]
+    if text[max(0, offset - 200) : offset].rpartition('"')[2].count("::"):
         return None  # the name of a type
-    if need == "_pat" and (text[place + 4 : place + 5].isalpha() or not _is_random(value) or value.startswith("[")):
+    if need == "_pat" and (text[offset + 4 : offset + 5].isalpha() or not _is_random(value) or value.startswith("[")):
         return None  # a path, a pattern
-    if need == "auth" and re.match(r"(?i)or(?!iz)", text[place + 4 : place + 8]):
+    if need == "auth" and re.match(r"(?i)or(?!iz)", text[offset + 4 : offset + 8]):
         return None  # the author
     if need in _STRICT and text.startswith(("http", "arn:"), found.start("quoted" if found["quoted"] else "bare")):
         return None
-    if need == "key" and not _KEYS.search(text, max(0, place - 16), place) and not _is_variable(name):
+    if need == "key" and not _KEYS.search(text, max(0, offset - 16), offset) and not _is_variable(name):
         return None
     if need == "pass" and not re.search(r"(?i)(?:^|[_.-])pass$|userpass$|dbpass$", name.strip("\"' ")):
         return None
@@ -89,7 +89,7 @@ def _judged(text: str, place: int, need: str, found: re.Match[str]) -> Span | No
         value, end = _trimmed(text, value, start, found, name)
     if found["tag"] is not None and not (found["tag"] == ">" and text.startswith("</", end)):
         return None
-    if found["space"] is not None and not _is_option(text, place, name, value):
+    if found["space"] is not None and not _is_option(text, offset, name, value):
         return None
     if OPENING in value or value.startswith(OPENING[1:]) or is_placeholder(value) or len(value) < 4:
         return None
@@ -105,8 +105,8 @@ def _judged(text: str, place: int, need: str, found: re.Match[str]) -> Span | No
     return start, end, "password" if is_password else need.strip("_")
 
 
-def _name_before(text: str, place: int) -> str:
-    before = text[max(0, place - 40) : place]
+def _name_before(text: str, offset: int) -> str:
+    before = text[max(0, offset - 40) : offset]
     found = re.search(r"[A-Za-z0-9_.$-]*$", before)
     return found[0] if found is not None else ""
 
@@ -128,18 +128,18 @@ def _trimmed(text: str, value: str, start: int, found: re.Match[str], name: str)
     return value, start + len(value)
 
 
-def _is_option(text: str, place: int, name: str, value: str) -> bool:
+def _is_option(text: str, offset: int, name: str, value: str) -> bool:
     """`--password VALUE`, `ENV PASSWORD VALUE`: with a space in between, only an option or variable is an
     assignment."""
     if _SENTENCE.fullmatch(value) and not any(one.isdigit() for one in value):
         return False
     if name.startswith("--"):
         return True
-    line = text[text.rfind("\n", 0, place) + 1 : place].lstrip(" \t+->|").lower()
+    line = text[text.rfind("\n", 0, offset) + 1 : offset].lstrip(" \t+->|").lower()
     if line.startswith(("env ", "arg ", "run export ", "setx ")) and name.isupper():
         return True
     return line.startswith(("machine ", "login ", "default ")) or (
-        not line and text[:place].lower().rfind("login ", max(0, place - 200)) >= 0
+        not line and text[:offset].lower().rfind("login ", max(0, offset - 200)) >= 0
     )
 
 

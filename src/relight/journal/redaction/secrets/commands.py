@@ -104,14 +104,14 @@ def spans(text: str, lower: str) -> Iterator[Span]:
 
 def _given(text: str, name: str, command: Command) -> Iterator[Span]:
     done = 0
-    for place in _named(name).finditer(text):
-        if place.end() < done:
+    for found in _named(name).finditer(text):
+        if found.end() < done:
             continue  # in the line of the one before
-        done = _line_end(text, place.end())
-        if command.verb and not re.search(rf"\b{command.verb}\b", text[place.end() : done]):
+        done = _line_end(text, found.end())
+        if command.verb and not re.search(rf"\b{command.verb}\b", text[found.end() : done]):
             continue
         for option in command.options:
-            yield from _found(text, _compiled(option), place.end(), done)
+            yield from _found(text, _compiled(option), found.end(), done)
 
 
 def _found(text: str, pattern: re.Pattern[str], start: int, end: int) -> Iterator[Span]:

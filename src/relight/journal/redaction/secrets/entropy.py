@@ -69,9 +69,9 @@ def _storage_keys(text: str) -> Iterator[Span]:
             yield found.start(1), found.end(1), "storage-key"
 
 
-def _is_public_line(text: str, place: int) -> bool:
+def _is_public_line(text: str, start: int) -> bool:
     """A public key or certificate is on the same line, or the line is one of many of base64."""
-    line = text[text.rfind("\n", 0, place) + 1 : place]
+    line = text[text.rfind("\n", 0, start) + 1 : start]
     return bool(_PUBLIC_LINE.search(line))
 
 

@@ -50,20 +50,20 @@ def spans(text: str) -> Iterator[Span]:
 
 
 def _framed(text: str) -> Iterator[Span]:
-    place, end = 0, _END.search(text)
-    while (begin := _BEGIN.search(text, place)) is not None:
+    start, end = 0, _END.search(text)
+    while (begin := _BEGIN.search(text, start)) is not None:
         if end is not None and end.start() < begin.end():
             end = _END.search(text, begin.end())
         following = _BEGIN.search(text, begin.end()) if end is not None else None
         if end is not None and (following is None or end.start() < following.start()):
-            content, place = end.start(), end.end()
+            content, start = end.start(), end.end()
         else:
             body = _BODY.match(text, begin.end())
-            content = place = body.end() if body is not None else begin.end()
+            content = start = body.end() if body is not None else begin.end()
         if _CONTENT.search(text, begin.end(), content):  # else it is a program that knows how keys begin
-            yield begin.start(), place, "private-key"
+            yield begin.start(), start, "private-key"
         else:
-            place = begin.end()
+            start = begin.end()
 
 
 def _tails(text: str) -> Iterator[Span]:
