@@ -12,12 +12,13 @@ from contextlib import suppress
 from typing import Any, Final
 
 import relight
-from relight.cli.render.steps import Narrator
+from relight.cli.render.steps import finished, open_rows
 from relight.demo import shop
 from relight.demo.screen import Screen
 from relight.demo.stage import Agent, Stage, wait_until
 from relight.errors import Corrupt, NotFound
 from relight.history.events import Event
+from relight.history.narration import Narrator
 
 RUN: Final = "demo"
 """the run with relight, and the name of its session"""
@@ -49,8 +50,8 @@ class Play:
             self.events.append(event)
             lines = str(event.outcomes[0]["content"]).splitlines() if event.outcomes else []
             note = lines[0].partition(":")[0] if len(lines) == 1 else f"{len(lines)} lines"
-            for row in self._narrator.rows(event):
-                self.screen.step(row.seq, row.word, row.text, row.mark, note if event.outcomes else "")
+            for row in finished(self._narrator.rows(event)):
+                self.screen.step(row.seq, row.word, row.line, row.mark, note if event.outcomes else "")
 
     def follow_until(self, condition: Callable[[], object], agent: Agent, what: str) -> None:
         """Print steps until a condition holds, including those committed before it did."""
@@ -61,7 +62,7 @@ class Play:
             return over
 
         wait_until(poll, agent, what)
-        for row in self._narrator.open_rows(self.events[-1].seq, doubtful=False):
+        for row in open_rows(self._narrator, self.events[-1].seq, doubtful=False):
             self.screen.step(row.seq, row.word, row.text, row.mark)
 
 

@@ -16,8 +16,8 @@ import pytest
 
 import relight
 from relight.cli.maintenance.doctor.workspaces import watching
-from relight.cli.render.steps import Narrator
 from relight.history.events import Event
+from relight.history.narration import Narrator
 from tests.support.calls import call, send_mail
 from tests.support.shell import Shell, logical_dump
 

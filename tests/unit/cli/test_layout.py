@@ -30,12 +30,12 @@ from relight.cli.render.console import rendered
 from relight.cli.render.errors import lines_of as error_lines
 from relight.cli.render.file_facts import checkpoint_facts, left_out_lines
 from relight.cli.render.file_lines import FileRow
-from relight.cli.render.steps import Row
 from relight.cli.render.steps import lines_of as step_lines
 from relight.cli.render.style import Line, Style
 from relight.cli.render.table import facts
 from relight.errors import Ambiguous, Corrupt, LeaseHeld, ScopeRequired
 from relight.files.diff import FileDiff
+from relight.history.narration import Row
 from relight.values.call import OUTCOME_UNKNOWN, Call
 from relight.values.info import Attention, Differing, Doing, FilesState, LeftOut, Reason, ResumePlan, SessionInfo
 from relight.values.status import Failure
@@ -141,26 +141,20 @@ def plan(**more: Any) -> ResumePlan:
     return ResumePlan(**{**given, **more})
 
 
+def row(seq: int, minutes: int, word: str, text: str, mark: str = "", **fields: Any) -> Row:
+    return Row(seq=seq, at=ago(minutes=minutes), word=word, text=text, mark=mark, **fields)
+
+
 def lately() -> list[Row]:
     return [
-        Row(
-            171, ago(minutes=109), "resume", "attempt 3, resumed 03:59:00 after queued: limit", rule=True, notable=True
-        ),
-        Row(206, ago(minutes=5), "mark", 'checkpoint "tests-green"'),
-        Row(212, ago(minutes=4), "tool", "run_tests tests/", "✗", 38.0, None, ("2 failed: test_lock, test_sync",)),
-        Row(
-            213,
-            ago(minutes=4),
-            "model",
-            '"The lock test expects the old path, which is gone since 2.4."',
-            "",
-            9.0,
-            0.03,
-        ),
-        Row(214, ago(minutes=4), "status", "asks: Run `git push origin main`?", "?"),
-        Row(215, ago(minutes=3), "rewind", "begins; safety snapshot of main", "…"),
-        Row(216, ago(minutes=3), "rewind", "back to @206, files too"),
-        Row(217, ago(minutes=3), "restore", "files restored"),
+        row(171, 109, "resume", "attempt 3, resumed from @170 after queued: limit", rule=True, notable=True),
+        row(206, 5, "mark", 'checkpoint "tests-green"'),
+        row(212, 4, "tool", "run_tests tests/", "✗", seconds=38.0, detail=["2 failed: test_lock, test_sync"]),
+        row(213, 4, "model", '"The lock test expects the old path, which is gone since 2.4."', seconds=9.0, cost=0.03),
+        row(214, 4, "status", "asks: Run `git push origin main`?", "?"),
+        row(215, 3, "rewind", "begins; safety snapshot of main", "…"),
+        row(216, 3, "rewind", "back to @206, files too"),
+        row(217, 3, "restore", "files restored"),
     ]
 
 

@@ -16,11 +16,12 @@ from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.cells import block, cells, cut
 from relight.cli.render.console import printable
 from relight.cli.render.file_facts import changed_fact, left_out_lines
-from relight.cli.render.steps import Narrator, Row
+from relight.cli.render.steps import finished, open_rows
 from relight.cli.render.steps import lines_of as step_lines
 from relight.cli.render.style import Line, Span, Style, status_word
 from relight.cli.render.table import Fact, facts
 from relight.history.documents import call_document, session_document
+from relight.history.narration import Narrator, Row
 from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
 from relight.journal.limits import is_limit
@@ -122,7 +123,8 @@ def read_session(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView
         attempts = _attempts(rl, info)
         loaded = rl.load(ref) if verbose else None
     except Corrupt as damage:
-        rows.append(Row(damage.seq or info.seq, info.updated_at, "damage", damage.what, "✗", notable=True))
+        seq = damage.seq or info.seq
+        rows.append(Row(seq=seq, at=info.updated_at, word="damage", text=damage.what, mark="✗", notable=True))
     notable = [row for row in rows if row.notable]
     return SessionView(info, plan, (notable or rows)[-_MAX_RECENT:], attempts, files, loaded)
 
@@ -130,8 +132,8 @@ def read_session(rl: Relight, ref: str, *, verbose: bool = False) -> SessionView
 def _recent(rl: Relight, info: SessionInfo) -> list[Row]:
     narrator, rows = Narrator(info.provider, partial(rl.load, info.id)), []
     for event in rl.tail(info.id, after=max(0, info.seq - _RECENT_EVENTS)):
-        rows += narrator.rows(event)
-    return rows + narrator.open_rows(info.seq, doubtful=info.in_doubt > 0)
+        rows += finished(narrator.rows(event))
+    return rows + open_rows(narrator, info.seq, doubtful=info.in_doubt > 0)
 
 
 def _attempts(rl: Relight, info: SessionInfo) -> list[str]:
@@ -154,7 +156,7 @@ def lines_of(found: SessionView, *, now: datetime, style: Style) -> list[Line]:
         width = len(str(found.recent[-1].seq)) + 1
         for row in found.recent:
             inner = style._replace(width=style.width - 2)
-            for line in step_lines(row._replace(rule=False), inner, seq_width=width, seconds=False):
+            for line in step_lines(msgspec.structs.replace(row, rule=False), inner, seq_width=width, seconds=False):
                 lines.append(["  ", *line])
     if found.loaded is not None:
         lines += _conversation(found.loaded, style) + left_out_lines(found.files, style)

@@ -12,8 +12,9 @@ import msgspec
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import ref_argument, verb
 from relight.cli.render.console import Console
-from relight.cli.render.steps import Narrator, Row, fields_of, lines_of
+from relight.cli.render.steps import fields_of, finished, lines_of, open_rows
 from relight.cli.render.style import Span
+from relight.history.narration import Narrator, Row
 from relight.text.format import count
 from relight.text.safe import one_line
 from relight.values.info import SessionInfo
@@ -68,7 +69,7 @@ class _TailPrinter:
         if self._as_json:
             return self._begin_events(rl, start if after is not None else max(0, self._info.seq - rows))
         rows_read, seen = self._rows(rl.tail(self._info.id, after=start), start)
-        rows_read += self._narrator.open_rows(seen, doubtful=self._info.in_doubt > 0)
+        rows_read += open_rows(self._narrator, seen, doubtful=self._info.in_doubt > 0)
         printed = rows_read if after is not None else rows_read[-rows:] if rows else []
         for row in printed:
             self._row(row)
@@ -92,7 +93,7 @@ class _TailPrinter:
         rows: list[Row] = []
         for event in events:
             seen = event.seq
-            rows += self._narrator.rows(event)
+            rows += finished(self._narrator.rows(event))
         return rows, seen
 
     def live(self, event: Event) -> None:
@@ -100,7 +101,7 @@ class _TailPrinter:
         if self._as_json:
             self._event(event)
             return
-        for row in self._narrator.rows(event, folded=False):
+        for row in self._narrator.rows(event):
             self._row(row)
 
     def end(self, info: SessionInfo) -> int:
@@ -118,7 +119,7 @@ class _TailPrinter:
         if style.table:
             self._console.write(lines_of(row, style, seq_width=self._width))
         elif style.plain:
-            text = " ".join(filter(None, (f"@{row.seq}", row.word, row.text, row.mark, *row.detail)))
+            text = " ".join(filter(None, (f"@{row.seq}", row.word, row.line, row.mark, *row.detail[:2])))
             self._console.write([[text]])
         else:
             self._console.row(fields_of(row))

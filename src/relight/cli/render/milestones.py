@@ -14,8 +14,9 @@ from relight.cli.app.context import CliContext
 from relight.cli.render.cells import cut
 from relight.cli.render.console import Console
 from relight.cli.render.status_line import StatusLine
-from relight.cli.render.steps import Narrator, Row
+from relight.cli.render.steps import finished
 from relight.cli.render.style import Span
+from relight.history.narration import Narrator, Row
 from relight.ports.runtime import Child, Exit
 from relight.text.format import count, duration
 from relight.text.safe import one_line
@@ -79,7 +80,7 @@ class Milestones:
     def step(self, event: Event) -> None:
         self._head = event.seq
         self._status_line.feed(event)
-        for row in self._narrator.rows(event):
+        for row in finished(self._narrator.rows(event)):
             self._turns += row.word == "model"
             self._calls += row.word == "tool"
             self._report(row)
@@ -89,13 +90,13 @@ class Milestones:
             self._replied = True
             took = duration((row.at - self._began).total_seconds()) if self._began is not None else "?"
             self._console.say(Span("✓", "ok"), f" first reply after {took}: progressed (@{row.seq})")
-        if row.word in ("resume", "start"):
+        if row.rule:
             return
         asks = row.word == "status" and row.mark == "?"
         if asks and self._console.err.terminal:
             self._console.bell()
         if asks or self._level == "verbose" or (row.notable and row.word != "status"):
-            text = f"{row.text} {row.mark}".rstrip()
+            text = f"{row.line} {row.mark}".rstrip()
             self._line(f"@{row.seq}", f"{text}{f'  {row.detail[0]}' if row.detail else ''}")
 
     def died(self, exit: Exit, again_in_seconds: float | None) -> None:

@@ -14,11 +14,11 @@ from typing import Any, Final, Literal
 import msgspec
 
 from relight.history.events import Event
+from relight.history.narration import CallNames
 from relight.journal.formats.registry import detect
 from relight.library.facade import Loaded
 from relight.server.pages.inert import preview
 from relight.text import format as words
-from relight.text.call_names import CallNames
 from relight.text.safe import shortened
 from relight.values.view import Call, Image, Reason, Result, Text
 

@@ -11,9 +11,10 @@ import msgspec
 from relight.errors import Corrupt, NotFound
 from relight.history.events import Event
 from relight.history.loading import chain_of
+from relight.history.narration import Row
 from relight.journal.lineage import stretches, visible
 from relight.ports.store import CheckpointRow
-from relight.server.pages.history import Density, Filter, HistoryBuilder, Row, filtered, is_problem, marked
+from relight.server.pages.history import Density, Filter, filtered, history_rows, is_problem, marked
 from relight.values.info import SessionInfo
 
 if TYPE_CHECKING:
@@ -97,7 +98,7 @@ def window_rows(
             events.append(event)
     except Corrupt as error:
         damage = error
-    rows = HistoryBuilder(info.provider, partial(rl.load, info.id)).build(events, density=density)
+    rows = history_rows(events, info.provider, partial(rl.load, info.id), density=density)
     rows = [row for row in rows if row.seq > window.after]
     path, labels = view_of(rl, info)
     marked(rows, view=path, doubtful=info.in_doubt > 0, labels=labels)
@@ -145,9 +146,8 @@ def opens_at(rl: Relight, info: SessionInfo) -> int | None:
     begins = max((row.seq for row in checkpoint_rows(rl, info) if row.kind == "attempt"), default=0)
     after = max(begins - 1, info.seq - STEPS)
     try:
-        rows = HistoryBuilder(info.provider, partial(rl.load, info.id)).build(
-            events_of(rl, info.id, after, info.seq), density="steps"
-        )
+        events = events_of(rl, info.id, after, info.seq)
+        rows = history_rows(events, info.provider, partial(rl.load, info.id), density="steps")
     except Corrupt:
         return None
     failing = [row.seq for row in rows if row.problem]

@@ -43,16 +43,16 @@ def ended(seq: int, call: str, asked_seq: int, status: str = "ok", content: Any 
 
 def test_intent_and_result_are_one_row_under_the_turn_that_asked() -> None:
     events = [asked(1, "send_mail", text="I build them."), began(2, "c10", "send_mail", 1), ended(5, "c10", 1)]
-    (turn,) = history.HistoryBuilder("openai").build(events)
+    (turn,) = history.history_rows(events, "openai")
     (call,) = turn.calls
-    assert (turn.word, turn.text) == ("model", "“I build them.”")
+    assert (turn.word, turn.text) == ("model", '"I build them."')
     assert (call.seq, call.mark, call.seconds, call.effect) == (2, "✓", 3.0, "once")
     assert call.text == "send_mail a.py"
 
 
 def test_a_call_without_a_result_is_in_doubt_only_where_nobody_works() -> None:
     for doubtful, mark in ((True, "!"), (False, "…")):
-        rows = history.HistoryBuilder("openai").build([asked(1, "pay"), began(2, "c10", "pay", 1)])
+        rows = history.history_rows([asked(1, "pay"), began(2, "c10", "pay", 1)], "openai")
         history.marked(rows, view=None, doubtful=doubtful, labels={})
         assert rows[0].calls[0].mark == mark
         assert history.is_problem(rows[0]) is doubtful
@@ -60,7 +60,7 @@ def test_a_call_without_a_result_is_in_doubt_only_where_nobody_works() -> None:
 
 def test_a_failure_is_unfolded_with_what_it_said() -> None:
     events = [asked(1, "t"), began(2, "c10", "t", 1), ended(3, "c10", 1, "error", "2 failed\nwhy\n" + "x\n" * 20)]
-    (turn,) = history.HistoryBuilder("openai").build(events)
+    (turn,) = history.history_rows(events, "openai")
     assert turn.calls[0].detail[:2] == ["2 failed", "why"] and turn.calls[0].detail[-1] == "… 16 more lines"
 
 
@@ -70,29 +70,34 @@ def test_an_attempt_is_a_rule_with_its_reason_rung_and_verdict() -> None:
         event(2, "attempt", started={"number": 2, "resumed_from": 9, "reason": "signal 9", "rung": "native"}),
         event(3, "mark", note={"resume": {"verdict": "progressed", "rung": "native"}}),
     ]
-    first, second = history.HistoryBuilder(None).build(events)
+    first, second = history.history_rows(events, None)
     assert first.rule and second.rule
     assert second.text == "attempt 2, resumed from @9, native after signal 9 · progressed"
 
 
 def test_what_left_the_models_view_is_marked_and_a_later_label_is_shown() -> None:
-    rows = history.HistoryBuilder("openai").build([asked(1, text="a"), asked(2, text="b")], density="steps")
+    rows = history.history_rows([asked(1, text="a"), asked(2, text="b")], "openai", density="steps")
     history.marked(rows, view=frozenset({2}), doubtful=False, labels={2: "green"})
     assert [(row.left, row.label) for row in rows] == [(True, None), (False, "green")]
 
 
 def test_a_filter_keeps_rules_and_the_rest_is_counted() -> None:
     events = [event(1, "attempt", started={"number": 1}), asked(2, text="hi"), event(3, "mark", label="green")]
-    rows = history.HistoryBuilder("openai").build(events)
-    assert [row.word for row in history.filtered(rows, "marks")] == ["attempt", "mark"]
+    rows = history.history_rows(events, "openai")
+    assert [row.word for row in history.filtered(rows, "marks")] == ["start", "mark"]
     assert len(history.filtered(rows, "problems")) == 1
 
 
 def test_every_density_shows_every_step() -> None:
     events = [asked(1, "t", text="x"), began(2, "c10", "t", 1), ended(3, "c10", 1), event(4, "mark", label="l")]
     for density, words in (("turns", ["model", "mark"]), ("steps", ["model", "tool", "mark"])):
-        assert [row.word for row in history.HistoryBuilder("openai").build(events, density=density)] == words  # type: ignore[arg-type]
-    assert [row.seq for row in history.HistoryBuilder("openai").build(events, density="events")] == [1, 2, 3, 4]
+        assert [row.word for row in history.history_rows(events, "openai", density=density)] == words  # type: ignore[arg-type]
+    assert [row.seq for row in history.history_rows(events, "openai", density="events")] == [1, 2, 3, 4]
+
+
+def test_an_answer_is_shown_not_its_key_or_reason() -> None:
+    (row,) = history.history_rows([event(1, "mark", answer=["Deploy?", "yes", "key-1", "it is late"])])
+    assert row.text == "answered: yes"
 
 
 # -- windows ---------------------------------------------------------------------------------
@@ -269,10 +274,11 @@ def test_the_view_of_a_fork_holds_its_ancestors_steps(scene: ServerHarness) -> N
 
 def test_a_message_that_is_only_a_picture_has_its_row() -> None:
     picture = {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}}
-    rows = history.HistoryBuilder("anthropic").build(
+    rows = history.history_rows(
         [
             event(1, messages=[{"role": "user", "content": [picture]}]),
             event(2, messages=[{"role": "user", "content": [{"type": "text", "text": "look"}, picture, picture]}]),
-        ]
+        ],
+        "anthropic",
     )
-    assert [row.text for row in rows] == ["1 image", "“look”, 2 images"]
+    assert [row.text for row in rows] == ["1 image", '"look", 2 images']
