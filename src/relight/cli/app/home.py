@@ -8,7 +8,8 @@ from typing import Final
 from relight.cli.app.context import CliContext
 from relight.cli.inspect.list import STRIP, strip_lines
 from relight.cli.render.style import Line, Span
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
+from relight.text.facts import Fact
 from relight.text.format import age, seconds_between
 from relight.text.safe import one_line
 from relight.values.info import SessionInfo

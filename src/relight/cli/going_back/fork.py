@@ -7,10 +7,10 @@ import msgspec
 
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
-from relight.cli.render.plan import call_facts
 from relight.cli.render.style import Line, Span
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
 from relight.history.documents import session_document
+from relight.text.facts import Fact, call_facts
 from relight.text.format import display_path, fork_files
 
 

@@ -14,11 +14,12 @@ from relight.cli.going_back.restore import choice_options, differences_of
 from relight.cli.render.cells import cells, cut, pad
 from relight.cli.render.console import printable
 from relight.cli.render.file_lines import FileRow, file_rows, touched
-from relight.cli.render.plan import call_facts, not_undone
+from relight.cli.render.plan import not_undone
 from relight.cli.render.style import Line, Part, Span, Style
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
 from relight.errors import Corrupt, Refused, RelightError, ScopeRequired, UsageError
 from relight.history.documents import call_document, checkpoint_document
+from relight.text.facts import Fact, call_facts
 from relight.text.format import count
 from relight.values.call import Call, PlannedCall
 from relight.values.info import SessionInfo

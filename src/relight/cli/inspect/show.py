@@ -19,12 +19,13 @@ from relight.cli.render.file_facts import changed_fact, left_out_lines
 from relight.cli.render.steps import finished, open_rows
 from relight.cli.render.steps import lines_of as step_lines
 from relight.cli.render.style import Line, Span, Style, status_word
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
 from relight.history.documents import call_document, session_document
 from relight.history.narration import Narrator, Row
 from relight.journal.effects.approvals import as_asked
 from relight.journal.formats.registry import detect
 from relight.journal.limits import is_limit
+from relight.text.facts import Fact
 from relight.text.format import (
     age,
     count,

@@ -11,10 +11,11 @@ from relight.cli.inspect.show import can_resume_fact
 from relight.cli.render.cells import cut
 from relight.cli.render.console import printable
 from relight.cli.render.file_facts import checkpoint_facts, left_out_fact
-from relight.cli.render.plan import calls_in_doubt, not_undone
+from relight.cli.render.plan import not_undone
 from relight.cli.render.style import Line, Span
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
 from relight.history.documents import call_document, checkpoint_document, plan_document
+from relight.text.facts import Fact, calls_in_doubt
 from relight.text.format import count, duration, moment, seconds_between
 
 if TYPE_CHECKING:

@@ -7,9 +7,10 @@ import msgspec
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
 from relight.cli.render.style import Line, Span
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
 from relight.errors import Corrupt
 from relight.history.verify import Problem, Report
+from relight.text.facts import Fact
 from relight.text.format import count
 from relight.text.safe import one_line
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from relight.cli.render.console import Console
 from relight.cli.render.file_facts import changed_fact
 from relight.cli.render.style import Span
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
 from relight.journal.effects.approvals import as_asked, cure_of
 from relight.journal.limits import is_limit, more_for
 from relight.supervision.program import Ended
+from relight.text.facts import Fact
 from relight.text.format import GLYPHS, count, duration, money, tokens
 from relight.text.safe import one_line
 from relight.values.info import FilesState, SessionInfo

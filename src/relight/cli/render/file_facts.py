@@ -7,15 +7,14 @@ from typing import Final
 from relight.cli.render.cells import cut
 from relight.cli.render.console import printable
 from relight.cli.render.style import Line, Span, Style
-from relight.cli.render.table import Fact
+from relight.text.facts import Fact, differences
 from relight.text.format import count, display_path, size
 from relight.text.safe import one_line
-from relight.values.info import Differing, FilesState
+from relight.values.info import FilesState
 
 _MAX_PATHS: Final = 10
 _MAX_LEFT_OUT: Final = 5
 _LETTERS: Final = {"added": "A", "changed": "M", "deleted": "D"}
-_LATER: Final = {"changed": "changed", "added": "added later", "deleted": "deleted since"}
 
 
 def changed_fact(state: FilesState | None) -> Fact:
@@ -35,21 +34,6 @@ def changed_fact(state: FilesState | None) -> Fact:
     return Fact("files", "; ".join(parts), "warn" if state.missing or state.trouble else "")
 
 
-def plan_fact(state: FilesState | None) -> Fact:
-    """What a resume meets: files as they were captured, or not."""
-    if state is None:
-        return Fact("files", "")
-    if state.captured_at is None:
-        return Fact("files", "; ".join(filter(None, ("nothing captured", one_line(state.trouble or "")))), "warn")
-    text = f"as of @{state.captured_at}{'; not on disk' if state.missing else ''}"
-    if state.differ is not None:
-        kinds = f"; {_differ(state.differ, 'from disk')}; they stay as they are" if state.differ else ""
-        text += kinds or "; nothing to restore"
-    if state.trouble:
-        return Fact("files", f"{text}; {one_line(state.trouble)}", "warn")
-    return Fact("files", text)
-
-
 def checkpoint_facts(state: FilesState | None) -> list[Fact]:
     """How the disk differs from a checkpoint, with the first paths."""
     if state is None:
@@ -62,7 +46,7 @@ def checkpoint_facts(state: FilesState | None) -> list[Fact]:
         return [Fact("files", "; ".join(filter(None, (first, why))), "warn" if why else "")]
     if not state.differ:
         return [Fact("files", "as on disk now")]
-    facts = [Fact("files", _differ(state.differ, "from disk now"))]
+    facts = [Fact("files", differences(state.differ, "from disk now"))]
     later = sum(one.later for one in state.differ)
     if later:
         was = "1 of them was" if later == 1 else f"{later} of them were"
@@ -74,12 +58,6 @@ def checkpoint_facts(state: FilesState | None) -> list[Fact]:
     if len(state.differ) > _MAX_PATHS:
         facts.append(Fact("", f"and {len(state.differ) - _MAX_PATHS} more"))
     return facts
-
-
-def _differ(differ: list[Differing], what: str) -> str:
-    kinds = [one.what for one in differ]
-    parts = [f"{kinds.count(kind)} {words}" for kind, words in _LATER.items() if kind in kinds]
-    return f"{len(kinds)} differ{'s' if len(kinds) == 1 else ''} {what}: {', '.join(parts)}"
 
 
 def not_ignored(state: FilesState) -> list[tuple[str, str]]:

@@ -1,47 +1,23 @@
-"""The resume plan as printed by `can-resume`, `resume --dry-run` and `resume`; calls and effects of a checkpoint."""
+"""The resume plan as printed by `can-resume`, `resume --dry-run` and `resume`; effects after a checkpoint."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 
 from relight.cli.render.console import wrapped
-from relight.cli.render.file_facts import plan_fact
 from relight.cli.render.style import Line, Span, Style
-from relight.cli.render.table import Fact, facts
-from relight.text.format import (
-    conversation,
-    duration,
-    ended_first,
-    environment,
-    files_put,
-    first_reply,
-    moment,
-    planned_calls,
-    seconds_between,
-    started_with,
-)
+from relight.cli.render.table import facts
+from relight.text.facts import Fact, plan_facts
+from relight.text.format import duration, moment, seconds_between
 from relight.text.safe import one_line
-from relight.values.call import Call, PlannedCall
+from relight.values.call import Call
 from relight.values.info import ResumePlan
 from relight.values.status import headline
 
 
 def lines_of(plan: ResumePlan, *, now: datetime, style: Style) -> list[Line]:
     """What a resume would do, and the reasons against it."""
-    entries = [
-        Fact("conversation", conversation(plan)),
-        Fact("files", files_put(plan)) if files_put(plan) else plan_fact(plan.files),
-        Fact("calls", calls_in_doubt(plan)),
-        *call_facts(plan.calls),
-        Fact("", f"the model will be told: {plan.told}" if plan.told else "", "warn"),
-        Fact("first reply", first_reply(plan, now)),
-        Fact("environment", environment(plan)),
-        Fact("command", started_with(plan)),
-        Fact("orphans", ended_first(plan), "warn"),
-    ]
-    # Facts without a text do not apply to this plan.
-    entries = [one for one in entries if one.text]
+    entries = plan_facts(plan, now)
     for reason in plan.reasons:
         mark = "✗" if reason.blocks else "!"
         cure = f" ({reason.cure})" if reason.cure else ""
@@ -57,18 +33,6 @@ def _title(plan: ResumePlan, now: datetime) -> Line:
     ago = duration(seconds_between(plan.stopped_at, now) or 0)
     why = f": {one_line(headline(plan.why_stopped))}" if plan.why_stopped else ""
     return [Span(f"{name} @{seq}", "bold"), f"  {plan.status} {moment(plan.stopped_at, now)}, {ago} ago{why}"]
-
-
-def calls_in_doubt(plan: ResumePlan) -> str:
-    """The calls in doubt with their effects, in one line."""
-    if not plan.in_doubt:
-        return "none in doubt"
-    return f"{len(plan.in_doubt)} in doubt: " + ", ".join(f"{one.name} ({one.effect})" for one in plan.in_doubt)
-
-
-def call_facts(calls: Sequence[PlannedCall], title: str = "") -> list[Fact]:
-    """Open calls that are not simply run, one line each."""
-    return [Fact(title if number == 0 else "", line, "warn") for number, line in enumerate(planned_calls(calls))]
 
 
 def not_undone(effects: list[Call] | None) -> Fact:

@@ -6,7 +6,8 @@ from typing import Final, NamedTuple
 
 from relight.cli.render.cells import cells, cut, pad, wrap
 from relight.cli.render.console import printable
-from relight.cli.render.style import Line, Part, Role, Span, Style
+from relight.cli.render.style import Line, Part, Span, Style
+from relight.text.facts import Fact
 
 GAP: Final = 2
 NARROW: Final = 16
@@ -83,14 +84,6 @@ def _line(row: list[Span], columns: list[Column], widths: list[int], shown: list
         filled = text if last and not columns[i].right else pad(text, widths[i], right=columns[i].right)
         line += [" " * GAP if position else "", Span(filled, row[i].role)]
     return line
-
-
-class Fact(NamedTuple):
-    """A line of a block: a short name and a text, wrapped in its own column."""
-
-    name: str
-    text: str
-    role: Role = ""
 
 
 def facts(entries: list[Fact], style: Style, *, indent: int = 2) -> list[Line]:

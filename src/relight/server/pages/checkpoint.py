@@ -9,9 +9,10 @@ import msgspec
 
 from relight.errors import RelightError
 from relight.server.pages.files import Files, files_of
-from relight.server.pages.session import Action, plan_lines
+from relight.server.pages.session import Action
 from relight.server.pages.window import position
 from relight.text import format as words
+from relight.text.facts import plan_facts
 from relight.values.checkpoint import Checkpoint
 from relight.values.info import ResumePlan, SessionInfo
 from relight.values.status import LIVE
@@ -60,7 +61,7 @@ def checkpoint_view(rl: Relight, ref: str, now: datetime) -> tuple[CheckpointVie
     rows = rl.checkpoints(info.id)
     mine = next((one for one in rows if one.seq == seq), None)
     effects = effects_line(rl, info, seq)
-    lines = plan_lines(plan, now)
+    lines: list[tuple[str, str, str]] = [*plan_facts(plan, now)]
     behind = max(0, info.head - seq)
     if behind:
         lines.insert(1, ("", f"{words.count(behind, 'step')} would leave the model's view; none is deleted", ""))

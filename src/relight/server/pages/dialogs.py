@@ -19,8 +19,8 @@ from relight.journal.retention import days_text
 from relight.server.pages.checkpoint import effects_line
 from relight.server.pages.dialog_values import Dialog, DialogContext, Field, Option
 from relight.server.pages.open_calls import again_fields, call_rows, open_calls
-from relight.server.pages.session import plan_lines
 from relight.text import format as words
+from relight.text.facts import plan_facts
 from relight.text.safe import shortened
 from relight.values.info import ResumePlan, SessionInfo
 from relight.values.status import LIVE
@@ -68,7 +68,7 @@ def _resume(context: DialogContext) -> Dialog:
     rung = f" with {agent}'s own resume" if plan.agent is not None and plan.agent.rung == "native" else ""
     blocking = [reason for reason in plan.reasons if reason.blocks and not (good and reason.code == "corrupt")]
     missing, unset = (any(reason.code == code for reason in blocking) for code in _WAIVED)
-    lines = plan_lines(plan, context.now) + [
+    lines = plan_facts(plan, context.now) + [
         ("", one.text, "warn") for one in plan.reasons if not one.blocks or one.code in _WAIVED
     ]
     raised = [_RAISED[reason.code] for reason in blocking if reason.code in _RAISED]

@@ -1,4 +1,4 @@
-"""View of `/sessions/{id}`: header, actions, tool calls, forks, and the lines of a resume plan."""
+"""View of `/sessions/{id}`: header, actions, tool calls and forks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from relight.server.pages.inert import preview
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.call import Call
-from relight.values.info import ResumePlan, SessionInfo
+from relight.values.info import SessionInfo
 from relight.values.status import LIVE, allowed, headline
 
 if TYPE_CHECKING:
@@ -288,42 +288,3 @@ def _fork(branch: Branch, now: datetime, *, here: str) -> Fork:
 def count_forks(rl: Relight, session: str) -> int:
     """Number of direct forks, up to a limit."""
     return len(rl.store.list_sessions(Query(parent=session, limit=_MAX_FORKS)))
-
-
-def plan_lines(plan: ResumePlan, now: datetime) -> list[tuple[str, str, str]]:
-    """A resume plan as lines (name, text, role), the same as `relight can-resume` prints."""
-    lines = [("conversation", words.conversation(plan), "")]
-    files = plan.files
-    if files is not None:
-        lines.append(("files", *_files(plan)))
-    doubtful = [f"{call.name} ({call.effect or 'once'})" for call in plan.in_doubt]
-    doubt = f"{len(doubtful)} in doubt: {', '.join(doubtful)}" if doubtful else "none in doubt"
-    lines.append(("calls", doubt, "warn" if doubtful else ""))
-    lines += [("", one, "warn") for one in words.planned_calls(plan.calls)]
-    if plan.told:
-        lines.append(("notice", f"the model will be told: {plan.told}", "warn"))
-    if reply := words.first_reply(plan, now):
-        lines.append(("first reply", reply, "warn" if plan.first_reply is not None and plan.first_reply.cold else ""))
-    if variables := words.environment(plan):
-        lines.append(("environment", variables, ""))
-    lines += [("command", words.started_with(plan), "")] if plan.command is not None else []
-    lines += [("orphans", words.ended_first(plan), "warn")] if plan.orphans else []
-    return lines
-
-
-def _files(plan: ResumePlan) -> tuple[str, str]:
-    files = plan.files
-    assert files is not None
-    if put := words.files_put(plan):
-        return put, ""
-    if files.missing:
-        return f"missing: {', '.join(files.missing)}", "bad"
-    if files.captured_at is None:
-        return files.trouble or "nothing was captured yet", "dim"
-    if files.differ is None:
-        return f"as captured at @{files.captured_at}", ""
-    if not files.differ:
-        return f"as of @{files.captured_at}; nothing to restore", ""
-    later = sum(one.later for one in files.differ)
-    text = f"{words.count(len(files.differ), 'file')} differ from disk now"
-    return text + (f"; {later} changed after the last step, outside the session" if later else ""), "warn"

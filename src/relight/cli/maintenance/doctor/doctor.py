@@ -22,12 +22,13 @@ from relight.cli.maintenance.doctor.prices import print_prices
 from relight.cli.maintenance.doctor.server import check_engine, check_schema, check_settings, check_skew, not_current
 from relight.cli.maintenance.doctor.workspaces import check_workspaces
 from relight.cli.render.style import Line, Style
-from relight.cli.render.table import Fact, facts
+from relight.cli.render.table import facts
 from relight.errors import StoreError
 from relight.system import durable
 from relight.system.machine import SystemClock
 from relight.system.platform import PROC, this_platform
 from relight.system.process_table import process_table
+from relight.text.facts import Fact
 from relight.text.format import DURABILITY, count, display_path, policy_text, size
 from relight.text.safe import safe_address
 from relight.values.policy import Retention
