@@ -7,8 +7,8 @@ No real Mac is at hand, so this takes from Linux what a Mac does not have, for t
 - Python's modules lack the names that they lack on macOS: tools/elsewhere_python.py, loaded by every start of the
   environment's interpreter, because its lines are mounted over a .pth file of that environment.
 
-psutil asks the system itself on macOS; here it needs a real procfs, which is mounted under a random path that only
-psutil is told. What stays Linux: the name of the platform, file systems, signals, tmux and the agents' own binaries.
+psutil and ps ask the system itself on macOS; here they need a real procfs, which is mounted under a random path that
+only they are told. What stays Linux: the name of the platform, file systems, signals, tmux and the agents' programs.
 
 Where the kernel forbids such a machine this says so and ends with `FORBIDDEN`.
 """
@@ -126,6 +126,7 @@ def isolate(scratch: Path) -> None:
     _mount("/proc", str(procfs), "", _MS_BIND | _MS_REC)
     lines.mkdir()
     _mount_python(lines, procfs)
+    _write_ps(scratch / "bin", procfs)
     _mount("none", "/proc", "tmpfs", _MS_RDONLY)
     _refuse_calls()
 
@@ -142,6 +143,15 @@ def _mount_python(directory: Path, procfs: Path) -> None:
     before = covered.read_text(encoding="utf-8").rstrip("\n")
     written.write_text(f"{before}\n{directory}\nimport relight_elsewhere\n", encoding="utf-8")
     _mount(str(written), str(covered), "", _MS_BIND)
+
+
+def _write_ps(directory: Path, procfs: Path) -> None:
+    """A `ps` before the real one, which answers only what relight asks on macOS: ps -o tpgid= -p PID"""
+    directory.mkdir()
+    lines = ["#!/bin/sh", f'read -r line < "{procfs}/$4/stat" || exit 1', "set -- ${line##*) }", 'echo "$6"', ""]
+    (directory / "ps").write_text("\n".join(lines), encoding="ascii")
+    (directory / "ps").chmod(0o755)
+    os.environ["PATH"] = f"{directory}:{os.environ.get('PATH', os.defpath)}"
 
 
 def _refuse_calls() -> None:

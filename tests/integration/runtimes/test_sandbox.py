@@ -19,6 +19,7 @@ from relight.runtimes.process import ProcessRuntime
 from relight.runtimes.sandbox import SandboxRuntime
 from relight.runtimes.sandbox.child import SandboxChild
 from relight.runtimes.tmux import TmuxRuntime
+from relight.system.platform import Platform
 from relight.testing.runtime_kit import until
 from tests.support.tmux_servers import Sockets
 
@@ -171,6 +172,14 @@ def test_a_sandbox_in_tmux_is_typed_to_and_a_shell_in_it_is_not(box: Box, socket
 def test_a_workspace_that_would_open_everything_is_refused(box: Box, where: str) -> None:
     with pytest.raises(UsageError, match="that a sandbox hides"):
         SandboxRuntime(ProcessRuntime(), box.homes).check(["true"], os.path.expanduser(where))
+
+
+def test_elsewhere_one_sentence_says_that_it_needs_linux(box: Box) -> None:
+    elsewhere = SandboxRuntime(ProcessRuntime(), box.homes, platform=Platform("darwin"))
+    with pytest.raises(UsageError, match="the sandbox runtime needs Linux; nothing was started"):
+        elsewhere.check(["/bin/true"], str(box.workspace))
+    with pytest.raises(UsageError, match="needs Linux"):
+        elsewhere.spawn(["/bin/true"], directory=str(box.workspace), environment={SESSION_VARIABLE: box.session})
 
 
 def test_a_missing_bwrap_is_told_with_its_cure(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from relight.ports.runtime import CONFINED_VARIABLE, SESSION_VARIABLE, Probe, Ru
 from relight.runtimes.sandbox import view
 from relight.runtimes.sandbox.child import SandboxChild, unwrap_exit
 from relight.system import private_directories
+from relight.system.platform import Platform, this_platform
 from relight.system.processes import program_of
 
 INSTALL: Final = "install it: apt-get install bubblewrap (or: dnf install bubblewrap, pacman -S bubblewrap)"
@@ -50,11 +51,13 @@ class SandboxRuntime:
         session: str = "",
         private: Sequence[str | Path] = (),
         forgotten: Sequence[str] = (),
+        platform: Platform | None = None,
     ) -> None:
         self._inner, self._homes, self._session = inner, homes, session
         self._private, self._forgotten = view.unique(private), list(forgotten)
         self._writable, self._readable, self._network = view.unique(writable), view.unique(readable), network
         self._works = False
+        self._platform = platform or this_platform()
 
     @property
     def persistent(self) -> bool:
@@ -65,14 +68,17 @@ class SandboxRuntime:
         return {"HOME": self._home(self._session), CONFINED_VARIABLE: "1"} if self._session else {}
 
     def check(self, command: Sequence[str], directory: str) -> None:
+        self._try()
         self._inner.check(command, directory)
         view.checked(directory, self._private)
-        self._try()
 
     def _try(self) -> None:
         """UsageError unless bwrap is installed and can make a sandbox on this system; remembered if it can."""
         if self._works:
             return
+        if not self._platform.is_linux:
+            hints = ["run it without: --runtime process (or tmux)"]
+            raise UsageError("the sandbox runtime needs Linux; nothing was started", hints=hints)
         if shutil.which("bwrap") is None:
             hints = [INSTALL, "or run it without: --runtime process"]
             raise UsageError("bubblewrap (bwrap) is not installed; the sandbox runtime needs it", hints=hints)

@@ -27,6 +27,8 @@ def in_the_way(pid: int) -> str:
     if not value_in(environment_of(pid), SESSION_VARIABLE):
         return f"pid {pid} ({name_of(pid)}) was not started by relight"
     front = foreground_of(pid)
+    if not front:
+        return "which process has the terminal's foreground is not known"
     if front != group_of(pid):
         return f"{name_of(front) or 'another process'} (pid {front}) has the terminal's foreground, not the agent"
     terminal = input_of(pid)

@@ -20,6 +20,7 @@ from relight.cli.maintenance.doctor.blobs import check_blobs, unless_down
 from relight.cli.maintenance.doctor.finding import Finding
 from relight.cli.maintenance.doctor.prices import print_prices
 from relight.cli.maintenance.doctor.server import check_engine, check_schema, check_settings, check_skew, not_current
+from relight.cli.maintenance.doctor.service import service_file
 from relight.cli.maintenance.doctor.workspaces import check_workspaces
 from relight.cli.render.style import Line, Style
 from relight.cli.render.table import facts
@@ -30,7 +31,6 @@ from relight.system.platform import PROC, this_platform
 from relight.system.process_table import process_table
 from relight.text.facts import Fact
 from relight.text.format import DURABILITY, count, display_path, policy_text, size
-from relight.text.safe import safe_address
 from relight.values.policy import Retention
 
 if TYPE_CHECKING:
@@ -42,16 +42,19 @@ _AHEAD_SECONDS: Final = 60
 
 
 @verb("doctor", ("doctor", "one screen"), ("doctor --json", "for a monitor"))
-@click.option("--systemd", is_flag=True, help="Print a systemd unit that resumes running sessions after a reboot.")
+@click.option(
+    "--service", "--systemd", is_flag=True, help="Print a service that resumes running sessions after a reboot."
+)
 @click.option("--prices", is_flag=True, help="Print the price table and its sources.")
 @json_flag
 @pass_context
-def doctor(cli: CliContext, systemd: bool, prices: bool, as_json: bool) -> int:
+def doctor(cli: CliContext, service: bool, prices: bool, as_json: bool) -> int:
     """Check the store, the settings and this machine. Durability, size, captured files, retention, clock, workers."""
     console = cli.console
-    if systemd:
+    if service:
         with cli.opened() as rl:
-            console.write([[line] for line in unit(rl.store.url)])
+            lines = service_file(rl.store.url, this_platform(), os.environ, os.path.expanduser("~"))
+            console.write([[line] for line in lines])
         return 0
     if prices:
         return print_prices(cli, as_json=as_json)
@@ -86,33 +89,6 @@ def _print(cli: CliContext, findings: list[Finding], *, as_json: bool) -> int:
         for one in findings:
             console.row(("ok" if one.fine else "!", one.what, one.text, one.cure))
     return 0
-
-
-def unit(store: str) -> list[str]:
-    """A systemd user unit. `KillMode=process`: the supervisors that it starts outlive it."""
-    return [
-        "# systemctl --user enable relight.service, after saving this as ~/.config/systemd/user/relight.service",
-        "[Unit]",
-        "Description=relight: resume the agents that were running",
-        "After=network-online.target",
-        "",
-        "[Service]",
-        "Type=oneshot",
-        "RemainAfterExit=yes",
-        "KillMode=process",
-        _store_line(store),
-        f"ExecStart={sys.executable} -P -m relight.cli resume --all --yes",
-        "",
-        "[Install]",
-        "WantedBy=default.target",
-    ]
-
-
-def _store_line(store: str) -> str:
-    """The store's address; with a password it is read from a file of mode 0600 instead."""
-    if safe_address(store) != store or "@" in store.partition("://")[2]:
-        return "EnvironmentFile=%h/.config/relight.env"
-    return f"Environment=RELIGHT_STORE={store}"
 
 
 def lines_of(findings: list[Finding], style: Style) -> list[Line]:
