@@ -48,13 +48,13 @@ class Original:
                 s.checkpoint("end")
             rl.fork("a@9", name="b", prompt="other")
             self.id = rl.get("a").id
-            self.past = {one.seq: self.told(rl, f"a@{one.seq}") for one in rl.checkpoints("a")}
-            self.now = self.told(rl, "a")
+            self.past = {one.seq: self.reported(rl, f"a@{one.seq}") for one in rl.checkpoints("a")}
+            self.now = self.reported(rl, "a")
             self.seq = rl.get("a").seq
         self.bytes = self.path.read_bytes()
 
     @staticmethod
-    def told(rl: Relight, ref: str) -> Any:
+    def reported(rl: Relight, ref: str) -> Any:
         loaded = rl.load(ref)
         return loaded.messages, loaded.state, loaded.calls
 
@@ -81,14 +81,14 @@ def judge(original: Original, path: Path) -> str:
         return "refused whole"
     with rl:
         try:
-            told = original.told(rl, "a")
+            reported = original.reported(rl, "a")
         except Corrupt as error:
             return survive(original, rl, error)
         except NotFound as error:
             raise AssertionError(f"silently gone: {error}") from None
         except RelightError:
             return "refused"
-        assert told == original.now, "silently different"
+        assert reported == original.now, "silently different"
         return "same"
 
 
@@ -100,7 +100,7 @@ def survive(original: Original, rl: Relight, error: Corrupt) -> str:
     if error.offered is None:
         return "named, nothing offered" if error.seq is not None else "named the store"
     seq = int(error.offered.partition("@")[2])
-    assert original.told(rl, error.offered) == original.past[seq], "what is offered is not what was written"
+    assert original.reported(rl, error.offered) == original.past[seq], "what is offered is not what was written"
     try:
         rl.prepare_resume("a", from_last_good=True)
         with rl.session("a") as s:
@@ -128,12 +128,12 @@ def test_a_flipped_id_in_the_sessions_own_row_is_named_and_mended(original: Orig
     """Found by id it looks whole, since the index has the id; found by name it does not."""
     with relight.open(put(memory_path / "whole.db", original.bytes)) as rl:
         id_ = rl.get("a").id.encode()
-    places, at = [], original.bytes.find(id_)
+    locations, at = [], original.bytes.find(id_)
     while at >= 0:
-        places.append(at)
+        locations.append(at)
         at = original.bytes.find(id_, at + 1)
     counts = Counter[str]()
-    for at in places:
+    for at in locations:
         damaged = bytearray(original.bytes)
         damaged[at + 9] ^= 1
         counts[judge(original, put(memory_path / "flipped.db", bytes(damaged)))] += 1
@@ -165,16 +165,16 @@ def test_every_byte_of_the_newest_step_is_harmless_or_named_and_survived(
     end = original.bytes.index(digest) + len(digest)
     begin = end - 160
     counts = Counter[str]()
-    places = range(begin, end, sample(2, proof=1, teeth=4))
-    for at in places:
+    locations = range(begin, end, sample(2, proof=1, teeth=4))
+    for at in locations:
         damaged = bytearray(original.bytes)
         damaged[at] ^= 0x41
         try:
             counts[judge(original, put(memory_path / "newest.db", bytes(damaged)))] += 1
         except BaseException as error:
             raise AssertionError(f"byte {at - begin} of the row: {type(error).__name__}: {error}") from error
-    assert counts["named, offered, went on"] > len(places) // 4
-    figure("G5", f"{len(places)} bytes of the newest step changed, 0 silently different ({tell(counts)})")
+    assert counts["named, offered, went on"] > len(locations) // 4
+    figure("G5", f"{len(locations)} bytes of the newest step changed, 0 silently different ({tell(counts)})")
 
 
 @pytest.mark.guarantee("G5")
@@ -303,11 +303,11 @@ def sign_anew(seq: int) -> Callable[[apsw.Connection, Original], None]:
         steps = {step.seq: step for step in _steps(original.path, original.id)}
         forged = msgspec.structs.replace(steps[seq], body=encode_changes(Changes(messages=[user("forged")])))
         digest = step_digest(steps[seq - 1].digest, forged)
-        place = row(connection, original, seq)
-        body = connection.execute("SELECT body FROM steps WHERE id = ?", (place,)).get
+        location = row(connection, original, seq)
+        body = connection.execute("SELECT body FROM steps WHERE id = ?", (location,)).get
         connection.execute("UPDATE bodies SET data = ? WHERE id = ?", (forged.body, body))
         connection.execute(
-            "UPDATE steps SET digest = ?, size_bytes = ? WHERE id = ?", (digest, len(forged.body), place)
+            "UPDATE steps SET digest = ?, size_bytes = ? WHERE id = ?", (digest, len(forged.body), location)
         )
 
     return blow

@@ -27,9 +27,9 @@ PLACES = {
 }
 
 
-def check(rl: Relight, told: Path, name: str) -> int:
+def check(rl: Relight, reported: Path, name: str) -> int:
     """All that was told is there and whole; how many were told."""
-    pairs = [line.split() for line in lines_of(told) if line != "open"]
+    pairs = [line.split() for line in lines_of(reported) if line != "open"]
     acknowledged = {int(seq): int(number) for seq, number in pairs}
     steps = {event.seq: event for event in rl.tail(name)}
     for seq, number in acknowledged.items():
@@ -62,15 +62,15 @@ def test_an_acknowledged_step_survives_a_kill_at_any_moment(
         for number in range(kills):
             if number % 20 == 0:
                 sessions += 1
-                name, told, total = f"s{sessions}", memory_path / f"told{sessions}", 0
-            child = fork_server.run("appender", store=store, session=name, told=told)
-            before, wanted = len(lines_of(told)), rng.randint(0, 6)
-            wait_until("the child to append", lambda: len(lines_of(told)) >= before + wanted or not alive(child.pid))  # noqa: B023
+                name, reported, total = f"s{sessions}", memory_path / f"told{sessions}", 0
+            child = fork_server.run("appender", store=store, session=name, reported=reported)
+            before, wanted = len(lines_of(reported)), rng.randint(0, 6)
+            wait_until("it appends", lambda: len(lines_of(reported)) >= before + wanted or not alive(child.pid))  # noqa: B023
             spin(rng.random() * 0.004)
             child.kill()
             assert child.was_killed, child.said
-            if lines_of(told):
-                now = check(rl, told, name)
+            if lines_of(reported):
+                now = check(rl, reported, name)
                 acknowledged, total = acknowledged + now - total, now
                 is_waiting_for_nobody(rl, name)
         assert rl.verify().ok
@@ -88,18 +88,18 @@ def test_a_kill_at_any_point_of_a_commit_or_a_resume_loses_nothing(
     with relight.open(store) as rl:
         for point in PLACES[where]:
             for nth in range(1, sample(4, proof=12, teeth=3)):
-                name, told = f"{point}.{nth}", memory_path / f"{point}.{nth}"
+                name, reported = f"{point}.{nth}", memory_path / f"{point}.{nth}"
                 for fault in (f"{point}:{nth}:kill", f"{point}:{nth}:kill", f"{point}:1:kill", "commit.told:3:kill"):
-                    child = fork_server.run("appender", fault, store=store, session=name, told=told)
-                    wait_until("the child to die or append", lambda: not alive(child.pid) or len(lines_of(told)) > 40)  # noqa: B023
+                    child = fork_server.run("appender", fault, store=store, session=name, reported=reported)
+                    wait_until("it dies or appends", lambda: not alive(child.pid) or len(lines_of(reported)) > 40)  # noqa: B023
                     child.kill()  # where the point is passed only once in the session's life it lives on
                     assert child.was_killed, child.said
                     kills += 1
                     if rl.find(name) is not None:
-                        check(rl, told, name)
+                        check(rl, reported, name)
                         is_waiting_for_nobody(rl, name)
                         checkpoints += all_whole(rl, name)
-                assert len(lines_of(told)) >= 2
+                assert len(lines_of(reported)) >= 2
         assert rl.verify().ok
     figure("G2", f"{kills} crash states, {checkpoints} listed checkpoints loaded, 0 broken")
     figure(

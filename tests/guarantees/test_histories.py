@@ -119,9 +119,9 @@ def test_no_key_takes_effect_twice_where_the_process_of_a_history_is_killed(
             status = child.wait()
             assert child.was_killed or status == 0, child.said
             killed += child.was_killed
-        told = Counter(lines_of(taken))
-        assert [key for key, count in told.items() if count > 1] == []
+        reported = Counter(lines_of(taken))
+        assert [key for key, count in reported.items() if count > 1] == []
         with relight.open(str(store)) as rl:
-            assert forgotten(rl, set(told)) == []
-        effects += len(told)
+            assert forgotten(rl, set(reported)) == []
+        effects += len(reported)
     figure("G10", f"{histories} histories of real processes, {killed} SIGKILLs, {effects} effects: 0 keys twice")

@@ -31,12 +31,12 @@ class Writer:
     def __init__(
         self, fork_server: ForkServer, directory: Path, name: str, lease_seconds: float = LEASE_SECONDS
     ) -> None:
-        self.told, self.orders = directory / f"{name}.told", directory / f"{name}.orders"
+        self.reported, self.orders = directory / f"{name}.told", directory / f"{name}.orders"
         os.mkfifo(self.orders)
         store = str(directory / "relight.db")
-        options: dict[str, Any] = {"orders": self.orders, "told": self.told, "lease_seconds": lease_seconds}
+        options: dict[str, Any] = {"orders": self.orders, "reported": self.reported, "lease_seconds": lease_seconds}
         self.child: Child = fork_server.run("writer", store=store, session="a", **options)
-        wait_until("the writer to open", lambda: lines_of(self.told))
+        wait_until("the writer to open", lambda: lines_of(self.reported))
         self.pipe = open(self.orders, "w", encoding="utf-8")  # noqa: SIM115
 
     def order(self, text: str) -> None:
@@ -44,7 +44,7 @@ class Writer:
         self.pipe.flush()
 
     def answer(self, number: int) -> str:
-        return str(wait_until("an answer", lambda: (lines_of(self.told)[number:] or [""])[0]))
+        return str(wait_until("an answer", lambda: (lines_of(self.reported)[number:] or [""])[0]))
 
     def close(self) -> None:
         self.pipe.close()
@@ -108,7 +108,7 @@ def test_a_second_process_is_told_who_owns_the_session_and_until_when(fork_serve
         store=str(tmp_path / "relight.db"),
         session="a",
         orders="/dev/null",
-        told=tmp_path / "second",
+        reported=tmp_path / "second",
         lease_seconds=60,
     )
     assert os.WEXITSTATUS(second.wait()) == LeaseHeld.exit_code == 4

@@ -116,8 +116,8 @@ def test_a_supervisor_sweeps_where_the_store_has_a_policy(tmp_path: Path) -> Non
     shell.run("run", "--name", "old", "--", "true")
     before = shell.run("run", "--name", "a", "--", "true")
     assert before.returncode == 0 and {one["name"] for one in shell.json("list")} == {"old", "a"}
-    told = shell.json("sweep", "--set", "0d")
-    assert (told["retention"], told["last_sweep_at"]) == ("0d", None)
+    reported = shell.json("sweep", "--set", "0d")
+    assert (reported["retention"], reported["last_sweep_at"]) == ("0d", None)
     shell.run("run", "--name", "b", "--", "true")
     assert eventually(lambda: "old" not in {one["name"] for one in shell.json("list")})
     assert shell.json("sweep", "--set", "off")["finished_days"] is None

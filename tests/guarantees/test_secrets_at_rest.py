@@ -40,16 +40,16 @@ class Canaries:
     """Made-up tokens, one a place; none of them ever opened anything."""
 
     def __init__(self) -> None:
-        self.places: dict[str, str] = {}
+        self.locations: dict[str, str] = {}
 
-    def __call__(self, place: str) -> str:
-        made = f"ghp_{len(self.places):03}" + "a1B2c3D4" * 4 + "x"
-        self.places[made] = place
+    def __call__(self, location: str) -> str:
+        made = f"ghp_{len(self.locations):03}" + "a1B2c3D4" * 4 + "x"
+        self.locations[made] = location
         return made
 
     def found_in(self, *seen: bytes | str) -> list[str]:
         data = b"\0".join(one.encode("utf-8", "surrogatepass") if isinstance(one, str) else one for one in seen)
-        return [place for value, place in self.places.items() if value.encode() in data]
+        return [location for value, location in self.locations.items() if value.encode() in data]
 
 
 @pytest.fixture
@@ -130,7 +130,7 @@ def test_what_is_said_about_a_session_is_in_no_byte_of_its_store(
         rl.export_bundle("s", kept / "s.relight")
         documents = [json.dumps(document) for _, document in rl.export("s")]
     assert canary.found_in(*documents, *files_in(kept)) == []
-    figure("G26", f"canaries in {len(canary.places)} places of what is recorded about a session: in no byte on disk")
+    figure("G26", f"canaries in {len(canary.locations)} places of what is recorded about a session: in no byte on disk")
 
 
 def test_a_programs_own_data_is_kept_as_it_is_unless_it_asks(tmp_path: Path, canary: Canaries) -> None:
@@ -138,7 +138,7 @@ def test_a_programs_own_data_is_kept_as_it_is_unless_it_asks(tmp_path: Path, can
         with rl.session("s") as s:
             tell_all_data(s, canary)
         found = canary.found_in(*readable(rl))
-        assert found == list(canary.places.values()), "the model and the program are given it again"
+        assert found == list(canary.locations.values()), "the model and the program are given it again"
         assert canary.found_in(*(json.dumps(document) for _, document in rl.export("s"))) == []
         assert canary.found_in(*(json.dumps(one) for _, one in rl.export("s", redact=False))) == found
 
@@ -160,7 +160,7 @@ def test_with_redaction_a_programs_data_is_in_no_byte_either(
         assert canary.found_in(*readable(rl), *files_in(kept)) == []
         left_out = rl.restore("s", dry_run=True).plans["main"].left_out
         assert [one.reason for one in left_out] == ["secret", "secret"], "left out, and said so"
-    figure("G26", f"with redaction, canaries in {len(canary.places)} places of a program's data: in no byte on disk")
+    figure("G26", f"with redaction, canaries in {len(canary.locations)} places of a program's data: in no byte on disk")
 
 
 def test_with_redaction_a_key_that_holds_a_secret_is_refused_before_anything_runs(tmp_path: Path) -> None:
@@ -260,9 +260,9 @@ def test_a_server_says_and_keeps_none_of_it(
         with pytest.raises(ValueError, match="ghp_"), tracing.span("odd", {"what": canary("attribute")}) as span:
             span.set("more", canary("later attribute"))
             raise ValueError(canary("error in a span"))
-        told = [one.to_json() for one in spans.get_finished_spans()]
-        assert len(told) > len(answers)
-        assert canary.found_in(*shown, *lines, *told, *readable(harness.rl), *files_in(kept)) == []
+        reported = [one.to_json() for one in spans.get_finished_spans()]
+        assert len(reported) > len(answers)
+        assert canary.found_in(*shown, *lines, *reported, *readable(harness.rl), *files_in(kept)) == []
     finally:
         harness.close()
 

@@ -27,7 +27,9 @@ pytestmark = pytest.mark.crash
 APPENDS = 6
 
 
-def inject(strace: str, call: str, error: str, nth: int, store: Path, told: Path) -> subprocess.CompletedProcess[str]:
+def inject(
+    strace: str, call: str, error: str, nth: int, store: Path, reported: Path
+) -> subprocess.CompletedProcess[str]:
     """The program under strace, with the nth such call of it failed."""
     source = str(Path(relight.__file__).parent.parent)  # the real interpreter does not read an editable install's .pth
     given = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -38,7 +40,7 @@ def inject(strace: str, call: str, error: str, nth: int, store: Path, told: Path
         "-m",
         "tests.support.programs.append_with_retries",
         str(store),
-        str(told),
+        str(reported),
         str(APPENDS),
     ]
     watched = ["-P", str(store), "-P", f"{store}-wal", "-e", f"trace={call}", "-e", fault]
@@ -58,9 +60,9 @@ def site_packages() -> list[str]:
     return [one for one in sys.path if one.endswith("site-packages")]
 
 
-def check(store: Path, told: Path) -> tuple[int, int]:
+def check(store: Path, reported: Path) -> tuple[int, int]:
     """How many appends were acknowledged and how many were refused; all of the former are there, in order, once."""
-    lines = [line.split(" ", 2) for line in lines_of(told)]
+    lines = [line.split(" ", 2) for line in lines_of(reported)]
     acknowledged = [(int(seq), number) for kind, seq, number in lines if kind == "ok"]
     with relight.open(store) as rl:
         if rl.find("a") is None:
@@ -97,13 +99,13 @@ def test_a_failed_write_or_sync_is_an_error_and_loses_nothing(
     points = {0: POINTS[call], 1: every, 2: POINTS[call][1:3]}[sample(0, proof=1, teeth=2)]
     counts = Counter[str]()
     for number, (error, nth) in enumerate(points):
-        store, told = tmp_path / f"{number}.db", tmp_path / f"{number}.told"
+        store, reported = tmp_path / f"{number}.db", tmp_path / f"{number}.told"
         with relight.open(store) as rl:
             rl.session("a").close()
-        run = inject(strace, call, error, nth, store, told)
+        run = inject(strace, call, error, nth, store, reported)
         assert run.returncode in (0, 5), f"{call} {error} {nth}: {run.stderr}"
         assert "Traceback" not in run.stderr, run.stderr
-        acknowledged, refused = check(store, told)
+        acknowledged, refused = check(store, reported)
         counts["acknowledged"] += acknowledged
         counts["refused"] += refused
         counts["noticed"] += bool(refused or run.returncode)
@@ -118,8 +120,8 @@ def test_a_failed_write_or_sync_is_an_error_and_loses_nothing(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """200 kB of disk."""
-    with mounting.small_disk(tmp_path / "small", "300k") as place:
-        yield place
+    with mounting.small_disk(tmp_path / "small", "300k") as location:
+        yield location
 
 
 @pytest.mark.guarantee("G3")

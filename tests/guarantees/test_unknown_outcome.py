@@ -84,7 +84,7 @@ def _drive(world: Simulation, rng: Random) -> tuple[int, list[str]]:
     """A writer behind a bad line who insists on each message; what it was told of, in order."""
     line = CutLine(world.open_store())
     rl = world.start(line)
-    told = []
+    reported = []
     with rl.session("a") as s:
         for number in range(6):
             line.plan = rng.choices(".ab", weights=[2, 1, 1], k=rng.randint(0, 6))
@@ -94,28 +94,28 @@ def _drive(world: Simulation, rng: Random) -> tuple[int, list[str]]:
                     if rng.random() < 0.2:
                         s.state[f"k{number}"] = number
                     s.append(user(str(number)))
-                    told.append(str(number))
+                    reported.append(str(number))
                     break
                 except StoreUnavailable:
                     if not insists:
                         break
         line.plan = []
         s.append(user("last"))
-        told.append("last")
+        reported.append("last")
         assert texts(s.messages) == texts(rl.load("a").messages)
-    return line.cuts, told
+    return line.cuts, reported
 
 
 def test_no_cut_around_a_commit_doubles_or_loses_a_step(sample: Any, figure: Figure) -> None:
     cuts = 0
     for seed in range(sample(400, proof=10_000, teeth=50)):
         world = Simulation(seed=seed)
-        made, told = _drive(world, Random(seed))
+        made, reported = _drive(world, Random(seed))
         cuts += made
         rl = world.restart()
         found = texts(rl.load("a").messages)
         assert len(found) == len(set(found)), f"seed {seed}: doubled {found}"
-        assert [one for one in found if one in told] == told, f"seed {seed}: told {told}, found {found}"
+        assert [one for one in found if one in reported] == reported, f"seed {seed}: told {reported}, found {found}"
         assert rl.get("a").message_count == len(found), f"seed {seed}"
         assert rl.verify().ok
     figure("G4", f"{cuts} cuts around commits, 0 steps doubled, 0 acknowledged steps lost")

@@ -224,14 +224,14 @@ class AgentHarness:
 
     def results(self, items: list[Item] | None = None) -> list[tuple[str, str]]:
         """Each shell command and what the model was told about it, in order."""
-        told = []
+        reported = []
         for call, result in pairs(items if items is not None else self.last):
             given = call.value if isinstance(call.value, dict) else {}
             asked = given.get("command") or given.get("cmd") or given.get("file_path") or ""
-            told.append((str(asked), str(result.value) if result is not None else ""))
-        return told
+            reported.append((str(asked), str(result.value) if result is not None else ""))
+        return reported
 
-    def told(self, part: str) -> str:
+    def reported(self, part: str) -> str:
         """What the model was told about the one command that has this in it."""
         [found] = [result for asked, result in self.results() if part in asked]
         return found

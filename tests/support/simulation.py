@@ -57,7 +57,7 @@ class Simulation:
         self.chance = SeededEntropy(seed)
         self.machine = Machine()
         self.path = path
-        self.told: list[str] = []
+        self.reported: list[str] = []
         self._still = Heartbeat()
         self._still.stop()
         self._opened: list[Store] = []
@@ -70,7 +70,7 @@ class Simulation:
         ours = {
             "store": store or self.open_store(),
             "heartbeat": self._still,
-            "notify": self.told.append,
+            "notify": self.reported.append,
             "inherited": {},
         }
         return Relight(msgspec.structs.replace(bound, **ours))

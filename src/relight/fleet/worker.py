@@ -205,8 +205,10 @@ def _requeue(context: Context, session: str, owner: str, why: str) -> Requeued |
 
 def _change_after(context: Context, identity: Identity, head: Head, why: str) -> StatusChange:
     latest = list(context.store.steps(identity.id, after=max(0, head.seq - MAX_PROGRESS_STEPS)))
-    speaks = context.agent(identity).capabilities.transcript
-    return after_loss(identity, head, why, latest=latest, speaks=speaks, retries=retries_of(context, identity, head))
+    has_transcript = context.agent(identity).capabilities.transcript
+    return after_loss(
+        identity, head, why, latest=latest, has_transcript=has_transcript, retries=retries_of(context, identity, head)
+    )
 
 
 def retries_of(context: Context, identity: Identity, head: Head) -> int | None:

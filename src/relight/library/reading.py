@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from relight.files import drill as drilling
     from relight.files import repositories, workspace_check
     from relight.files import restore as restoring
-    from relight.files import status as surveying
+    from relight.files import status as files_statuses
     from relight.history import abandoned_effects, queries
     from relight.history import attention as needing
     from relight.history import events as tailing
@@ -54,7 +54,7 @@ else:
         LazyModule,
         ("relight.bundles.export", "relight.files.diff", "relight.bundles.readable", "relight.files.restore"),
     )
-    operator, starting, surveying, tailing = map(
+    operator, starting, files_statuses, tailing = map(
         LazyModule,
         ("relight.operations.operator", "relight.supervision.start", "relight.files.status", "relight.history.events"),
     )
@@ -253,7 +253,7 @@ class Reading:
     def files_at(self, ref: str, *, disk: bool = False, start: bool = False) -> FilesState | None:
         """Status of a checkpoint's files; None without a workspace. `disk`: compare with the disk; `start`: changes
         since the first capture."""
-        return surveying.files_status(self._context, resolve(self._context.store, ref), disk=disk, start=start)
+        return files_statuses.files_status(self._context, resolve(self._context.store, ref), disk=disk, start=start)
 
     def can_resume(self, ref: str, *, disk: bool = True, options: ResumeOptions = AS_IT_IS) -> ResumePlan:
         """What a resume would do, and what prevents it; `disk` compares the files with the disk, which walks the
@@ -272,11 +272,11 @@ class Reading:
             damage = Reason(code="corrupt", text=str(error), cure=cure)
         if found.head is None:
             return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
-        held = surveying.files_status(self._context, found, disk=disk) if found.identity.workspace else None
+        held = files_statuses.files_status(self._context, found, disk=disk) if found.identity.workspace else None
         if held is not None and held.missing and workspace_check.is_unstarted_fork(self._context, found):
             held = msgspec.structs.replace(held, missing=[])  # its start makes them
-        speaks = operator.speaks(self._context, found.identity)
-        planned, told = abandoned_effects.planned(fold, agent=speaks) if fold is not None else ([], None)
+        has_transcript = operator.has_transcript(self._context, found.identity)
+        planned, told = abandoned_effects.planned(fold, agent=has_transcript) if fold is not None else ([], None)
         plan = plan_resume(
             info,
             found.head,
@@ -330,7 +330,7 @@ class Reading:
         seq = found.seq if found.seq is not None else found.whole_head().head
         load_it = load_returned if after == "rewind" else load_forked
         fold = load_it(self._context.store, found, seq)
-        return abandoned_effects.planned(fold, agent=operator.speaks(self._context, found.identity))[0]
+        return abandoned_effects.planned(fold, agent=operator.has_transcript(self._context, found.identity))[0]
 
     def plan_fork_files(
         self, ref: str, *, name: str | None = None, workspace: str | Mapping[str, str] | None = None
@@ -405,9 +405,9 @@ class Reading:
         """Write, read and delete a test object at a remote location of captured files; an error says what to do."""
         self._context.workspaces().probe()
 
-    def speaks(self, ref: str) -> bool:
+    def has_transcript(self, ref: str) -> bool:
         """Whether it is a coding agent's session, whose own transcript is the conversation."""
-        return operator.speaks(self._context, resolve(self._context.store, ref).identity)
+        return operator.has_transcript(self._context, resolve(self._context.store, ref).identity)
 
     def joining(self, ref: str) -> list[str] | None:
         """The command that attaches to a session's terminal while it runs; None if its runtime has none."""

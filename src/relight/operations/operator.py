@@ -119,7 +119,7 @@ def check_readable(identity: Identity, head: Head) -> None:
 def deliver(context: Context, found: Found, text: str) -> bool:
     """Type text to a coding agent that runs in a terminal; False if the session does not run."""
     head = found.whole_head()
-    if derived_status(head, evidence_of(context, head))[0] not in LIVE or not speaks(context, found.identity):
+    if derived_status(head, evidence_of(context, head))[0] not in LIVE or not has_transcript(context, found.identity):
         return False
     context.runtime(found.identity).deliver(head.handle or "", text)
     return True
@@ -151,12 +151,12 @@ def next_prompt(context: Context, recorder: Recorder, text: str) -> Changes:
     """The changes that record the next user prompt: a message, or for a coding agent a prompt that waits for its
     start."""
     text = recorder.recording.about(text)
-    if speaks(context, recorder.identity):
+    if has_transcript(context, recorder.identity):
         return Changes(answer=[NEXT_PROMPT, isolated(text)])
     return Changes(messages=[isolated(recorder.fold.format.user(text))])
 
 
-def speaks(context: Context, identity: Identity) -> bool:
+def has_transcript(context: Context, identity: Identity) -> bool:
     """Whether it is a coding agent, whose own transcript is the conversation."""
     return context.agent(identity).capabilities.transcript
 

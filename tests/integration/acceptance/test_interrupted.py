@@ -70,7 +70,7 @@ def test_an_exception_from_a_signal_handler_leaves_nothing_locked(
     ]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=BOUND_SECONDS + seconds, check=False)
     assert ended.returncode == 0, ended.stderr
-    told = json.loads(ended.stdout)
-    assert told["bangs"] > 0, "it was never interrupted"
-    assert (told["lost"], told["doubled"], told["unseen"]) == (0, 0, 0), told
-    assert (told["foreign"], told["ok"]) == ([], True), told
+    reported = json.loads(ended.stdout)
+    assert reported["bangs"] > 0, "it was never interrupted"
+    assert (reported["lost"], reported["doubled"], reported["unseen"]) == (0, 0, 0), reported
+    assert (reported["foreign"], reported["ok"]) == ([], True), reported

@@ -55,7 +55,7 @@ def version(kind: str, servers: Servers, url: str) -> Any:
     return servers.postgres.execute("SELECT version FROM relight.store", database=name_of(url))[0][0]
 
 
-def standing(url: str, *flags: str) -> Any:
+def existing(url: str, *flags: str) -> Any:
     done = typed(url, "migrate", "--json", *flags)
     assert done.code == 0, done
     return json.loads(done.out)[0]
@@ -66,16 +66,16 @@ def test_looking_says_what_is_old_and_changes_nothing(kind: str, servers: Server
     url = old_store(kind, servers, tmp_path)
     wanted = {"sqlite": sqlite.VERSION, "postgres": postgres.VERSION}[kind]
     for _ in range(2):
-        told = standing(url, "--dry-run")
-        assert (told["found"], told["wanted"], told["done"]) == (wanted - 1, wanted, False)
+        reported = existing(url, "--dry-run")
+        assert (reported["found"], reported["wanted"], reported["done"]) == (wanted - 1, wanted, False)
         doctor = typed(url, "doctor")
         assert f"version {wanted - 1}, this relight needs {wanted}" in doctor.out
         assert "relight migrate" in doctor.out
         assert version(kind, servers, url) == wanted - 1
-    told = standing(url)
-    assert (told["found"], told["now"], told["done"]) == (wanted - 1, wanted, True)
+    reported = existing(url)
+    assert (reported["found"], reported["now"], reported["done"]) == (wanted - 1, wanted, True)
     assert version(kind, servers, url) == wanted
-    assert standing(url)["done"] is False
+    assert existing(url)["done"] is False
     assert f"version {wanted}, up to date" in typed(url, "doctor").out
 
 
@@ -88,8 +88,8 @@ def test_many_that_migrate_at_once_make_one_store(kind: str, servers: Servers, t
     ]
     said = [one.communicate(timeout=60)[0] for one in started]
     assert [one.returncode for one in started] == [0] * PROCESSES
-    told = [json.loads(one) for one in said]
-    assert [[part["now"] for part in one] for one in told] == [[part["wanted"] for part in told[0]]] * PROCESSES
+    reported = [json.loads(one) for one in said]
+    assert [[part["now"] for part in one] for one in reported] == [[part["wanted"] for part in reported[0]]] * PROCESSES
     with relight.open(url) as rl, rl.session("new") as s:
         s.append({"role": "user", "content": "hello"})
         assert rl.verify().ok
@@ -106,9 +106,9 @@ def test_a_store_that_is_not_there_is_made_by_migrate_and_by_nobody_who_looks(
     if kind != "redis":  # where a key comes with what is in it
         assert json.loads(first.out)[0]["found"] is None
         assert "does not exist yet" in doctor.out
-        assert standing(url)["done"] is True
+        assert existing(url)["done"] is True
         assert "does not exist yet" not in typed(url, "doctor").out
-    assert standing(url)["done"] is False
+    assert existing(url)["done"] is False
 
 
 def test_memory_has_nothing_to_migrate() -> None:

@@ -70,7 +70,7 @@ TOLD: Final = [
 ]
 
 
-def told(event: Event) -> str:
+def reported(event: Event) -> str:
     """A step in a few words, without ids and times."""
     parts = [message["role"] for message in event.messages]
     parts += [intent["id"] for intent in event.intents]
@@ -83,7 +83,7 @@ def told(event: Event) -> str:
 def history(rl: relight.Relight) -> list[str]:
     """What was told, without what only a slow machine has: the supervisor says that a program works before the program
     does, or how it ended before it is known that a person wanted it."""
-    rows = [told(event) for event in rl.tail("live")]
+    rows = [reported(event) for event in rl.tail("live")]
     return [row for row in rows if row != "status working" and not row.startswith("status terminated: stopped (")]
 
 

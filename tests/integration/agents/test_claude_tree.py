@@ -19,8 +19,8 @@ from tests.support.transcripts import CLAUDE_SESSION, ClaudeLines, claude_conver
 CLAUDE = ClaudeCode()
 
 
-def read(lines: list[dict[str, Any]], place: Path) -> Transcript:
-    path = place / f"{CLAUDE_SESSION}.jsonl"
+def read(lines: list[dict[str, Any]], location: Path) -> Transcript:
+    path = location / f"{CLAUDE_SESSION}.jsonl"
     path.write_text("".join(json.dumps(line) + "\n" for line in lines))
     return CLAUDE.read(path)
 
@@ -65,7 +65,7 @@ def test_only_the_last_branch_counts(tmp_path: Path) -> None:
     made.user("another way", parent=fork)
     made.says("msg_3", "better")
     said = [entry.line["uuid"] for entry in read(made.lines, tmp_path).entries]
-    assert said == [made.lines[place]["uuid"] for place in (0, 1, 4, 5)]
+    assert said == [made.lines[location]["uuid"] for location in (0, 1, 4, 5)]
 
 
 def test_a_first_prompt_that_was_taken_back_does_not_count(tmp_path: Path) -> None:
@@ -88,7 +88,7 @@ def test_lines_of_sub_agents_and_bookkeeping_are_left_out(tmp_path: Path) -> Non
     made.add("user", message={"role": "user", "content": "sub task"}, isSidechain=True, parent=None)
     loose = [{"type": "queue-operation"}, {"type": "cost-state", "sessionId": CLAUDE_SESSION}, {"type": "summary"}]
     found = read([*loose, *made.lines, *loose], tmp_path)
-    assert uuids(found) == [made.lines[place]["uuid"] for place in (0, 1, 5, 6)]
+    assert uuids(found) == [made.lines[location]["uuid"] for location in (0, 1, 5, 6)]
 
 
 def test_a_kind_of_line_nobody_knows_is_kept_where_it_stands_in_the_tree(tmp_path: Path) -> None:
@@ -135,10 +135,10 @@ def test_compaction_leaves_its_summary_what_it_preserved_and_what_came_later(tmp
     end = made.says("msg_2", "done")
     found = read(made.lines, tmp_path)
     assert uuids(found) == [boundary, summary, kept, prompt, end]
-    place = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path / "home")})
+    location = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path / "home")})
     name = CLAUDE.new_id()
     assert name is not None
-    again = CLAUDE.read(CLAUDE.write([entry.line for entry in found.entries], name, place))
+    again = CLAUDE.read(CLAUDE.write([entry.line for entry in found.entries], name, location))
     assert uuids(again) == uuids(found)
 
 
@@ -148,8 +148,8 @@ def test_tokens_of_a_reply_are_counted_once_and_more_of_them_as_more(tmp_path: P
     made.block("msg_1", {"type": "text", "text": "a"}, output=2)
     made.call("msg_1", "toolu_1", output=9)
     made.call("msg_1", "toolu_2", output=9)
-    told = [entry.usage for entry in read(made.lines, tmp_path).entries]
-    assert [usage and (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) for usage in told] == [
+    reported = [entry.usage for entry in read(made.lines, tmp_path).entries]
+    assert [usage and (usage.input_tokens, usage.output_tokens, usage.cache_read_tokens) for usage in reported] == [
         None,
         (100, 2, 30),
         (0, 7, 0),
@@ -214,8 +214,8 @@ def test_a_result_finds_its_call_although_the_line_it_names_was_never_read(tmp_p
     lines = [made.lines[0], asked, other, made.lines[1]]
     name = CLAUDE.new_id()
     assert name is not None
-    place = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path)})
-    written = [entry.line for entry in CLAUDE.read(CLAUDE.write(lines, name, place)).entries]
+    location = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path)})
+    written = [entry.line for entry in CLAUDE.read(CLAUDE.write(lines, name, location)).entries]
     assert written[-1]["parentUuid"] == written[-1]["sourceToolAssistantUUID"] == asked["uuid"]
     assert {(line["sessionId"], line["cwd"]) for line in written} == {(name, str(tmp_path.resolve()))}
 
@@ -250,41 +250,41 @@ def test_the_directory_of_a_project_is_named_as_claude_code_names_it(tmp_path: P
 
 
 def test_another_configuration_directory_is_respected(tmp_path: Path) -> None:
-    place = Surroundings(directory=str(tmp_path), environment={"HOME": "/nowhere", "CLAUDE_CONFIG_DIR": "conf"})
-    path = CLAUDE.write(claude_conversation(), CLAUDE_SESSION, place)
+    location = Surroundings(directory=str(tmp_path), environment={"HOME": "/nowhere", "CLAUDE_CONFIG_DIR": "conf"})
+    path = CLAUDE.write(claude_conversation(), CLAUDE_SESSION, location)
     assert path.is_relative_to(tmp_path / "conf" / "projects")
     with pytest.raises(Conflict, match="exists already"):
-        CLAUDE.write(claude_conversation(), CLAUDE_SESSION, place)
+        CLAUDE.write(claude_conversation(), CLAUDE_SESSION, location)
 
 
 def test_a_project_directory_that_leads_elsewhere_is_not_written_to(tmp_path: Path) -> None:
-    place = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path / "home")})
+    location = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path / "home")})
     outside, projects = tmp_path / "outside", tmp_path / "home" / ".claude" / "projects"
     outside.mkdir()
     projects.mkdir(parents=True)
     (projects / project_key(str(tmp_path))).symlink_to(outside)
     with pytest.raises(Exception, match="does not lie in"):
-        CLAUDE.write(claude_conversation(), CLAUDE_SESSION, place)
+        CLAUDE.write(claude_conversation(), CLAUDE_SESSION, location)
     assert list(outside.iterdir()) == []
 
 
 def test_what_sub_agents_use_counts_once_and_only_from_now_on(tmp_path: Path) -> None:
     transcript = tmp_path / "11111111-1111-4111-8111-111111111111.jsonl"
-    place = transcript.with_suffix("") / "subagents"
-    place.mkdir(parents=True)
+    location = transcript.with_suffix("") / "subagents"
+    location.mkdir(parents=True)
 
-    def told(name: str, reply: str, tokens: int) -> None:
+    def reported(name: str, reply: str, tokens: int) -> None:
         message = {"id": reply, "role": "assistant", "model": "claude-opus-5-5", "usage": {"input_tokens": tokens}}
         line = {"type": "assistant", "uuid": reply, "isSidechain": True, "message": message}
-        with (place / f"agent-{name}.jsonl").open("a") as file:
+        with (location / f"agent-{name}.jsonl").open("a") as file:
             file.write(json.dumps(line) + "\n")
 
-    told("old", "m1", 1000)
+    reported("old", "m1", 1000)
     usage = ClaudeCode().subagent_usage(transcript)
     assert usage.read() == [], "an earlier attempt counted it"
-    told("old", "m2", 10)
-    told("new", "m3", 5)
-    told("new", "m3", 5)
+    reported("old", "m2", 10)
+    reported("new", "m3", 5)
+    reported("new", "m3", 5)
     found = usage.read()
     assert [(one.usage.input_tokens, one.model) for one in found if one.usage] == [
         (5, "claude-opus-5-5"),

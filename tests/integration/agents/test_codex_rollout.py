@@ -37,7 +37,7 @@ def put(lines: list[dict[str, Any]], home: Path, name: str = CODEX_SESSION) -> P
     return path
 
 
-def place(tmp_path: Path, directory: str = "/old") -> Surroundings:
+def location(tmp_path: Path, directory: str = "/old") -> Surroundings:
     return Surroundings(directory=directory, environment={"HOME": str(tmp_path)})
 
 
@@ -55,8 +55,8 @@ def test_bookkeeping_is_left_out(tmp_path: Path) -> None:
 
 def test_tokens_are_the_difference_of_sums_and_the_cache_is_counted_apart(tmp_path: Path) -> None:
     lines = [codex_meta(), tokens(1, 110, 5), tokens(2, 110, 5), tokens(3, 230, 9), tokens(4, 50, 2)]
-    told = [entry.usage for entry in CODEX.read(put(lines, tmp_path)).entries]
-    assert [usage and (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) for usage in told] == [
+    reported = [entry.usage for entry in CODEX.read(put(lines, tmp_path)).entries]
+    assert [usage and (usage.input_tokens, usage.cache_read_tokens, usage.output_tokens) for usage in reported] == [
         None,
         (100, 10, 5),
         None,
@@ -90,7 +90,7 @@ def test_a_fork_is_read_with_its_parents_below_the_place_it_was_forked_at(tmp_pa
     assert (found.native_id, found.entries[0].line["payload"]["id"]) == (GRANDCHILD, GRANDCHILD)
     name = CODEX.new_id()
     assert name is not None
-    again = CODEX.write([entry.line for entry in found.entries], name, place(tmp_path / "blank", str(tmp_path)))
+    again = CODEX.write([entry.line for entry in found.entries], name, location(tmp_path / "blank", str(tmp_path)))
     assert [entry.key for entry in CODEX.read(again).entries] == [entry.key for entry in found.entries]
     assert "history_base" not in again.read_text()
 
@@ -118,14 +118,14 @@ def test_a_written_thread_names_a_provider_that_is_known_where_it_is_put(
     assert name is not None
     (tmp_path / ".codex").mkdir()
     (tmp_path / ".codex" / "config.toml").write_text(config)
-    path = CODEX.write(codex_conversation(), name, place(tmp_path, str(tmp_path)))
+    path = CODEX.write(codex_conversation(), name, location(tmp_path, str(tmp_path)))
     assert CODEX.read(path).entries[0].line["payload"]["model_provider"] == provider
 
 
 def test_what_was_said_is_shown_on_the_screen_of_a_written_thread_and_not_read_again(tmp_path: Path) -> None:
     name = CODEX.new_id()
     assert name is not None
-    path = CODEX.write(codex_conversation(), name, place(tmp_path, str(tmp_path)))
+    path = CODEX.write(codex_conversation(), name, location(tmp_path, str(tmp_path)))
     events = [json.loads(line)["payload"] for line in path.read_text().splitlines() if '"event_msg"' in line]
     shown = [(event["item"]["type"], event["item"]["content"][0]["text"]) for event in events if "item" in event]
     assert shown == [("UserMessage", "do it é"), ("AgentMessage", "all done")]
@@ -135,7 +135,7 @@ def test_what_was_said_is_shown_on_the_screen_of_a_written_thread_and_not_read_a
 def test_a_written_thread_names_its_new_place(tmp_path: Path) -> None:
     name = CODEX.new_id()
     assert name is not None
-    there = place(tmp_path, str(tmp_path))
+    there = location(tmp_path, str(tmp_path))
     path = CODEX.write(codex_conversation(), name, there)
     lines = [json.loads(line) for line in path.read_text().splitlines()]
     meta = lines[0]["payload"]
@@ -148,12 +148,12 @@ def test_a_written_thread_names_its_new_place(tmp_path: Path) -> None:
 def test_threads_are_found_by_the_directory_they_were_begun_in(tmp_path: Path) -> None:
     put(codex_conversation(), tmp_path)
     put([codex_meta(id=CHILD, cwd="/elsewhere")], tmp_path, CHILD)
-    assert CODEX.sessions(place(tmp_path)) == [CODEX_SESSION]
-    assert CODEX.sessions(place(tmp_path, "/elsewhere")) == [CHILD]
+    assert CODEX.sessions(location(tmp_path)) == [CODEX_SESSION]
+    assert CODEX.sessions(location(tmp_path, "/elsewhere")) == [CHILD]
     begun = 1_794_729_600_000_000  # as AT says
     assert AT == "2026-11-15T08:00:00.000Z"
-    assert CODEX.sessions(place(tmp_path), since_us=begun) == [CODEX_SESSION]
-    assert CODEX.sessions(place(tmp_path), since_us=begun + 1) == []
+    assert CODEX.sessions(location(tmp_path), since_us=begun) == [CODEX_SESSION]
+    assert CODEX.sessions(location(tmp_path), since_us=begun + 1) == []
 
 
 def test_answers_are_spelled_after_their_calls_and_numbered_on() -> None:

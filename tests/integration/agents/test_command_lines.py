@@ -232,8 +232,8 @@ def test_a_plain_command_is_started_as_it_is() -> None:
 
 def settings(tmp_path: Path, *more: str, approve: tuple[str, ...] = ()) -> dict[str, object]:
     hooks = Hooks(command=("/opt/re light", "hook", "it's"), file=tmp_path / "ours.json", approve=approve)
-    place = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path), "PATH": ""})
-    ask = Ask(command=("claude", "-p", "x", *more), surroundings=place, rung="fresh", native_id=ID, hooks=hooks)
+    location = Surroundings(directory=str(tmp_path), environment={"HOME": str(tmp_path), "PATH": ""})
+    ask = Ask(command=("claude", "-p", "x", *more), surroundings=location, rung="fresh", native_id=ID, hooks=hooks)
     launch = CLAUDE.launch(ask)
     assert launch.command.count("--settings") == 1
     assert launch.command[launch.command.index("--settings") + 1] == str(hooks.file)
@@ -279,10 +279,10 @@ def test_the_native_binary_behind_a_script_is_started(tmp_path: Path) -> None:
     link = tmp_path / "bin" / "codex"
     link.parent.mkdir()
     link.symlink_to(script)
-    place = Surroundings(directory="/", environment={"HOME": "/nonexistent", "PATH": str(link.parent)})
+    location = Surroundings(directory="/", environment={"HOME": "/nonexistent", "PATH": str(link.parent)})
 
     def started(program: str) -> str:
-        return CODEX.launch(Ask(command=(program, "exec", "x"), surroundings=place, rung="fresh")).command[0]
+        return CODEX.launch(Ask(command=(program, "exec", "x"), surroundings=location, rung="fresh")).command[0]
 
     assert started("codex") == str(binary)
     assert started(str(link)) == str(binary)

@@ -113,7 +113,7 @@ def test_what_grows_is_read_as_what_is_whole(sample: Callable[..., int]) -> None
 def test_a_rollout_that_grows_is_read_as_one_that_is_whole() -> None:
     lines = codex_conversation()
     compacted = rollout_line(90, "compacted", {"message": "so far", "replacement_history": []})
-    lines = [*lines, compacted, *[{**line, "ordinal": 100 + place} for place, line in enumerate(lines[1:])]]
+    lines = [*lines, compacted, *[{**line, "ordinal": 100 + location} for location, line in enumerate(lines[1:])]]
     growing = rollout.Growing(lambda name: None)
     for end in range(1, len(lines) + 1):
         assert growing.entries(lines[:end]) == rollout.Growing(lambda name: None).entries(lines[:end])

@@ -80,10 +80,10 @@ class Harness:
         """Run an attempt to its end; the id it tells."""
         done = real.run(self.agent, list(self.launch(rung, native_id, prompt).command), SECONDS)
         assert done.returncode == 0, done.stderr
-        [told] = self.told(done)
-        return told
+        [reported] = self.reported(done)
+        return reported
 
-    def told(self, done: CompletedProcess[str]) -> set[str]:
+    def reported(self, done: CompletedProcess[str]) -> set[str]:
         lines = (json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
         return {name for line in lines if (name := self.adapter.id_in_output(line)) is not None}
 
@@ -99,8 +99,8 @@ class Harness:
         return name
 
 
-def harness(kind: str, place: Path, url: str) -> Harness:
-    home, cwd = place / "home", place / "work"
+def harness(kind: str, location: Path, url: str) -> Harness:
+    home, cwd = location / "home", location / "work"
     home.mkdir(parents=True)
     cwd.mkdir()
     if kind == "claude":
@@ -110,11 +110,11 @@ def harness(kind: str, place: Path, url: str) -> Harness:
     return Harness(adapter=Codex(), agent=codex)
 
 
-def work(place: Path) -> list[Any]:
+def work(location: Path) -> list[Any]:
     """Words, thinking, a pair of calls of which one fails, a file, an end; then one answer for every more prompt."""
     return [
         {"text": "look", "thinking": "hm", "calls": [{"shell": "echo one"}, {"shell": "echo two; false"}]},
-        {"calls": [{"write": {"path": str(place / "file.txt"), "content": "hello\n"}}]},
+        {"calls": [{"write": {"path": str(location / "file.txt"), "content": "hello\n"}}]},
         {"text": "all done"},
         {"text": "second done"},
         {"text": "third done"},
@@ -172,9 +172,9 @@ def test_tokens_are_counted_once(kind: str, tmp_path: Path) -> None:
     ]
     with FakeModel(script) as model:
         here = harness(kind, tmp_path / "here", model.url)
-        told = [entry.usage for entry in here.read(here.run("fresh", here.adapter.new_id())).entries if entry.usage]
-    assert sum(usage.input_tokens for usage in told) == 300
-    assert sum(usage.output_tokens for usage in told) == 12
+        reported = [entry.usage for entry in here.read(here.run("fresh", here.adapter.new_id())).entries if entry.usage]
+    assert sum(usage.input_tokens for usage in reported) == 300
+    assert sum(usage.output_tokens for usage in reported) == 12
 
 
 @pytest.mark.parametrize("kind", ["claude", "codex"])
@@ -182,7 +182,7 @@ def test_a_rewound_session_remembers_nothing_of_what_came_after(kind: str, tmp_p
     with FakeModel(work(tmp_path), strict=True) as model:
         here = harness(kind, tmp_path / "here", model.url)
         whole = here.read(here.run("fresh", here.adapter.new_id()))
-        results = [place for place, entry in enumerate(whole.entries) if entry.key.startswith("result:")]
+        results = [location for location, entry in enumerate(whole.entries) if entry.key.startswith("result:")]
         cut = whole.entries[: results[1] + 1]
         rewound = here.write(cut)
         assert keys(here.read(rewound)) == keys(whole)[: len(cut)]
@@ -237,7 +237,7 @@ def test_a_call_that_only_a_hook_told_of_can_be_put_into_the_session(kind: str, 
     with FakeModel(work(tmp_path), strict=True) as model:
         here = harness(kind, tmp_path / "here", model.url)
         whole = here.read(here.run("fresh", here.adapter.new_id()))
-        calls = [place for place, entry in enumerate(whole.entries) if entry.key.startswith("call:")]
+        calls = [location for location, entry in enumerate(whole.entries) if entry.key.startswith("call:")]
         lines = [entry.line for entry in whole.entries[: calls[1]]]  # the first call of two has been written
         tool = here.adapter.pending(lines)[0]
         hooked = NativeCall(id="toolu_hooked", name=tool.name, arguments=tool.arguments)
@@ -380,8 +380,8 @@ def test_hooks_of_ours_run_beside_the_users_own(tmp_path: Path) -> None:
             path.write_bytes(data)
         done = real.run(here.agent, list(launch.command), SECONDS)
     assert done.returncode == 0, done.stderr
-    told = [json.loads(line)["hook_event_name"] for line in ours.read_text().splitlines() if line]
-    assert {"PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop"} <= set(told)
+    reported = [json.loads(line)["hook_event_name"] for line in ours.read_text().splitlines() if line]
+    assert {"PreToolUse", "PostToolUse", "PostToolUseFailure", "Stop"} <= set(reported)
     assert theirs.exists()
 
 

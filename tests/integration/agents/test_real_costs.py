@@ -84,12 +84,12 @@ def native_of(s: AgentHarness) -> str:
 
 def test_a_hook_takes_no_time_to_speak_of_among_ten_thousand_files(tmp_path: Path, cost: Callable[[str], None]) -> None:
     times = tmp_path / "times"
-    script = [append(f"line{place}") for place in range(1, 9)]
+    script = [append(f"line{location}") for location in range(1, 9)]
     with harness("claude", tmp_path / "s", [*script, DONE]) as s:
-        for place in range(FILES):
-            path = s.work / f"d{place % 100:02d}" / f"f{place}.txt"
+        for location in range(FILES):
+            path = s.work / f"d{location % 100:02d}" / f"f{location}.txt"
             path.parent.mkdir(exist_ok=True)
-            path.write_text(f"{place}\n" * 20)
+            path.write_text(f"{location}\n" * 20)
         timed = f"lambda c: 'a=$(date +%s%N); ' + c + '; r=$?; echo $(($(date +%s%N)-a)) >> {times}; exit $r'"
         s.dress(f"rewrite({timed})")
         s.run()

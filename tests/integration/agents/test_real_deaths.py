@@ -60,9 +60,9 @@ def test_killed_inside_a_tool_the_model_is_told_what_is_unknown_and_what_changed
         assert agent not in s.agents()
         assert (s.info().status, s.info().attempt) == ("completed", 2)
         s.remembers(TASK, "writes one", "writes two")
-        told = s.told("echo two")
-        assert UNKNOWN in told and "log.txt" in told, told
-        assert UNKNOWN not in s.told("echo one")
+        reported = s.reported("echo two")
+        assert UNKNOWN in reported and "log.txt" in reported, reported
+        assert UNKNOWN not in s.reported("echo one")
         assert lines(s.work) == ["one", "two"]
         assert not s.marked(), "an orphan was left"
         s.do("verify", "job")

@@ -52,9 +52,9 @@ def test_a_usage_limit_is_waited_for_and_then_it_goes_on_by_itself(kind: str, tm
         assert waiting.failure is not None and waiting.failure.kind == "usage_limit"
         assert not s.agents(), "a process sleeps through the limit"
         s.ends(child)
-        told = reset if kind == "claude" else reset - reset % 60  # Codex tells it to the minute
-        assert time.time() > told, "it did not wait for the reset"
-        assert waiting.wake_at is not None and waiting.wake_at.timestamp() >= told + LEAST
+        reported = reset if kind == "claude" else reset - reset % 60  # Codex tells it to the minute
+        assert time.time() > reported, "it did not wait for the reset"
+        assert waiting.wake_at is not None and waiting.wake_at.timestamp() >= reported + LEAST
         assert s.info().status == "completed"
         assert lines(s.work) == ["one", "two"]
         s.remembers(TASK, "writes one", "writes two")

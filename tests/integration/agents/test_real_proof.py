@@ -51,8 +51,8 @@ def task(work: Path, ledger: Path) -> list[Any]:
         [line(9)],
     ]
     said = [
-        {"text": f"turn {place}", "calls": calls, "again": AGAIN, "delay": 0.1}
-        for place, calls in enumerate(turns, start=1)
+        {"text": f"turn {location}", "calls": calls, "again": AGAIN, "delay": 0.1}
+        for location, calls in enumerate(turns, start=1)
     ]
     return [*said, {"text": "turn 12: all done", "delay": 0.1}]
 
@@ -108,8 +108,10 @@ def test_killed_at_random_moments_it_ends_as_if_undisturbed(
         base, rounds = tmp_path / f"round{rounds}", rounds + 1
         with harness(kind, base, task(base / "work", base / "ledger")) as s:
             done += one_task(s, chance, wanted - done.total(), undisturbed, seed)
-    told = ", ".join(f"{number} {victim}" for victim, number in sorted(done.items()))
-    figure("G7", f"{kind}: {done.total()} SIGKILLs ({told}) in {rounds} tasks of 12 turns, 0 calls without one result")
+    reported = ", ".join(f"{number} {victim}" for victim, number in sorted(done.items()))
+    figure(
+        "G7", f"{kind}: {done.total()} SIGKILLs ({reported}) in {rounds} tasks of 12 turns, 0 calls without one result"
+    )
     figure("G10", f"{kind}: {done.total()} SIGKILLs, files as undisturbed, 0 commands run twice untold")
 
 

@@ -87,10 +87,10 @@ class Screen:
 def screen(program: Callable[[str], str]) -> Iterator[Callable[[str, Any], Screen]]:
     """`screen(kind, script)`; its agents and its tmux server are ended afterwards. The path of a socket is short."""
     made: list[Screen] = []
-    place = Path(tempfile.mkdtemp(prefix="relight-"))
+    location = Path(tempfile.mkdtemp(prefix="relight-"))
 
     def begin(kind: str, script: Any) -> Screen:
-        made.append(Screen(AgentHarness(kind, place, script), program("tmux")))
+        made.append(Screen(AgentHarness(kind, location, script), program("tmux")))
         return made[-1]
 
     yield begin
@@ -99,7 +99,7 @@ def screen(program: Callable[[str], str]) -> Iterator[Callable[[str, Any], Scree
         for socket in one.harness.store.parent.rglob("*"):
             if socket.is_socket():
                 subprocess.run([one.tmux, "-S", str(socket), "kill-server"], capture_output=True, check=False)
-    shutil.rmtree(place, ignore_errors=True)
+    shutil.rmtree(location, ignore_errors=True)
 
 
 def joined(command: list[str], s: AgentHarness) -> str:
@@ -157,9 +157,9 @@ def test_killed_on_its_screen_it_comes_back_under_the_same_handle(
     assert s.info().handle == handle
     one.says("all done")
     s.remembers(TASK, "writes one", "writes two")
-    told = s.told("echo two")
+    reported = s.reported("echo two")
     if victim != "server":  # where only its terminal is gone it ends its tool itself, and says so
-        assert UNKNOWN in told and "log.txt" in told, told
+        assert UNKNOWN in reported and "log.txt" in reported, reported
     assert lines(s.work) == ["one", "two"]
     assert len(s.agents()) == 1
     s.do("stop", "job")

@@ -33,7 +33,7 @@ def claude_lines(chance: random.Random) -> Lines:
     made = ClaudeLines()
     for turn in range(chance.randrange(1, 3)):
         made.user("prompt " + "é\n\u2028" * chance.randrange(3))
-        names = [f"toolu_{turn}_{place}" for place in range(chance.randrange(3))]
+        names = [f"toolu_{turn}_{location}" for location in range(chance.randrange(3))]
         calls = {name: made.call(f"msg_{turn}", name) for name in names}
         for name in chance.sample(names, len(names)):
             made.result(name, calls[name])
@@ -45,9 +45,9 @@ def codex_lines(chance: random.Random) -> Lines:
     lines = [codex_meta()]
     for turn in range(chance.randrange(1, 4)):
         lines.append(said(len(lines), "user", "prompt " + "é\n\u2028" * chance.randrange(3)))
-        names = [f"call_{turn}_{place}" for place in range(chance.randrange(3))]
-        lines += [function_call(len(lines) + place, name) for place, name in enumerate(names)]
-        lines += [function_output(len(lines) + place, name) for place, name in enumerate(names)]
+        names = [f"call_{turn}_{location}" for location in range(chance.randrange(3))]
+        lines += [function_call(len(lines) + location, name) for location, name in enumerate(names)]
+        lines += [function_output(len(lines) + location, name) for location, name in enumerate(names)]
         lines += [tokens(len(lines), 100 * (turn + 1)), said(len(lines) + 1, "assistant", "done")]
     return lines
 
@@ -74,7 +74,7 @@ def test_every_byte_cut_keeps_the_valid_prefix(
         lines = make(random.Random(seed))
         data = b"".join(json.dumps(line, ensure_ascii=False).encode() + b"\n" for line in lines)
         whole = [adapter.key(line) for line in lines]
-        ends = [place for place, byte in enumerate(data) if byte == ord("\n")]
+        ends = [location for location, byte in enumerate(data) if byte == ord("\n")]
         for cut in range(len(data) + 1):
             path.write_bytes(data[:cut])
             found = adapter.read(path)

@@ -93,17 +93,17 @@ def test_a_row_keeps_its_place_while_its_status_changes(site: Site) -> None:
     expect(page.locator("#live")).to_have_attribute("data-state", "live")
     row = page.locator("tr.s[data-ref=moving]")
 
-    def place() -> int:
+    def location() -> int:
         return int(page.locator("tr.s").evaluate_all("all => all.findIndex(row => row.dataset.ref === 'moving')"))
 
-    seen = [place()]
+    seen = [location()]
     for status in ("failed", "working", "halted", "working", "completed"):
         if status == "working":
             s = site.rl.session("moving")
         else:
             {"failed": s.fail, "halted": s.halt, "completed": s.complete}[status]("why")
         expect(row.locator(".status")).to_contain_text(status)
-        seen.append(place())
+        seen.append(location())
     assert seen == [1] * 6
     for one in (*others, newer):
         one.complete()

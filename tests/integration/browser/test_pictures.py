@@ -25,7 +25,7 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
     scenes.close()
     site = over(tmp_path / "p.db")
     session = site.rl.get("fix-login").id
-    places: list[tuple[str, str, Any]] = [
+    locations: list[tuple[str, str, Any]] = [
         ("sessions", "/", "light"),
         ("session", f"/sessions/{session}", "dark"),
         ("checkpoint", f"/checkpoints/{session}@tests-green", "light"),
@@ -33,7 +33,7 @@ def test_the_pictures_of_the_documentation_are_small_and_show_no_place_of_this_m
     ]
     kept = SCREENSHOTS / "docs"
     kept.mkdir(parents=True, exist_ok=True)
-    for name, path, scheme in places:
+    for name, path, scheme in locations:
         page = site.page(path, viewport=SIZE, color_scheme=scheme)
         expect(page.locator("main")).to_be_visible()
         if name == "session":

@@ -25,11 +25,11 @@ def test_sessions_run_on_what_compose_describes_and_nothing_is_left(tmp_path: Pa
     client = ROOT / "tests" / "support" / "programs" / "fleet_client.py"
     done = up(sys.executable, str(client), str(tmp_path))
     assert done.returncode == 0, done.stderr
-    told: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    assert told["statuses"] == ["completed"] * len(told["statuses"])
-    assert (told["whole"], told["effects"], told["by_http"]) == (True, True, True), told
-    assert [worker[1:] for worker in told["workers"]] == [[True, "procrastinate"]] * 2
-    assert told["not_fine"] == []
-    pids = [int(one.partition("=")[2]) for one in told["pids"].split()]
+    reported: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    assert reported["statuses"] == ["completed"] * len(reported["statuses"])
+    assert (reported["whole"], reported["effects"], reported["by_http"]) == (True, True, True), reported
+    assert [worker[1:] for worker in reported["workers"]] == [[True, "procrastinate"]] * 2
+    assert reported["not_fine"] == []
+    pids = [int(one.partition("=")[2]) for one in reported["pids"].split()]
     assert len(pids) == 3
     assert [pid for pid in pids if alive(pid)] == []

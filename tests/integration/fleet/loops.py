@@ -136,14 +136,19 @@ class SimulatedWorker:
             one.end(-9)
 
 
-def standing(world: Simulation, rl: Relight, *, queue: str = "q", **asked: Any) -> str:
+def existing(world: Simulation, rl: Relight, *, queue: str = "q", **asked: Any) -> str:
     """A session with a command that stands in line."""
     wake_us = asked.pop("wake_us", None)
     now_us = world.time.now_us()
-    place = checked_position(queue, priority=asked.pop("priority", 0), wants=asked.pop("wants", ()), since_us=now_us)
+    location = checked_position(queue, priority=asked.pop("priority", 0), wants=asked.pop("wants", ()), since_us=now_us)
     identity = Identity(
-        id=world.chance.session_id(), created_us=now_us, command=["agent"], directory="/", queue_position=place, **asked
+        id=world.chance.session_id(),
+        created_us=now_us,
+        command=["agent"],
+        directory="/",
+        queue_position=location,
+        **asked,
     )
-    rl.store.create(identity, Head(session=identity.id, queue_position=place, wake_us=wake_us))
+    rl.store.create(identity, Head(session=identity.id, queue_position=location, wake_us=wake_us))
     world.time.advance(0.001)
     return identity.id

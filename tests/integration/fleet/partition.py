@@ -148,11 +148,11 @@ class Writer:
     def is_succeeded(self) -> bool:
         """Has the heir taken its session over?"""
         try:
-            heir = self._fleet.rl.session(self.name)
+            successor = self._fleet.rl.session(self.name)
         except LeaseHeld:
             return False
-        heir.append({"role": "user", "content": "heir"})
-        heir.complete("done")
+        successor.append({"role": "user", "content": "heir"})
+        successor.complete("done")
         return True
 
     def verdict(self) -> dict[str, Any]:
@@ -195,7 +195,7 @@ def cut_in_two(fleet: Fleet, cable: Cable, far: str, impatient: str, how: str) -
         (again,) = fleet.submit(1, turns=1, wants=[how])
         wait_until("the lost one works again", lambda: fleet.rl.get(again).status == "completed")
         wait_until("nothing old runs", lambda: not lost.programs(), bound_seconds=60)
-        return {**found, "back": time.monotonic() - healed, "told": judged.told, "attempts": judged.attempts}
+        return {**found, "back": time.monotonic() - healed, "told": judged.reported, "attempts": judged.attempts}
     finally:
         if writer.process.poll() is None:
             writer.process.kill()

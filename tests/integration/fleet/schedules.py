@@ -189,7 +189,7 @@ class World:
                 continue
             latest = self.steps[session][-200:]
             identity = self.identities[session]
-            change = after_loss(identity, head, why, latest=latest, speaks=False, retries=None)
+            change = after_loss(identity, head, why, latest=latest, has_transcript=False, retries=None)
             claim = Claim(owner=Owner(id="sweeper"), seconds=1.0, expected_epoch=head.epoch, expected_seq=head.seq)
             self._try(session, Draft(kind="status", body=_BODY, key=_KEY, claim=claim, release=True, status=change))
 

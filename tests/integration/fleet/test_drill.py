@@ -97,8 +97,8 @@ class Chaos:
 
     def is_recovering(self, part: int) -> bool:
         """Is something being put back in line at this moment, in a part of the run that had no restart yet?"""
-        told = sum(one.log.read_text().count("taken over") for one in self.fleet.workers.values())
-        new, self._told = told > self._told, told
+        reported = sum(one.log.read_text().count("taken over") for one in self.fleet.workers.values())
+        new, self._told = reported > self._told, reported
         return new and part >= self.restarts
 
     def restart(self) -> None:
@@ -173,4 +173,4 @@ def test_a_fleet_under_fire_completes_everything_once(
         f"the same: every step once; worst takeover {worst:.1f} s of {len(takeovers)} (lease {LEASE:g} + sweep"
         f" {SWEEP:g} s)",
     )
-    figure("G10", f"the same: {sessions * turns} `once` effects, 0 twice, {judged.told} in doubt, all of them told")
+    figure("G10", f"the same: {sessions * turns} `once` effects, 0 twice, {judged.reported} in doubt, all of them told")

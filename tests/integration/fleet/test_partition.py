@@ -60,11 +60,11 @@ def test_a_network_cut_in_two_strands_nothing_and_lets_nobody_write_twice(
     ) as running:
         try:
             assert running.stdout is not None and running.stderr is not None
-            told = running.stdout.read() or running.stderr.read()[-4000:]
-            assert running.wait(BOUND_SECONDS) == 0, told
+            reported = running.stdout.read() or running.stderr.read()[-4000:]
+            assert running.wait(BOUND_SECONDS) == 0, reported
         finally:
             running.kill()  # and with it everything that it started
-    found = json.loads(told)
+    found = json.loads(reported)
     longest = PATIENCE + CONNECT_SECONDS if kind == "postgres" else ANSWER_SECONDS
     for how in cuts:
         seen, writer = found[how], found[how]["writer"]

@@ -158,8 +158,8 @@ def test_a_command_line_puts_in_line_lists_and_sets(fleet: Fleet) -> None:
     worker = fleet.start("--queue", "night", "--labels", "gpu,eu")
     wait_until("the end", lambda: fleet.rl.get("one").status == "completed")
     assert fleet.rl.get("two").status == "queued"
-    (told,) = json.loads(command(fleet, "worker", "--list", "--json").stdout)
-    assert (told["name"], told["queues"], told["labels"], told["alive"]) == (
+    (reported,) = json.loads(command(fleet, "worker", "--list", "--json").stdout)
+    assert (reported["name"], reported["queues"], reported["labels"], reported["alive"]) == (
         worker.name,
         ["night"],
         ["eu", "gpu"],

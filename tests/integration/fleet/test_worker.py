@@ -20,7 +20,7 @@ from relight.values.policy import RunPolicy
 from relight.values.status import StatusChange
 from relight.values.step import Changes
 from relight.wiring import work_loop
-from tests.integration.fleet.loops import LEASE, SimulatedWorker, standing
+from tests.integration.fleet.loops import LEASE, SimulatedWorker, existing
 from tests.support.figures import Figure
 from tests.support.simulation import Simulation
 
@@ -32,10 +32,10 @@ def world() -> Simulation:
 
 def test_the_first_of_its_lines_are_taken_up_to_its_concurrency(world: Simulation) -> None:
     worker = SimulatedWorker(world, labels=("eu", "gpu"))
-    first, second = standing(world, worker.rl, priority=5), standing(world, worker.rl, wants=("gpu",), priority=1)
-    third = standing(world, worker.rl)
-    others = [standing(world, worker.rl, queue="other"), standing(world, worker.rl, wants=("arm",), priority=99)]
-    later = standing(world, worker.rl, priority=50, wake_us=world.time.now_us() + 60_000_000)
+    first, second = existing(world, worker.rl, priority=5), existing(world, worker.rl, wants=("gpu",), priority=1)
+    third = existing(world, worker.rl)
+    others = [existing(world, worker.rl, queue="other"), existing(world, worker.rl, wants=("arm",), priority=99)]
+    later = existing(world, worker.rl, priority=50, wake_us=world.time.now_us() + 60_000_000)
     worker.step(3)
     assert worker.loop.running == (first, second)
     worker.attendants.of(first).complete()
@@ -46,13 +46,13 @@ def test_the_first_of_its_lines_are_taken_up_to_its_concurrency(world: Simulatio
     worker.step(2)
     assert worker.loop.running == (third, later)
     assert all(worker.rl.get(one).status == "queued" for one in others)
-    told = [fields for what, fields in worker.lines if what == "start"]
-    assert told[0] == {"session": first, "attempt": 1, "from_seq": 0, "reason": "first"}
+    reported = [fields for what, fields in worker.lines if what == "start"]
+    assert reported[0] == {"session": first, "attempt": 1, "from_seq": 0, "reason": "first"}
 
 
 def test_a_question_with_a_time_is_woken_when_it_is_over_and_one_without_is_not(world: Simulation) -> None:
     worker = SimulatedWorker(world)
-    asking, patient = standing(world, worker.rl), standing(world, worker.rl)
+    asking, patient = existing(world, worker.rl), existing(world, worker.rl)
     worker.step(3)
     for session, seconds in ((asking, 60), (patient, None)):
         attendant = worker.attendants.of(session)
@@ -69,7 +69,7 @@ def test_a_question_with_a_time_is_woken_when_it_is_over_and_one_without_is_not(
 
 def test_a_lease_that_is_being_handed_over_is_renewed_until_it_is_taken(world: Simulation) -> None:
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2")
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.step()
     for _ in range(5):  # its process takes five leases to start
         worker.pass_time(LEASE)
@@ -87,7 +87,7 @@ def test_a_lease_that_is_being_handed_over_is_renewed_until_it_is_taken(world: S
 @pytest.mark.parametrize("point", ["worker.planned", "worker.claimed", "recover.planned", "recover.written"])
 def test_a_worker_killed_at_any_point_strands_nothing(world: Simulation, point: str, figure: Figure) -> None:
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2")
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     if point.startswith("recover"):
         worker.step()
         worker.attendants.of(session).take_over()
@@ -111,24 +111,24 @@ def test_a_worker_killed_at_any_point_strands_nothing(world: Simulation, point: 
 def test_of_two_sweepers_one_puts_a_lost_session_back(world: Simulation) -> None:
     worker = SimulatedWorker(world)
     sweepers = [SimulatedWorker(world, f"s{n}", queues=("none",)) for n in range(2)]
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.step()
     worker.attendants.of(session).take_over().append({"role": "user", "content": "one"})
     before = worker.rl.get(session)
     worker.die()
     for one in sweepers:
         one.step(2)
-    told = [fields for one in sweepers for what, fields in one.lines if what == "taken over"]
-    assert len(told) == 1
-    assert told[0]["from_seq"] == before.seq
-    assert told[0]["reason"].startswith("its process died")
+    reported = [fields for one in sweepers for what, fields in one.lines if what == "taken over"]
+    assert len(reported) == 1
+    assert reported[0]["from_seq"] == before.seq
+    assert reported[0]["reason"].startswith("its process died")
     info = worker.rl.get(session)
     assert (info.status, info.seq) == ("queued", before.seq + 1)
 
 
 def test_a_session_whose_attendant_never_starts_goes_back_and_fails_in_the_end(world: Simulation) -> None:
     worker = SimulatedWorker(world)
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     for _ in range(MAX_STARTS):
         worker.pass_time(6)
         for one in worker.attendants.alive:
@@ -143,7 +143,7 @@ def test_a_session_whose_attendant_never_starts_goes_back_and_fails_in_the_end(w
 
 def test_a_machine_that_cannot_start_processes_hands_back_what_it_claimed(world: Simulation) -> None:
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2")
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.attendants.fail = OSError("no more processes")
     worker.step()
     info = worker.rl.get(session)
@@ -157,7 +157,7 @@ def test_a_plain_program_that_was_lost_is_started_again_unless_somebody_said_no(
     world: Simulation, retries: int | None, status: str
 ) -> None:
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2", queues=("none",))
-    session = standing(world, worker.rl, policy=RunPolicy(retries=retries))
+    session = existing(world, worker.rl, policy=RunPolicy(retries=retries))
     worker.step()
     opened = worker.attendants.of(session).take_over()
     shown = Changes(status=StatusChange(status="working"))  # as a supervisor says of a program that does not speak
@@ -170,7 +170,7 @@ def test_a_plain_program_that_was_lost_is_started_again_unless_somebody_said_no(
 def test_a_drain_asks_everybody_takes_nothing_more_and_ends(world: Simulation) -> None:
     worker = SimulatedWorker(world)
     for _ in range(3):
-        standing(world, worker.rl)
+        existing(world, worker.rl)
     worker.step(2)
     running = worker.attendants.alive
     worker.loop.stop()
@@ -193,7 +193,7 @@ def test_a_queue_has_one_limit_for_all_workers(world: Simulation) -> None:
     rl = workers[0].rl
     rl.set_queue("q", concurrency=3)
     for _ in range(8):
-        standing(world, rl)
+        existing(world, rl)
     for worker in workers * 3:
         worker.step()
     running = [one for worker in workers for one in worker.attendants.alive]
@@ -212,7 +212,7 @@ def test_a_queue_starts_no_more_in_a_while_than_its_rate(world: Simulation) -> N
     worker = SimulatedWorker(world, concurrency=50)
     worker.rl.set_queue("q", rate="2/min")
     for _ in range(5):
-        standing(world, worker.rl)
+        existing(world, worker.rl)
     worker.pass_time(30)
     assert len(worker.attendants.all) == 2
     worker.pass_time(33)
@@ -222,14 +222,14 @@ def test_a_queue_starts_no_more_in_a_while_than_its_rate(world: Simulation) -> N
 def test_a_queue_says_how_many_deaths_its_sessions_survive(world: Simulation) -> None:
     worker = SimulatedWorker(world)
     worker.rl.set_queue("q", retries=3)
-    plain, own = standing(world, worker.rl), standing(world, worker.rl, policy=RunPolicy(retries=1))
+    plain, own = existing(world, worker.rl), existing(world, worker.rl, policy=RunPolicy(retries=1))
     worker.step(2)
     assert [worker.attendants.of(one).retries for one in (plain, own)] == [3, 1]
 
 
 def test_a_person_stops_what_stands_in_line_and_what_runs_elsewhere(world: Simulation) -> None:
     worker, sweeper = SimulatedWorker(world, concurrency=1), SimulatedWorker(world, "w2", queues=("none",))
-    running, waiting = standing(world, worker.rl), standing(world, worker.rl)
+    running, waiting = existing(world, worker.rl), existing(world, worker.rl)
     worker.step()
     worker.attendants.of(running).take_over()
     person = world.start()
@@ -252,7 +252,7 @@ def cannot_see(rl: Any) -> None:
 
 def test_a_limit_that_was_met_is_waited_for_in_line(world: Simulation) -> None:
     worker = SimulatedWorker(world)
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.step()
     opened = worker.attendants.of(session).take_over()
     wake_us = world.time.now_us() + 3_600_000_000
@@ -270,7 +270,7 @@ def test_a_limit_that_was_met_is_waited_for_in_line(world: Simulation) -> None:
 
 def test_workers_are_listed_and_the_silent_ones_told(world: Simulation) -> None:
     worker, other = SimulatedWorker(world, labels=("gpu",)), SimulatedWorker(world, "w2")
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.step(2)
     worker.pass_time(4)
     listed = {one.worker.name: one for one in other.rl.workers()}
@@ -302,7 +302,7 @@ def test_retention_runs_once_a_day_in_one_of_the_workers(world: Simulation) -> N
 def test_a_worker_that_slept_lets_the_owners_that_slept_too_go_on(world: Simulation) -> None:
     """A closed lid: leases ran out while nobody could renew them, and nobody is dead."""
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2", queues=("none",))
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.step()
     attendant = worker.attendants.of(session)
     attendant.take_over()
@@ -317,7 +317,7 @@ def test_a_worker_that_slept_lets_the_owners_that_slept_too_go_on(world: Simulat
 
 def test_an_owner_that_sleeps_alone_is_taken_over_after_lease_and_sweep(world: Simulation) -> None:
     worker, other = SimulatedWorker(world), SimulatedWorker(world, "w2")
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.step()
     worker.attendants.of(session).take_over()
     begun_us = world.time.instant().us
@@ -341,14 +341,14 @@ def test_a_worker_rests_between_its_rounds_whatever_its_store_and_its_hands_hold
 
     world.time.advance(5)
     assert rested(50) >= 50 * POLL_SECONDS
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     assert rested(5) < 1.0
     assert worker.loop.running == (session,)
     attendant = worker.attendants.of(session)
     attendant.take_over()
     assert rested(50, lambda: attendant.say("on and on")) >= 50 * POLL_SECONDS
     attendant.complete()
-    second = standing(world, worker.rl)
+    second = existing(world, worker.rl)
     assert rested(5) < 1.0
     assert worker.loop.running == (second,)
 
@@ -357,7 +357,7 @@ def test_a_damaged_session_keeps_nobody_else_from_being_put_back(tmp_path: Path)
     """Nobody can say what becomes of what cannot be read; the others do not wait for that."""
     world = Simulation(tmp_path / "relight.db")
     worker, other = SimulatedWorker(world, concurrency=3), SimulatedWorker(world, "w2", queues=("none",))
-    ids = [standing(world, worker.rl) for _ in range(3)]
+    ids = [existing(world, worker.rl) for _ in range(3)]
     worker.step()
     for one in ids:
         worker.attendants.of(one).take_over()
@@ -384,7 +384,7 @@ def test_a_machine_that_cannot_start_the_daily_sweep_goes_on(world: Simulation) 
     worker.step()
     assert ("not started", {"what": "retention", "error": "no more processes"}) in worker.lines
     worker.attendants.fail = None
-    session = standing(world, worker.rl)
+    session = existing(world, worker.rl)
     worker.step(2)
     assert worker.loop.running == (session,)
 
@@ -392,7 +392,7 @@ def test_a_machine_that_cannot_start_the_daily_sweep_goes_on(world: Simulation) 
 def test_a_program_that_died_a_moment_ago_is_left_to_whoever_attends_to_it(world: Simulation) -> None:
     """He counts its deaths, and starts it again: another worker on the same machine does not step in between."""
     rl = world.start()
-    session = standing(world, rl)
+    session = existing(world, rl)
     first = SimulatedWorker(world, "first")
     first.step()
     first.attendants.of(session).take_over()
@@ -411,7 +411,7 @@ def test_a_program_that_died_a_moment_ago_is_left_to_whoever_attends_to_it(world
 
 def test_who_waits_for_a_label_that_no_worker_has_is_told(world: Simulation) -> None:
     rl = world.start()
-    standing(world, rl, wants=("gpu",))
+    existing(world, rl, wants=("gpu",))
     worker = SimulatedWorker(world)
     worker.step()
     (found,) = check_engine(rl, [])

@@ -44,7 +44,7 @@ def fresh(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]:
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Iterator[Open]:
+def location(tmp_path: Path) -> Iterator[Open]:
     """Opens the same SQLite file each time."""
     opened: list[Relight] = []
 

@@ -58,13 +58,13 @@ def test_a_prompt_given_to_a_stopped_session_is_its_next_words(harness: Open) ->
 
 def test_the_users_own_hooks_and_settings_hold_under_relight(harness: Open) -> None:
     s = harness([ONE, {"text": "fin"}])
-    told = s.base / "told"
+    reported = s.base / "told"
     mine = s.base / "mine.json"
-    hook = f'{{"type": "command", "command": "cat >> {told}; echo >> {told}"}}'
+    hook = f'{{"type": "command", "command": "cat >> {reported}; echo >> {reported}"}}'
     mine.write_text(f'{{"hooks": {{"PostToolUse": [{{"matcher": "Bash", "hooks": [{hook}]}}]}}}}')
     words = s.words("do the task", name="job")
     done = s.relight(*words, "--settings", str(mine))
     assert done.returncode == 0, done.stderr
-    assert told.read_text().count("PostToolUse") == 1
+    assert reported.read_text().count("PostToolUse") == 1
     assert any("a.txt" in str(step) for step in s.steps()), "and relight was told too"
     assert mine.read_text().count("command") == 2, "the user's file is as it was"

@@ -49,8 +49,8 @@ def test_killed_inside_a_tool_it_goes_on_and_the_model_is_told_that_the_outcome_
     assert (info.status, info.attempt) == ("completed", 2)
     s.assert_whole("do the task", *([] if late != "0" else ["first"]))
     assert (s.work / "a.txt").read_text() == "one\n"
-    told = s.results()[STUCK["calls"][0]["shell"]]
-    assert "outcome unknown" in told and "b.txt" in told, "the model hears of the doubt and of the evidence"
+    reported = s.results()[STUCK["calls"][0]["shell"]]
+    assert "outcome unknown" in reported and "b.txt" in reported, "the model hears of the doubt and of the evidence"
     assert (s.work / "b.txt").read_text() == "two\n"
     assert not s.marked(), "the shell command survived its agent"
 

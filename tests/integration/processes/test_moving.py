@@ -16,7 +16,7 @@ ONE = {"text": "first", "calls": [{"shell": "echo one > a.txt"}]}
 TWO = {"text": "second", "calls": [{"shell": "echo two > a.txt; echo new > b.txt"}]}
 
 
-def told(s: ProgramHarness) -> str:
+def reported(s: ProgramHarness) -> str:
     return "\n".join(texts(s.last()))
 
 
@@ -75,7 +75,7 @@ def test_rewound_it_knows_nothing_of_what_came_later_and_its_files_are_as_they_w
     assert not (s.work / "b.txt").exists()
     resumed(s, "job", "differently, please")
     s.assert_whole("do the task", "first", "differently, please")
-    assert "second" not in told(s)
+    assert "second" not in reported(s)
 
 
 @pytest.mark.parametrize("verb", ["rewind", "fork"])
@@ -94,8 +94,8 @@ def test_a_command_that_ran_on_another_branch_gets_its_result_there_and_is_not_r
     assert done.returncode == 0, done.stderr
     resumed(s, "job" if verb == "rewind" else "job2", "and now?")
     assert (s.work / "paid.txt").read_text() == "ran\n"
-    assert "receipt-77" in told(s) and "outcome unknown" not in told(s)
-    assert "fin" not in told(s).split("and now?")[0].split("receipt-77")[1]
+    assert "receipt-77" in reported(s) and "outcome unknown" not in reported(s)
+    assert "fin" not in reported(s).split("and now?")[0].split("receipt-77")[1]
 
 
 def test_a_transcript_that_is_gone_is_written_again_from_the_journal(harness: Open) -> None:

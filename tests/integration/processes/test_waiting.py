@@ -237,5 +237,5 @@ def test_killed_while_it_asks_a_call_neither_runs_nor_counts_as_run(harness: Ope
     assert child.wait(timeout=30) == 0, s.out()
     assert pushes(s) == 1
     assert s.known().status == "completed"
-    told = "\n".join(texts(s.last(), "result"))
-    assert "outcome unknown" not in told, told
+    reported = "\n".join(texts(s.last(), "result"))
+    assert "outcome unknown" not in reported, reported

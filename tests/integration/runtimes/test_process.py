@@ -225,9 +225,9 @@ def test_a_script_without_its_interpreter_is_refused_before_anything_is_started(
 
 
 def test_a_plain_process_cannot_be_typed_to_and_says_what_can() -> None:
-    with pytest.raises(Refused) as told:
+    with pytest.raises(Refused) as reported:
         ProcessRuntime().deliver("", "hello")
-    assert "--runtime tmux" in told.value.hints[0] and "relight resume" in told.value.hints[1]
+    assert "--runtime tmux" in reported.value.hints[0] and "relight resume" in reported.value.hints[1]
 
 
 def test_a_service_that_sessions_share_is_nobodys_orphan_and_neither_is_what_it_runs(tmp_path: Path) -> None:

@@ -184,9 +184,9 @@ def test_elsewhere_one_sentence_says_that_it_needs_linux(box: Box) -> None:
 
 def test_a_missing_bwrap_is_told_with_its_cure(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(box.workspace))
-    with pytest.raises(UsageError, match="not installed") as told:
+    with pytest.raises(UsageError, match="not installed") as reported:
         SandboxRuntime(ProcessRuntime(), box.homes).check(["/bin/true"], str(box.workspace))
-    assert "apt-get install bubblewrap" in told.value.hints[0]
+    assert "apt-get install bubblewrap" in reported.value.hints[0]
 
 
 def test_a_system_that_forbids_it_is_told_in_its_own_words(box: Box, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -194,6 +194,6 @@ def test_a_system_that_forbids_it_is_told_in_its_own_words(box: Box, monkeypatch
     fake.write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{box.workspace}:/bin:/usr/bin")
-    with pytest.raises(UsageError, match="No permissions to create new namespace") as told:
+    with pytest.raises(UsageError, match="No permissions to create new namespace") as reported:
         SandboxRuntime(ProcessRuntime(), box.homes).check(["/bin/true"], str(box.workspace))
-    assert "unprivileged_userns_clone" in told.value.hints[0]
+    assert "unprivileged_userns_clone" in reported.value.hints[0]

@@ -251,10 +251,10 @@ def test_secrets_and_prompts_are_on_no_command_line_and_in_no_file(harness: Tmux
     environment = {SESSION_VARIABLE: harness.session, "API_KEY": canary}
     command = [sys.executable, "-I", "-S", "-c", "print('ready'); input()"]
     harness.runtime.spawn(command, directory=str(harness.workspace), environment=environment, handle="agent")
-    told = subprocess.run(
+    reported = subprocess.run(
         ["tmux", "-S", str(harness.directory / "tmux.sock"), "show-environment", "-g"], capture_output=True, check=True
     )
-    assert canary.encode() not in told.stdout
+    assert canary.encode() not in reported.stdout
     assert [path.name for path in harness.directory.iterdir()] == ["tmux.sock"]
     assert stat.S_IMODE(harness.directory.stat().st_mode) == 0o700
 
@@ -272,9 +272,9 @@ def test_the_users_own_settings_stay_out(harness: TmuxHarness, own_home: Path) -
 
 def test_a_missing_tmux_is_told_with_its_cure(harness: TmuxHarness, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(harness.workspace))
-    with pytest.raises(UsageError, match="tmux is not installed") as told:
+    with pytest.raises(UsageError, match="tmux is not installed") as reported:
         harness.runtime.check(["/bin/true"], str(harness.workspace))
-    assert "apt-get install tmux" in told.value.hints[0]
+    assert "apt-get install tmux" in reported.value.hints[0]
     assert harness.runtime.probe("agent").liveness == "unknown"
     harness.runtime.destroy("agent")
 

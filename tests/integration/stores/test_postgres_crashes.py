@@ -53,7 +53,7 @@ class Writer:
 
     def __init__(self, url: str, name: str, fault: str = "") -> None:
         self.process = python(WRITER, url, name, RELIGHT_HINTS="0", **({"RELIGHT_FAULT": fault} if fault else {}))
-        self.told: list[int] = []
+        self.reported: list[int] = []
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
 
@@ -61,11 +61,11 @@ class Writer:
         assert self.process.stdout is not None
         for line in self.process.stdout:
             if line.endswith("\n"):
-                self.told.append(int(line))
+                self.reported.append(int(line))
 
     def wait_for_more(self, more: int = 3) -> None:
-        wanted = len(self.told) + more
-        wait_for(lambda: len(self.told) >= wanted or self.process.poll() is not None, "a writer goes on")
+        wanted = len(self.reported) + more
+        wait_for(lambda: len(self.reported) >= wanted or self.process.poll() is not None, "a writer goes on")
         assert self.process.poll() is None, self.process.communicate()[1]
 
     def kill(self) -> None:
@@ -86,17 +86,17 @@ def history(url: str, name: str) -> list[int]:
 
 
 def test_a_killed_writer_loses_nothing_it_was_told(server: Server, sample: Callable[..., int], figure: Figure) -> None:
-    url, chance, kills, told = server.emptied(), random.Random(5), sample(6, proof=300, teeth=3), 0
+    url, chance, kills, reported = server.emptied(), random.Random(5), sample(6, proof=300, teeth=3), 0
     for _ in range(kills):
         writer = Writer(url, "killed")
         writer.wait_for_more(chance.randrange(1, 20))
         writer.kill()
         there = history(url, "killed")
         assert there == list(range(len(there))), "every step once, in order"
-        assert writer.told == list(range(writer.told[0], writer.told[0] + len(writer.told)))
-        assert len(there) > writer.told[-1], "an acknowledged step is there"
-        told += len(writer.told)
-    figure("G1", f"PostgreSQL: {kills} writers killed at random moments, {told} steps told, 0 lost, 0 twice")
+        assert writer.reported == list(range(writer.reported[0], writer.reported[0] + len(writer.reported)))
+        assert len(there) > writer.reported[-1], "an acknowledged step is there"
+        reported += len(writer.reported)
+    figure("G1", f"PostgreSQL: {kills} writers killed at random moments, {reported} steps told, 0 lost, 0 twice")
 
 
 @pytest.mark.parametrize("point", ["enter", "begun", "written", "committed", "told"])
@@ -107,8 +107,8 @@ def test_a_death_at_any_point_of_a_commit_leaves_the_step_whole_or_absent(server
     writer.kill()
     there = history(url, "dying")
     assert there == list(range(len(there)))
-    assert writer.told == there[: len(writer.told)] != []
-    assert len(there) - len(writer.told) == (1 if point in ("committed", "told") else 0)
+    assert writer.reported == there[: len(writer.reported)] != []
+    assert len(there) - len(writer.reported) == (1 if point in ("committed", "told") else 0)
 
 
 def test_a_crashing_server_loses_nothing_it_acknowledged(
@@ -130,9 +130,9 @@ def test_a_crashing_server_loses_nothing_it_acknowledged(
     for number, writer in enumerate(writers):
         there = history(url, f"crash-{number}")
         assert there == list(range(len(there))), "every step once, in order"
-        assert writer.told == there[: len(writer.told)]
-    told = sum(len(writer.told) for writer in writers)
-    figure("G1", f"PostgreSQL: {crashes} immediate stops under 3 writers, {told} steps told, 0 lost, 0 twice")
+        assert writer.reported == there[: len(writer.reported)]
+    reported = sum(len(writer.reported) for writer in writers)
+    figure("G1", f"PostgreSQL: {crashes} immediate stops under 3 writers, {reported} steps told, 0 lost, 0 twice")
 
 
 def test_an_opened_store_goes_on_after_a_restart(server: Server) -> None:

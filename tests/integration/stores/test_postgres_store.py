@@ -282,8 +282,8 @@ def test_a_password_is_never_shown() -> None:
     url = "postgresql://relight:hunter2@127.0.0.1:1/x"
     with pytest.raises(StoreUnavailable) as refused:
         PostgresStore(url, SystemClock())
-    told = [refused.value.message, *refused.value.evidence, *refused.value.hints]
-    assert "hunter2" not in " ".join(told)
+    reported = [refused.value.message, *refused.value.evidence, *refused.value.hints]
+    assert "hunter2" not in " ".join(reported)
     assert "start the server" in refused.value.hints[0]
     with pytest.raises(UnknownStore) as unknown:
         relight.open("postgresql://u:hunter2@h/x?no_such_option=1")

@@ -127,13 +127,13 @@ def test_a_wire_that_is_cut_loses_and_doubles_nothing_of_those_who_travel_togeth
                 wire.cut = chance.choice(["before", "after"])
                 wait_for(lambda number=number: wire.cuts > number, "a cut")  # type: ignore[misc]
             done.set()
-            told = [writer.result(timeout=60) for writer in writers]
-        for session, count in zip(sessions, told, strict=True):
+            reported = [writer.result(timeout=60) for writer in writers]
+        for session, count in zip(sessions, reported, strict=True):
             assert said(rl.load(session.id)) == numbers(count)
         assert rl.verify().ok
     figure(
         "G4",
-        f"PostgreSQL: {cuts} cuts under {MANY} sessions that wrote together, {sum(told)} steps told, 0 lost or twice",
+        f"PostgreSQL: {cuts} cuts under {MANY} sessions writing at once, {sum(reported)} steps acknowledged, 0 lost",
     )
 
 
@@ -150,29 +150,29 @@ def test_a_thread_that_is_interrupted_leaves_nobody_waiting_and_loses_nothing(
     chance, rounds, told_in_all = random.Random(seed), sample(3, proof=200), 0
     with relight.open(url) as rl:
         for number in range(rounds):
-            told: dict[str, int] = {}
+            reported: dict[str, int] = {}
 
-            def write(name: str, told: dict[str, int] = told) -> None:
+            def write(name: str, reported: dict[str, int] = reported) -> None:
                 session = rl.session(name)
                 try:
                     for said_so_far in range(200):
                         session.append({"role": "user", "content": str(said_so_far)})
-                        told[name] = said_so_far + 1
+                        reported[name] = said_so_far + 1
                 except Interrupted:
                     pass  # whatever is open stays open
 
             threads = [threading.Thread(target=write, args=(f"r{number}-{each}",)) for each in range(8)]
             for thread in threads:
                 thread.start()
-            wait_for(lambda told=told: len(told) == 8, "everybody writes")  # type: ignore[misc]
+            wait_for(lambda reported=reported: len(reported) == 8, "everybody writes")  # type: ignore[misc]
             for thread in chance.sample(threads, 4):
                 assert thread.ident is not None
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread.ident), ctypes.py_object(Interrupted))
             for thread in threads:
                 thread.join(timeout=60)
                 assert not thread.is_alive(), "nobody waits for who was interrupted"
-            told_in_all += sum(told.values())
-            for name, count in told.items():
+            told_in_all += sum(reported.values())
+            for name, count in reported.items():
                 kept = said(rl.load(name))
                 assert kept == numbers(len(kept)) and count <= len(kept) <= count + 1, name
         assert rl.verify().ok

@@ -102,7 +102,7 @@ def test_a_killed_writer_loses_nothing_it_was_told(start: Start, sample: Sample,
     one = world(server.url)
     session = one.working()
     chance = random.Random(5)
-    told, kills = 2, sample(5, proof=200, teeth=3)
+    reported, kills = 2, sample(5, proof=200, teeth=3)
     for _ in range(kills):
         writer = child(APPEND, server.url, session)
         assert writer.stdout is not None
@@ -110,12 +110,12 @@ def test_a_killed_writer_loses_nothing_it_was_told(start: Start, sample: Sample,
         writer.send_signal(signal.SIGKILL)
         rest = writer.stdout.read()  # `communicate` would pass over what is already in its buffer
         assert writer.communicate(timeout=60)[1] == ""
-        told = max([told, *(int(line) for line in ("".join(heard) + rest).split("\n")[:-1])])
+        reported = max([reported, *(int(line) for line in ("".join(heard) + rest).split("\n")[:-1])])
         store = RedisStore(server.url, ManualClock())
-        assert whole(store, session) in (told, told + 1)  # one may be written before anybody was told
+        assert whole(store, session) in (reported, reported + 1)  # one may be written before anybody was told
         store.close()
     one.store.close()
-    figure("G1", f"Redis: {kills} SIGKILLs of a writer, 0 of {told} acknowledged steps lost")
+    figure("G1", f"Redis: {kills} SIGKILLs of a writer, 0 of {reported} acknowledged steps lost")
 
 
 @pytest.mark.guarantee("G1")
@@ -124,7 +124,7 @@ def test_a_killed_server_that_syncs_loses_nothing_it_acknowledged(start: Start, 
     server = start(ALWAYS)
     stores = [world(server.url) for _ in range(4)]
     sessions = [stores[0].working() for _ in stores]
-    told = [2] * len(stores)
+    reported = [2] * len(stores)
     refusals: list[RelightError] = []
     kills = sample(6, proof=200, teeth=3)
     chance = random.Random(7)
@@ -133,15 +133,15 @@ def test_a_killed_server_that_syncs_loses_nothing_it_acknowledged(start: Start, 
         try:
             while True:
                 key = os.urandom(8)
-                told[number] = stores[number].append(sessions[number], text="x" * 500, key=key).step.seq
+                reported[number] = stores[number].append(sessions[number], text="x" * 500, key=key).step.seq
         except StoreUnavailable as error:
             refusals.append(error)
 
     def enough(wanted: int) -> bool:
-        return sum(told) >= wanted
+        return sum(reported) >= wanted
 
     for _ in range(kills):
-        wanted = sum(told) + chance.randrange(20, 120)
+        wanted = sum(reported) + chance.randrange(20, 120)
         writers = [threading.Thread(target=write, args=(number,)) for number in range(len(stores))]
         for writer in writers:
             writer.start()
@@ -152,11 +152,13 @@ def test_a_killed_server_that_syncs_loses_nothing_it_acknowledged(start: Start, 
         server.start()
         for number, one in enumerate(stores):
             assert isinstance(one.store, RedisStore)
-            assert whole(one.store, sessions[number]) in (told[number], told[number] + 1)
+            assert whole(one.store, sessions[number]) in (reported[number], reported[number] + 1)
     assert len(refusals) == kills * len(stores)
     for one in stores:
         one.store.close()
-    figure("G1", f"Redis, appendfsync always: {kills} SIGKILLs of the server, 0 of {sum(told)} acknowledged steps lost")
+    figure(
+        "G1", f"Redis, appendfsync always: {kills} SIGKILLs of the server, 0 of {sum(reported)} acknowledged steps lost"
+    )
 
 
 @pytest.mark.parametrize("appendfsync", ["everysec", "no"])
@@ -165,7 +167,7 @@ def test_a_killed_server_that_does_not_sync_leaves_a_whole_journal(
 ) -> None:
     """It may have lost the end of it, which the store said; what is there is one chain, and goes on."""
     server = start({"appendonly": "yes", "appendfsync": appendfsync})
-    told = there = 0
+    reported = there = 0
     for number in range(3):
         one = world(server.url)
         assert one.store.info.durability == "process-crash"
@@ -173,12 +175,13 @@ def test_a_killed_server_that_does_not_sync_leaves_a_whole_journal(
         server.kill()
         server.start()
         store = RedisStore(server.url, ManualClock())
-        told, there = told + 62 + 40 * number, there + whole(store, session)
-        assert there <= told
+        reported, there = reported + 62 + 40 * number, there + whole(store, session)
+        assert there <= reported
         store.close()
         one.store.close()
     figure(
-        "G1", f"Redis, appendfsync {appendfsync} (says process-crash): 3 SIGKILLs, {told - there} of {told} steps lost"
+        "G1",
+        f"Redis, appendfsync {appendfsync} (says process-crash): 3 SIGKILLs, {reported - there} of {reported} lost",
     )
 
 

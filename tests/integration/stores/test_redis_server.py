@@ -80,7 +80,7 @@ def test_settings_are_judged_by_what_they_keep(changed: dict[str, str], level: s
 
 
 def test_a_store_says_what_its_server_keeps(server: RedisServer) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     for setting, value, level in (
         ("appendfsync", "always", "power-loss"),
         ("appendfsync", "everysec", "process-crash"),
@@ -88,12 +88,12 @@ def test_a_store_says_what_its_server_keeps(server: RedisServer) -> None:
     ):
         with server.client() as client:
             client.config_set(setting, value)
-        store = RedisStore(server.url, ManualClock(), tell=told.append)
+        store = RedisStore(server.url, ManualClock(), tell=reported.append)
         assert store.info.durability == level
         store.close()
-    assert len(told) == 2
-    assert "durability is process-crash: appendfsync is everysec" in told[0]
-    assert "durability is none: appendonly is off, so that a crash of the server loses everything" in told[1]
+    assert len(reported) == 2
+    assert "durability is process-crash: appendfsync is everysec" in reported[0]
+    assert "durability is none: appendonly is off, so that a crash of the server loses everything" in reported[1]
 
 
 def test_what_is_demanded_and_not_kept_is_refused(server: RedisServer) -> None:
@@ -114,23 +114,23 @@ def small_user(server: RedisServer, *rights: str) -> str:
 
 
 def test_settings_that_may_not_be_read_promise_nothing(server: RedisServer) -> None:
-    told: list[str] = []
-    store = RedisStore(small_user(server, "-config"), ManualClock(), tell=told.append)
+    reported: list[str] = []
+    store = RedisStore(small_user(server, "-config"), ManualClock(), tell=reported.append)
     assert store.info.durability == "none"
-    assert "CONFIG is forbidden" in told[0]
-    assert "fake-password" not in told[0] + store.place
+    assert "CONFIG is forbidden" in reported[0]
+    assert "fake-password" not in reported[0] + store.place
     store.close()
 
 
 @pytest.mark.parametrize("forbidden", ["-bgrewriteaof", "-info", "-config"])
 def test_files_that_may_not_be_written_anew_are_spoken_of(server: RedisServer, forbidden: str) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     clock = ManualClock()
-    store = RedisStore(small_user(server, forbidden), clock, leases=clock, tell=told.append)
+    store = RedisStore(small_user(server, forbidden), clock, leases=clock, tell=reported.append)
     session = Trial(store, clock, Hooks()).begin()
     store.delete([session])
     assert store.find(session) is None
-    assert "their bytes stay in the server's files until it rewrites those" in told[-1]
+    assert "their bytes stay in the server's files until it rewrites those" in reported[-1]
     store.close()
 
 

@@ -248,9 +248,9 @@ def test_an_error_of_the_disk_is_never_acknowledged(
             assert "relight.errors." in run.stderr.splitlines()[-1], run.stderr
         lines = [line.split() for line in run.stdout.splitlines()]
         failed += any(line[0] == "resolved" for line in lines)
-        told = [int(line[-1]) for line in lines if line[0] in ("told", "resolved") and line[-1] != "absent"]
+        reported = [int(line[-1]) for line in lines if line[0] in ("told", "resolved") and line[-1] != "absent"]
         length = trial_length(path, session)
-        assert told == list(range(last + 1, length + 1)), run.stdout
+        assert reported == list(range(last + 1, length + 1)), run.stdout
     assert failed
 
 

@@ -177,26 +177,26 @@ def test_a_full_disk_acknowledges_nothing_and_keeps_everything(tmp_path: Path) -
         (directory / "ballast").write_bytes(bytes(150_000))
         world = trial(directory / "relight.db")
         session = world.working()
-        told = [1, 2]
+        reported = [1, 2]
         with pytest.raises(StoreFull) as caught:
             for _ in range(1000):
-                told.append(world.append(session, body=os.urandom(3000)).step.seq)
+                reported.append(world.append(session, body=os.urandom(3000)).step.seq)
         assert str(directory) in caught.value.message
         for _ in range(5):
             with pytest.raises(StoreFull):
                 world.append(session, body=os.urandom(30_000))
-        assert world.seqs(session) == told
-        assert world.head(session).seq == told[-1]
+        assert world.seqs(session) == reported
+        assert world.head(session).seq == reported[-1]
         world.store.close()
 
         (directory / "ballast").unlink()
         world = trial(directory / "relight.db")
-        assert world.seqs(session) == told
-        told.append(world.append(session).step.seq)
-        assert world.seqs(session) == told
+        assert world.seqs(session) == reported
+        reported.append(world.append(session).step.seq)
+        assert world.seqs(session) == reported
         assert world.store.check() == []
         world.store.close()
-    assert len(told) > 20
+    assert len(reported) > 20
 
 
 def test_a_disk_that_is_full_from_the_start(tmp_path: Path) -> None:

@@ -44,13 +44,13 @@ def test_several_processes_append_to_one_session(tmp_path: Path) -> None:
     session = world.working()
     children = [child(APPEND, path, session, 40, f"child {number}") for number in range(4)]
     mine = [world.append(session, text="parent").step.seq for _ in range(40)]
-    told = [mine]
+    reported = [mine]
     for one in children:
         output, errors = one.communicate(timeout=60)
         assert (one.returncode, errors) == (0, "")
-        told.append([int(line) for line in output.split()])
-    assert sorted(seq for own in told for seq in own) == list(range(3, 203))
-    assert all(own == sorted(own) for own in told)
+        reported.append([int(line) for line in output.split()])
+    assert sorted(seq for own in reported for seq in own) == list(range(3, 203))
+    assert all(own == sorted(own) for own in reported)
     assert list(broken_links(world.store.steps(session), after=0, digest=GENESIS)) == []
     assert world.store.check() == []
     world.store.close()
@@ -77,7 +77,7 @@ def test_a_killed_writer_loses_nothing_it_was_told(tmp_path: Path, sample: Sampl
     session = world.working()
     world.store.close()
     chance = random.Random(5)
-    told = 2
+    reported = 2
     for _ in range(sample(12, proof=500, teeth=4)):
         writer = child(APPEND, path, session, 100_000, "x" * 2000)
         assert writer.stdout is not None
@@ -86,11 +86,11 @@ def test_a_killed_writer_loses_nothing_it_was_told(tmp_path: Path, sample: Sampl
         writer.send_signal(signal.SIGKILL)
         output, errors = writer.communicate(timeout=60)
         assert errors == ""
-        told = max([told, *(int(line) for line in (first + output).split("\n")[:-1])])
+        reported = max([reported, *(int(line) for line in (first + output).split("\n")[:-1])])
         store = SqliteStore(path, ManualClock())
         steps = list(store.steps(session))
         assert [step.seq for step in steps] == list(range(1, len(steps) + 1))
-        assert len(steps) in (told, told + 1)  # one may be durable before anybody was told
+        assert len(steps) in (reported, reported + 1)  # one may be durable before anybody was told
         assert list(broken_links(steps, after=0, digest=GENESIS)) == []
         assert store.check() == []
         store.close()

@@ -16,7 +16,7 @@ def whole(answer: Answer) -> dict[str, Any]:
     """The answer to a request that does not stream."""
     message: dict[str, Any] = {"role": "assistant", "content": answer.turn.text or None}
     if answer.calls:
-        message["tool_calls"] = [_call(answer, place) for place in range(len(answer.calls))]
+        message["tool_calls"] = [_call(answer, location) for location in range(len(answer.calls))]
     choice = {"index": 0, "message": message, "finish_reason": _stop(answer), "logprobs": None}
     return {**_shell(answer, "chat.completion"), "choices": [choice], "usage": _usage(answer)}
 
@@ -26,13 +26,13 @@ def stream(answer: Answer) -> Iterator[Piece]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for part in slices(answer.turn.text):
         yield _chunk(answer, {"content": part})
-    for place in range(len(answer.calls)):
-        call = _call(answer, place)
+    for location in range(len(answer.calls)):
+        call = _call(answer, location)
         arguments = call["function"].pop("arguments")
-        begun = {**call, "index": place, "function": {**call["function"], "arguments": ""}}
+        begun = {**call, "index": location, "function": {**call["function"], "arguments": ""}}
         yield _chunk(answer, {"tool_calls": [begun]})
         for part in slices(arguments):
-            yield _chunk(answer, {"tool_calls": [{"index": place, "function": {"arguments": part}}]})
+            yield _chunk(answer, {"tool_calls": [{"index": location, "function": {"arguments": part}}]})
     if answer.turn.error is not None:
         yield "", {"error": error_of(answer.turn)}
         return
@@ -51,8 +51,8 @@ def _chunk(answer: Answer, delta: dict[str, Any], stop: str | None = None) -> Pi
     return "", {**_shell(answer, "chat.completion.chunk"), "choices": [choice]}
 
 
-def _call(answer: Answer, place: int) -> dict[str, Any]:
-    call = answer.calls[place]
+def _call(answer: Answer, location: int) -> dict[str, Any]:
+    call = answer.calls[location]
     return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": as_json(call.input)}}
 
 

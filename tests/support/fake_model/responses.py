@@ -45,11 +45,11 @@ def _events(answer: Answer) -> Iterator[Piece]:
 
 
 def _streamed(index: int, item: dict[str, Any]) -> Iterator[Piece]:
-    place = {"output_index": index, "item_id": item["id"]}
+    location = {"output_index": index, "item_id": item["id"]}
     yield "response.output_item.added", {"output_index": index, "item": {**item, **_empty(item)}}
     if item["type"] == "message":
         [part] = item["content"]
-        inside = {**place, "content_index": 0}
+        inside = {**location, "content_index": 0}
         yield "response.content_part.added", {**inside, "part": {**part, "text": ""}}
         for piece in slices(part["text"]):
             yield "response.output_text.delta", {**inside, "delta": piece}
@@ -57,12 +57,12 @@ def _streamed(index: int, item: dict[str, Any]) -> Iterator[Piece]:
         yield "response.content_part.done", {**inside, "part": part}
     elif item["type"] == "function_call":
         for piece in slices(item["arguments"]):
-            yield "response.function_call_arguments.delta", {**place, "delta": piece}
-        yield "response.function_call_arguments.done", {**place, "arguments": item["arguments"]}
+            yield "response.function_call_arguments.delta", {**location, "delta": piece}
+        yield "response.function_call_arguments.done", {**location, "arguments": item["arguments"]}
     elif item["type"] == "custom_tool_call":
         for piece in slices(item["input"]):
-            yield "response.custom_tool_call_input.delta", {**place, "delta": piece}
-        yield "response.custom_tool_call_input.done", {**place, "input": item["input"]}
+            yield "response.custom_tool_call_input.delta", {**location, "delta": piece}
+        yield "response.custom_tool_call_input.done", {**location, "input": item["input"]}
     yield "response.output_item.done", {"output_index": index, "item": item}
 
 
@@ -109,9 +109,9 @@ def _items(answer: Answer) -> Iterator[dict[str, Any]]:
     if answer.turn.text:
         part = {"type": "output_text", "text": answer.turn.text, "annotations": [], "logprobs": []}
         yield {"type": "message", "id": f"msg_{number}", "role": "assistant", "status": "completed", "content": [part]}
-    for place, call in enumerate(answer.calls):
+    for location, call in enumerate(answer.calls):
         made = {"call_id": call.id, "name": call.name, "status": "completed"}
         if call.custom:
-            yield {"type": "custom_tool_call", "id": f"ctc_{number}_{place}", **made, "input": as_json(call.input)}
+            yield {"type": "custom_tool_call", "id": f"ctc_{number}_{location}", **made, "input": as_json(call.input)}
         else:
-            yield {"type": "function_call", "id": f"fc_{number}_{place}", **made, "arguments": as_json(call.input)}
+            yield {"type": "function_call", "id": f"fc_{number}_{location}", **made, "arguments": as_json(call.input)}

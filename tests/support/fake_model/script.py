@@ -86,29 +86,29 @@ def parse(given: Any, mode: Mode = "turns") -> Script:
         raise ScriptError(f"mode: {mode!r} is neither turns nor requests")
     if not isinstance(given, Sequence):
         raise ScriptError("a script is a list of slots")
-    return Script(slots=tuple(_slot(slot, f"slot {place}") for place, slot in enumerate(given)), mode=mode)
+    return Script(slots=tuple(_slot(slot, f"slot {location}") for location, slot in enumerate(given)), mode=mode)
 
 
-def _slot(given: Any, place: str) -> tuple[Turn, ...]:
+def _slot(given: Any, location: str) -> tuple[Turn, ...]:
     tries = given if isinstance(given, list | tuple) else [given]
     if not tries:
-        raise ScriptError(f"{place}: an empty list of tries")
-    return tuple(one if isinstance(one, Turn) else _turn(one, place) for one in tries)
+        raise ScriptError(f"{location}: an empty list of tries")
+    return tuple(one if isinstance(one, Turn) else _turn(one, location) for one in tries)
 
 
-def _turn(given: Any, place: str) -> Turn:
+def _turn(given: Any, location: str) -> Turn:
     if not isinstance(given, Mapping):
-        raise ScriptError(f"{place}: a turn is an object, not {given!r}")
+        raise ScriptError(f"{location}: a turn is an object, not {given!r}")
     known = {one.name for one in fields(Turn)}
     if unknown := sorted(set(given) - known):
-        raise ScriptError(f"{place}: unknown {', '.join(unknown)}; a turn has {', '.join(sorted(known))}")
+        raise ScriptError(f"{location}: unknown {', '.join(unknown)}; a turn has {', '.join(sorted(known))}")
     for name in ("hang", "reset", "cut"):
         if given.get(name, "") not in {"", "before", "mid"}:
-            raise ScriptError(f"{place}: {name} is before or mid")
-    return Turn(**{**given, "calls": tuple(_call(call, place) for call in given.get("calls", ()))})
+            raise ScriptError(f"{location}: {name} is before or mid")
+    return Turn(**{**given, "calls": tuple(_call(call, location) for call in given.get("calls", ()))})
 
 
-def _call(given: Any, place: str) -> Call:
+def _call(given: Any, location: str) -> Call:
     if isinstance(given, Call):
         return given
     ops = [op for op in OPS if isinstance(given, Mapping) and op in given]
@@ -116,4 +116,4 @@ def _call(given: Any, place: str) -> Call:
         return Call(op=ops[0], input=given[ops[0]], id=given.get("id", ""))
     if isinstance(given, Mapping) and isinstance(given.get("name"), str) and not set(given) - {"name", "input", "id"}:
         return Call(name=given["name"], input=given.get("input", {}), id=given.get("id", ""))
-    raise ScriptError(f"{place}: a call is {{name, input}} or one of {', '.join(OPS)}, not {given!r}")
+    raise ScriptError(f"{location}: a call is {{name, input}} or one of {', '.join(OPS)}, not {given!r}")

@@ -108,16 +108,16 @@ class FakeModel:
             number = next(self._numbers)
         body = _body(raw)
         api = next((name for end, name in _ENDS if path.partition("?")[0].endswith(end)), "other")
-        told = {"number": number, "method": method, "path": path, "headers": shown(headers), "body": body}
+        reported = {"number": number, "method": method, "path": path, "headers": shown(headers), "body": body}
         if method != "POST" or api not in _WIRES or not isinstance(body, dict):
-            request, turn = Request(api=api, side=True, **told), None
+            request, turn = Request(api=api, side=True, **reported), None
         elif self.sides and not offered(body):
-            request, turn = Request(api=api, side=True, **told), Turn(text=_neutral(body))
+            request, turn = Request(api=api, side=True, **reported), Turn(text=_neutral(body))
         elif found := problems(api, body) if self.strict else []:
-            request, turn = Request(api=api, problem=found[0], **told), Turn(status=400)
+            request, turn = Request(api=api, problem=found[0], **reported), Turn(status=400)
         else:
             slot, turn = self._player.next(read(api, body), offered(body))
-            request = Request(api=api, slot=slot, **told)
+            request = Request(api=api, slot=slot, **reported)
         self.log.add(request)
         return request, turn
 
@@ -219,10 +219,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _write(self, pieces: list[bytes], turn: Turn) -> bool:
         """Send the pieces; False if the script ends the answer in the middle."""
-        for place, piece in enumerate(pieces):
-            if place == (len(pieces) + 1) // 2 and self._broke(turn, "mid"):
+        for location, piece in enumerate(pieces):
+            if location == (len(pieces) + 1) // 2 and self._broke(turn, "mid"):
                 return False
-            if place and self.server.model.stopped.wait(turn.pace):
+            if location and self.server.model.stopped.wait(turn.pace):
                 return False
             self.wfile.write(piece)
             self.wfile.flush()
@@ -279,7 +279,7 @@ def _answer(request: Request, turn: Turn, size: int) -> Answer:
     tools = offered(request.body)
     # ids are new in every request, also after a restart of the server in the midst of a session
     stem = f"{'toolu' if request.api == 'messages' else 'call'}_{turns(request.items):03d}_{request.number:04d}"
-    calls = tuple(make(call, tools, f"{stem}_{place}") for place, call in enumerate(turn.calls))
+    calls = tuple(make(call, tools, f"{stem}_{location}") for location, call in enumerate(turn.calls))
     used = turn.usage.get("input_tokens", size // 4)
     model = str(request.body.get("model", "fake-model"))
     return Answer(turn=turn, number=request.number, model=model, calls=calls, input_tokens=used)

@@ -27,21 +27,21 @@ def problems(api: str, body: Any) -> list[str]:
 
 
 def _ids(ids: list[Any]) -> Iterator[str]:
-    for place, name in enumerate(ids):
+    for location, name in enumerate(ids):
         if not isinstance(name, str) or not _ID.fullmatch(name):
             yield f"call id {name!r} is not of [A-Za-z0-9_-], 1 to 64 characters"
-        elif name in ids[:place]:
+        elif name in ids[:location]:
             yield f"call id {name!r} is used twice"
 
 
-def _answered(asked: list[Any], results: list[Any], place: str) -> Iterator[str]:
+def _answered(asked: list[Any], results: list[Any], location: str) -> Iterator[str]:
     """The results right after a reply, against its calls."""
     for name in asked:
         if results.count(name) != 1:
-            yield f"{place}: call {name!r} has {results.count(name)} results right after it"
+            yield f"{location}: call {name!r} has {results.count(name)} results right after it"
     for name in results:
         if name not in asked:
-            yield f"{place}: result {name!r} answers no call right before it"
+            yield f"{location}: result {name!r} answers no call right before it"
 
 
 # ---------------------------------------------------------------- Anthropic Messages
@@ -52,12 +52,12 @@ def _messages(body: dict[str, Any]) -> Iterator[str]:
     if not messages or messages[0]["role"] != "user":
         yield "messages: the first message is not the user's"
     yield from _ids([block.get("id") for message in messages for block in _of(message, "tool_use")])
-    for place, message in enumerate(messages):
-        before = messages[place - 1] if place else {"role": "", "content": []}
+    for location, message in enumerate(messages):
+        before = messages[location - 1] if location else {"role": "", "content": []}
         asked = [block.get("id") for block in _of(before, "tool_use")]
         results = [block.get("tool_use_id") for block in _of(message, "tool_result")]
-        yield from _answered(asked, results, f"messages.{place}")
-        yield from _content(message, f"messages.{place}")
+        yield from _answered(asked, results, f"messages.{location}")
+        yield from _content(message, f"messages.{location}")
     if messages and _of(messages[-1], "tool_use"):
         yield f"messages.{len(messages) - 1}: the last message has calls without results"
 
@@ -81,21 +81,21 @@ def _of(message: dict[str, Any], kind: str) -> list[dict[str, Any]]:
     return [block for block in message["content"] if block.get("type") == kind]
 
 
-def _content(message: dict[str, Any], place: str) -> Iterator[str]:
+def _content(message: dict[str, Any], location: str) -> Iterator[str]:
     if message["role"] not in _ROLES:
-        yield f"{place}: role {message['role']!r}"
+        yield f"{location}: role {message['role']!r}"
     after_others = False
     for block in message["content"]:
         kind = block.get("type")
         if kind == "tool_result" and after_others:
-            yield f"{place}: a result comes after other content"
+            yield f"{location}: a result comes after other content"
         after_others = after_others or kind != "tool_result"
         if kind == "text" and not str(block.get("text", "")).strip():
-            yield f"{place}: empty text"
+            yield f"{location}: empty text"
         if kind == "tool_use" and not isinstance(block.get("input"), dict):
-            yield f"{place}: input of {block.get('id')!r} is not an object"
+            yield f"{location}: input of {block.get('id')!r} is not an object"
         if kind == "thinking" and not block.get("signature"):
-            yield f"{place}: thinking without a signature"
+            yield f"{location}: thinking without a signature"
 
 
 # ---------------------------------------------------------------- OpenAI Responses
@@ -111,8 +111,8 @@ def _responses(body: dict[str, Any]) -> Iterator[str]:
         yield "input: the first item is not the user's"
     yield from _ids([item.get("call_id") for item in items if _is_call(item)])
     yield from _runs(items)
-    for place, item in enumerate(items):
-        yield from _item(item, f"input.{place}")
+    for location, item in enumerate(items):
+        yield from _item(item, f"input.{location}")
 
 
 def _is_call(item: dict[str, Any]) -> bool:
@@ -123,29 +123,29 @@ def _runs(items: list[dict[str, Any]]) -> Iterator[str]:
     """A reply's calls, then their results, before anything else is said."""
     asked: list[Any] = []
     results: list[Any] = []
-    for place, item in enumerate([*items, {"type": "end"}]):
+    for location, item in enumerate([*items, {"type": "end"}]):
         kind = str(item.get("type", "message"))
         if kind.endswith("_call_output"):
             results.append(item.get("call_id"))
             continue
         if results or (asked and kind in {"message", "end"}):
-            yield from _answered(asked, results, f"input.{place}")
+            yield from _answered(asked, results, f"input.{location}")
             asked, results = [], []
         if _is_call(item):
             asked.append(item.get("call_id"))
 
 
-def _item(item: dict[str, Any], place: str) -> Iterator[str]:
+def _item(item: dict[str, Any], location: str) -> Iterator[str]:
     kind = str(item.get("type", "message"))
     prefix = _PREFIX.get(kind, "")
     if item.get("id") is not None and not str(item["id"]).startswith(prefix):
-        yield f"{place}: id {item['id']!r} does not begin with {prefix!r}"
+        yield f"{location}: id {item['id']!r} does not begin with {prefix!r}"
     if kind == "function_call" and not _is_json(item.get("arguments")):
-        yield f"{place}: arguments of {item.get('call_id')!r} are not a string of JSON"
+        yield f"{location}: arguments of {item.get('call_id')!r} are not a string of JSON"
     content = item.get("content")
     parts = content if isinstance(content, list) else [{"text": content}] if isinstance(content, str) else []
     if any(isinstance(part, dict) and part.get("text") == "" for part in parts):
-        yield f"{place}: empty text"
+        yield f"{location}: empty text"
 
 
 def _is_json(text: Any) -> bool:
@@ -174,9 +174,9 @@ def _chat(body: dict[str, Any]) -> Iterator[str]:
             yield f"arguments of {call.get('id')!r} are not a string of JSON"
     asked: list[Any] = []
     results: list[Any] = []
-    for place, message in enumerate([*messages, {"role": "end"}]):
+    for location, message in enumerate([*messages, {"role": "end"}]):
         if message.get("role") == "tool":
             results.append(message.get("tool_call_id"))
             continue
-        yield from _answered(asked, results, f"messages.{place}")
+        yield from _answered(asked, results, f"messages.{location}")
         asked, results = [call.get("id") for call in message.get("tool_calls") or []], []

@@ -9,9 +9,9 @@ import relight
 from relight.frameworks.cursor import RelightAgentStore
 
 
-def main(store: str, run: str, me: str, threads: int, count: int, told: str) -> None:
+def main(store: str, run: str, me: str, threads: int, count: int, reported: str) -> None:
     """One line `ME.THREAD.NUMBER SEQ` for each append that has returned."""
-    out = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    out = os.open(reported, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with relight.open(store) as rl:
         events = RelightAgentStore(rl).run_events
 

@@ -10,9 +10,9 @@ import relight
 TRIES = 3
 
 
-def main(store: str, told: str, appends: str) -> None:
+def main(store: str, reported: str, appends: str) -> None:
     """`ok SEQ NUMBER` for an acknowledged append, `no CODE NUMBER` for a refused one."""
-    out = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    out = os.open(reported, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with relight.open(store) as rl, rl.session("a") as s:
         for number in range(int(appends)):
             for _ in range(TRIES):

@@ -7,9 +7,9 @@ import os
 import relight
 
 
-def main(store: str, session: str, told: str) -> None:
+def main(store: str, session: str, reported: str) -> None:
     """One line `SEQ NUMBER` for each append that has returned."""
-    out = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    out = os.open(reported, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with relight.open(store) as rl, rl.session(session, lease_seconds=600) as s:
         os.write(out, b"open\n")
         number = len(s.messages)

@@ -64,7 +64,7 @@ def main(directory: Path) -> None:
     doctor = subprocess.run(
         [sys.executable, "-P", "-m", "relight.cli", "doctor", "--json"], stdout=subprocess.PIPE, check=True
     )
-    told = {
+    reported = {
         "statuses": statuses,
         "whole": whole,
         "effects": sorted(effects.read_text().split()) == sorted(made),
@@ -73,7 +73,7 @@ def main(directory: Path) -> None:
         "not_fine": [one for one in json.loads(doctor.stdout) if not one["fine"]],
         "pids": os.environ["RELIGHT_FLEET_PIDS"],
     }
-    print(json.dumps(told))
+    print(json.dumps(reported))
 
 
 if __name__ == "__main__":

@@ -101,13 +101,13 @@ def main() -> None:
         for thread in threads:
             thread.start()
         try:
-            told = work(rl, seconds, again)
+            reported = work(rl, seconds, again)
         finally:
             signal.setitimer(signal.ITIMER_REAL, 0)
             stop.set()
             for thread in threads:
                 thread.join()
-        print(json.dumps(told | {"foreign": foreign, "ok": rl.verify().ok}))
+        print(json.dumps(reported | {"foreign": foreign, "ok": rl.verify().ok}))
 
 
 if __name__ == "__main__":

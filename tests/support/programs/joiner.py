@@ -12,11 +12,11 @@ from relight.values.step import Changes
 AGENT = "joiner"
 
 
-def main(store: str, session: str, me: str, count: int, told: str) -> None:
+def main(store: str, session: str, me: str, count: int, reported: str) -> None:
     """One line `ME.NUMBER SEQ` for each write that has returned; SEQ is 0 where it was there already."""
-    out = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    out = os.open(reported, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     with relight.open(store) as rl:
-        joint = rl.join(session, agent=AGENT)
+        shared = rl.join(session, agent=AGENT)
         for number in range(count):
             content = f"{me}.{number}"
 
@@ -25,6 +25,6 @@ def main(store: str, session: str, me: str, count: int, told: str) -> None:
                     return None
                 return Write(changes=Changes(messages=[{"role": "user", "content": content}]))
 
-            checkpoint = joint.write(decide)
+            checkpoint = shared.write(decide)
             os.write(out, f"{content} {checkpoint.seq if checkpoint is not None else 0}\n".encode())
-        joint.close()
+        shared.close()

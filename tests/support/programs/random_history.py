@@ -30,7 +30,7 @@ class History:
 
     def __init__(self, rl: Relight, rng: Random, take: Callable[[str], None], was_taken: Taken) -> None:
         self.rl, self.rng, self._take, self._was_taken = rl, rng, take, was_taken
-        self.standing: dict[str, list[Any]] = {}
+        self.existing: dict[str, list[Any]] = {}
         self.undone: dict[str, list[Any]] = {}
         """for each session what is to be seen after the next undo, and after the next redo"""
         self.undos = 0
@@ -136,8 +136,8 @@ class History:
     def seen(self, session: str) -> dict[str, Any]:
         """What a reader sees, but seq and times, and what no undo takes back."""
         info, loaded = self.rl.get(session), self.rl.load(session)
-        told = {name: getattr(info, name) for name in SEEN}
-        return {**told, "result": loaded.result, "messages": loaded.messages, "state": loaded.state}
+        reported = {name: getattr(info, name) for name in SEEN}
+        return {**reported, "result": loaded.result, "messages": loaded.messages, "state": loaded.state}
 
     def rewind(self, session: str) -> None:
         info = self.rl.get(session)
@@ -150,15 +150,15 @@ class History:
         before, known = self.seen(session), len(self.rl.operations(session))
         self.rl.rewind(target, again=again)
         if self.rl.get(session).head != info.head or info.status == "completed":
-            self.standing.setdefault(session, []).append(before)
+            self.existing.setdefault(session, []).append(before)
             self.undone.pop(session, None)
         assert len(self.rl.operations(session)) == known + 1
 
     def undo(self, session: str) -> None:
-        self._move(session, redo=False, come_from=self.standing, go_to=self.undone)
+        self._move(session, redo=False, come_from=self.existing, go_to=self.undone)
 
     def redo(self, session: str) -> None:
-        self._move(session, redo=True, come_from=self.undone, go_to=self.standing)
+        self._move(session, redo=True, come_from=self.undone, go_to=self.existing)
 
     def _move(self, session: str, *, redo: bool, come_from: dict[str, list[Any]], go_to: dict[str, list[Any]]) -> None:
         before = self.seen(session)

@@ -12,11 +12,11 @@ LOADED = native.load()  # so that a fork of the fork server need not
 part.PART_BYTES = 20_000  # type: ignore[misc]  # so that a small tree is several parts
 
 
-def main(what: str, path: str, machine: str, ids: list[str], told: str) -> None:
+def main(what: str, path: str, machine: str, ids: list[str], reported: str) -> None:
     """Snapshot, restore or sweep; the id of a snapshot is told in a file that outlives us."""
     with Fleet(Path(path)).machine(machine).open() as workspace:
         if what == "snapshot":
-            Path(told).write_text(workspace.snapshot().id)
+            Path(reported).write_text(workspace.snapshot().id)
         elif what == "restore":
             restored(workspace, ids[0])
         else:

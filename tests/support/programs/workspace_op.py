@@ -10,11 +10,11 @@ from tests.support.trees import open_tree
 LOADED = native.load()  # so that a fork of the fork server need not
 
 
-def main(what: str, root: str, home: str, ids: list[str], told: str) -> None:
+def main(what: str, root: str, home: str, ids: list[str], reported: str) -> None:
     """Snapshot, restore, undo or sweep; the id of a snapshot is told in a file that outlives us."""
     with open_tree(Path(root), Path(home)) as workspace:
         if what == "snapshot":
-            Path(told).write_text(workspace.snapshot().id)
+            Path(reported).write_text(workspace.snapshot().id)
         elif what == "restore":
             workspace.restore(workspace.plan_restore(ids[0], last=ids[1], history=ids, choice="force"))
         elif what == "undo":

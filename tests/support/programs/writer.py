@@ -7,9 +7,9 @@ import os
 import relight
 
 
-def main(store: str, session: str, orders: str, told: str, lease_seconds: float) -> None:
+def main(store: str, session: str, orders: str, reported: str, lease_seconds: float) -> None:
     """`open`, then for each order `ok SEQ` or the name of the error that ends it."""
-    out = os.open(told, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    out = os.open(reported, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     try:
         with relight.open(store) as rl, rl.session(session, lease_seconds=lease_seconds) as s:
             os.write(out, b"open\n")

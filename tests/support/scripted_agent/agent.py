@@ -17,7 +17,7 @@ from tests.support.scripted_agent.failing import ApiError
 from tests.support.scripted_agent.hooks import Hooks
 from tests.support.scripted_agent.options import VERSION, Options, hooks_of
 from tests.support.scripted_agent.printing import Printer
-from tests.support.scripted_agent.transcript import Line, Transcript, blocks, branch, config_directory, place, read
+from tests.support.scripted_agent.transcript import Line, Transcript, blocks, branch, config_directory, location, read
 
 FLUSH_MS: Final = 100.0
 _GO_ON: Final = "Continue from where you left off."
@@ -46,12 +46,12 @@ class Agent:
         self._variables = variables
         self.model = Model(variables, self.stopped)
         self.session, older = self._chosen()
-        path = place(self.config, Path(self.directory), self.session)
+        path = location(self.config, Path(self.directory), self.session)
         flush_ms = float(variables.get("SCRIPTED_AGENT_FLUSH_MS") or FLUSH_MS)
         self.transcript = Transcript(path, self.session, self.directory, flush_ms=flush_ms)
         self.printer = Printer(options.output if options.print else "screen", self.session)
-        told = {"session_id": self.session, "transcript_path": str(path), "cwd": self.directory}
-        self.hooks = Hooks(hooks_of(options, self.config, Path(self.directory)), told, self.directory)
+        reported = {"session_id": self.session, "transcript_path": str(path), "cwd": self.directory}
+        self.hooks = Hooks(hooks_of(options, self.config, Path(self.directory)), reported, self.directory)
         self.deferred: Call | None = None
         self._load(older)
 
@@ -62,10 +62,10 @@ class Agent:
         options, other = self.options, self._variables.get("SCRIPTED_AGENT_OTHER_ID")
         if options.resume is None:
             session = options.session_id or str(uuid.uuid4())
-            if place(self.config, Path(self.directory), session).exists():
+            if location(self.config, Path(self.directory), session).exists():
                 raise Refusal(f"Error: Session ID {session} is already in use.")
             return session, None
-        older = place(self.config, Path(self.directory), options.resume)
+        older = location(self.config, Path(self.directory), options.resume)
         if other:
             return other, None
         if not older.is_file():
@@ -93,8 +93,8 @@ class Agent:
         """Run the SessionStart hooks and print the init event."""
         self.hooks.run("SessionStart", source="resume" if self.options.resume else "startup")
         names = [tool["name"] for tool in tools.OFFERED]
-        told = {"cwd": self.directory, "tools": names, "model": self.options.model, "claude_code_version": VERSION}
-        self.printer.event("system", subtype="init", permissionMode="bypassPermissions", **told)
+        reported = {"cwd": self.directory, "tools": names, "model": self.options.model, "claude_code_version": VERSION}
+        self.printer.event("system", subtype="init", permissionMode="bypassPermissions", **reported)
 
     def take_prompt(self, prompt: str | None) -> bool:
         """Hear the user, and answer what was left open. False where a deferred tool is deferred again."""
@@ -106,11 +106,11 @@ class Agent:
             self._say_user(_GO_ON, isMeta=True)
             return True
         for call in open_calls(self.lines):
-            self._answer(call, tools.Done(text=UNANSWERED, told=UNANSWERED, failed=True))
+            self._answer(call, tools.Done(text=UNANSWERED, reported=UNANSWERED, failed=True))
         if ends_in_result(self.lines):
             message = {"id": str(uuid.uuid4()), "role": "assistant", "model": "<synthetic>", "type": "message"}
-            told = {**message, "stop_reason": "stop_sequence", "content": [{"type": "text", "text": FILLER}]}
-            self.lines.append(self.transcript.add("assistant", message=told))
+            reported = {**message, "stop_reason": "stop_sequence", "content": [{"type": "text", "text": FILLER}]}
+            self.lines.append(self.transcript.add("assistant", message=reported))
         self._say_user(prompt or "")
         return True
 
@@ -150,7 +150,7 @@ class Agent:
         calls = open_calls(self.lines)
         for call in calls:
             text = "[Request interrupted by user for tool use]"
-            self._answer(call, tools.Done(text=text, told=f"Error: {text}", failed=True))
+            self._answer(call, tools.Done(text=text, reported=f"Error: {text}", failed=True))
         content = [{"type": "text", "text": "[Request interrupted by user]"}]
         self.lines.append(self.transcript.add("user", message={"role": "user", "content": content}))
         reason = "aborted_tools" if calls else "aborted_streaming"
@@ -235,18 +235,18 @@ class Agent:
 
     def _run_call(self, call: Call) -> tools.Done | None:
         """One call with its hooks; None where it was deferred."""
-        told = {"tool_name": call["name"], "tool_input": call["input"], "tool_use_id": call["id"]}
-        verdict = self.hooks.run("PreToolUse", tool=call["name"], **told)
+        reported = {"tool_name": call["name"], "tool_input": call["input"], "tool_use_id": call["id"]}
+        verdict = self.hooks.run("PreToolUse", tool=call["name"], **reported)
         if verdict.decision == "defer":
             return None
         if verdict.decision == "deny":
             text = f"PreToolUse:{call['name']} hook error: {verdict.reason}"
-            return tools.Done(text=text, told=f"Error: {text}", failed=True)
+            return tools.Done(text=text, reported=f"Error: {text}", failed=True)
         done = tools.run(call["name"], call["input"], self.directory)
         if done.failed:
-            self.hooks.run("PostToolUseFailure", tool=call["name"], **told, error=done.text, is_interrupt=False)
+            self.hooks.run("PostToolUseFailure", tool=call["name"], **reported, error=done.text, is_interrupt=False)
         else:
-            self.hooks.run("PostToolUse", tool=call["name"], **told, tool_response=done.told)
+            self.hooks.run("PostToolUse", tool=call["name"], **reported, tool_response=done.reported)
         return done
 
     def _answer(self, call: Call, done: tools.Done) -> None:
@@ -258,11 +258,11 @@ class Agent:
             "user",
             parent=asking,
             message={"role": "user", "content": [block]},
-            toolUseResult=done.told,
+            toolUseResult=done.reported,
             sourceToolAssistantUUID=asking,
         )
         self.lines.append(line)
-        self.printer.said(line, tool_use_result=done.told)
+        self.printer.said(line, tool_use_result=done.reported)
 
 
 def _groups(calls: list[Call]) -> Iterator[list[Call]]:

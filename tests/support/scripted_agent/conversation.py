@@ -40,18 +40,18 @@ def messages_of(lines: Sequence[Line]) -> list[Message]:
 def _home(found: list[Message], given: list[dict[str, Any]]) -> Message | None:
     """The message right behind the call that a result answers, made if need be."""
     asked = next((block["tool_use_id"] for block in given if block.get("type") == "tool_result"), None)
-    for place, message in enumerate(found):
+    for location, message in enumerate(found):
         if asked is not None and any(block.get("id") == asked for block in message["content"]):
-            if place + 1 == len(found):
+            if location + 1 == len(found):
                 found.append({"role": "user", "content": []})
-            return found[place + 1] if found[place + 1]["role"] == "user" else None
+            return found[location + 1] if found[location + 1]["role"] == "user" else None
     return None
 
 
 def _insert(home: Message, given: list[dict[str, Any]]) -> None:
     """Results stand before what else the user says."""
-    place = sum(block.get("type") == "tool_result" for block in home["content"])
-    home["content"][place:place] = given
+    location = sum(block.get("type") == "tool_result" for block in home["content"])
+    home["content"][location:location] = given
 
 
 def ends_in_result(lines: Sequence[Line]) -> bool:

@@ -82,10 +82,15 @@ def lost(error: Exception) -> ApiError:
 
 def failure(status: int, headers: Mapping[str, str], body: bytes, *, subscription: bool) -> ApiError:
     """An answer that is none."""
-    told = {name.lower(): value for name, value in headers.items()}
+    reported = {name.lower(): value for name, value in headers.items()}
     kind, message = _told(body)
-    if status == 429 and subscription and told.get(f"{_UNIFIED}status") == "rejected" and f"{_UNIFIED}reset" in told:
-        return _limit(told, kind)
+    if (
+        status == 429
+        and subscription
+        and reported.get(f"{_UNIFIED}status") == "rejected"
+        and f"{_UNIFIED}reset" in reported
+    ):
+        return _limit(reported, kind)
     if status == 401:
         text = f"Failed to authenticate. API Error: 401 {message}"
         return ApiError(text=text, error="authentication_failed", status=status, kind=kind)
@@ -100,9 +105,9 @@ def failure(status: int, headers: Mapping[str, str], body: bytes, *, subscriptio
     return ApiError(text=f"API Error: {status} {message}", error="invalid_request", status=status, kind=kind)
 
 
-def _limit(told: Mapping[str, str], kind: str) -> ApiError:
-    claim = told.get(f"{_UNIFIED}representative-claim", "five_hour")
-    resets = int(told[f"{_UNIFIED}reset"])
+def _limit(reported: Mapping[str, str], kind: str) -> ApiError:
+    claim = reported.get(f"{_UNIFIED}representative-claim", "five_hour")
+    resets = int(reported[f"{_UNIFIED}reset"])
     info = {"status": "rejected", "resetsAt": resets, "rateLimitType": claim, "isUsingOverage": False}
     text = f"You've hit your {_LIMITS.get(claim, 'usage limit')} · resets {_clock(resets)} (UTC)"
     return ApiError(

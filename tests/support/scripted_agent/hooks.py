@@ -30,10 +30,10 @@ class Hooks:
     """All hooks of a run."""
 
     def __init__(
-        self, groups: Mapping[str, Sequence[Mapping[str, Any]]], told: Mapping[str, Any], directory: str
+        self, groups: Mapping[str, Sequence[Mapping[str, Any]]], reported: Mapping[str, Any], directory: str
     ) -> None:
         self._groups = groups
-        self._told = told
+        self._told = reported
         self._directory = directory
 
     def run(self, event: str, *, tool: str = "", **fields: Any) -> Verdict:
@@ -44,9 +44,9 @@ class Hooks:
             if tool and not _matches(str(group.get("matcher") or "*"), tool):
                 continue
             for hook in group.get("hooks", ()):
-                told = self._one(event, hook, payload)
-                if _WEIGHT[told.decision] > _WEIGHT[verdict.decision]:
-                    verdict = told
+                reported = self._one(event, hook, payload)
+                if _WEIGHT[reported.decision] > _WEIGHT[verdict.decision]:
+                    verdict = reported
         return verdict
 
     def _one(self, event: str, hook: Mapping[str, Any], payload: str) -> Verdict:

@@ -32,8 +32,8 @@ class Printer:
     def said(self, line: Line, **fields: Any) -> None:
         """A line of the transcript, as stdout shows it."""
         if self._form == "stream-json":
-            told = {"parent_tool_use_id": None, "session_id": self._session, "uuid": line["uuid"]}
-            self._print({"type": line["type"], "message": line["message"], **told, **fields})
+            reported = {"parent_tool_use_id": None, "session_id": self._session, "uuid": line["uuid"]}
+            self._print({"type": line["type"], "message": line["message"], **reported, **fields})
 
     def counted(self, usage: dict[str, Any]) -> None:
         """Tokens of one reply."""
@@ -44,7 +44,7 @@ class Printer:
         self, text: str, *, turns: int, subtype: str = "success", error: ApiError | None = None, **fields: Any
     ) -> None:
         """The last line."""
-        told: dict[str, Any] = {
+        reported: dict[str, Any] = {
             "type": "result",
             "subtype": subtype,
             "is_error": error is not None or subtype != "success",
@@ -58,13 +58,13 @@ class Printer:
             **fields,
         }
         if subtype == "success":
-            told["result"] = text
+            reported["result"] = text
         if error is not None:
-            told |= {"terminal_reason": "api_error", "stop_reason": "stop_sequence", **error.resulting()}
+            reported |= {"terminal_reason": "api_error", "stop_reason": "stop_sequence", **error.resulting()}
         if self._form in ("text", "screen"):
             self._write(text)
         else:
-            self._print(told)
+            self._print(reported)
 
     def _print(self, line: dict[str, Any]) -> None:
         self._write(json.dumps(line, ensure_ascii=False))

@@ -40,7 +40,7 @@ class Done:
     """How a call ended: what the model reads, and what hooks and transcript are told beside it."""
 
     text: str
-    told: Any
+    reported: Any
     failed: bool = False
 
 
@@ -71,7 +71,7 @@ def run(name: str, given: Mapping[str, Any], directory: str) -> Done:
 
 
 def _failed(text: str) -> Done:
-    return Done(text=text, told=f"Error: {text}", failed=True)
+    return Done(text=text, reported=f"Error: {text}", failed=True)
 
 
 def _bash(command: str, directory: str) -> Done:
@@ -95,7 +95,7 @@ def _bash(command: str, directory: str) -> Done:
         _RUNNING.discard(child.pid)
     if child.returncode:
         return _failed(f"Exit code {child.returncode}" + (f"\n{output}" if output else ""))
-    return Done(text=output, told={"stdout": output, "stderr": "", "interrupted": False, "isImage": False})
+    return Done(text=output, reported={"stdout": output, "stderr": "", "interrupted": False, "isImage": False})
 
 
 def end_all() -> None:
@@ -110,7 +110,7 @@ def _write(path: Path, content: str) -> Done:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(content, encoding="utf-8")
     return Done(
-        text=f"File {kind}d successfully at: {path}", told={"type": kind, "filePath": str(path), "content": content}
+        text=f"File {kind}d successfully at: {path}", reported={"type": kind, "filePath": str(path), "content": content}
     )
 
 
@@ -121,11 +121,11 @@ def _edit(path: Path, old: str, new: str) -> Done:
     path.write_text(before.replace(old, new), encoding="utf-8")
     return Done(
         text=f"The file {path} has been updated successfully.",
-        told={"filePath": str(path), "oldString": old, "newString": new},
+        reported={"filePath": str(path), "oldString": old, "newString": new},
     )
 
 
 def _read(path: Path) -> Done:
     content = path.read_text(encoding="utf-8")
     shown = "\n".join(f"{number}\t{line}" for number, line in enumerate(content.split("\n"), 1))
-    return Done(text=shown, told={"type": "text", "file": {"filePath": str(path), "content": content}})
+    return Done(text=shown, reported={"type": "text", "file": {"filePath": str(path), "content": content}})

@@ -29,7 +29,7 @@ def config_directory(variables: Mapping[str, str]) -> Path:
     return Path(moved) if moved else Path(variables.get("HOME") or "/") / ".claude"
 
 
-def place(config: Path, directory: Path, session: str) -> Path:
+def location(config: Path, directory: Path, session: str) -> Path:
     """The transcript of a session that runs in this directory."""
     key = re.sub(r"[^a-zA-Z0-9]", "-", os.path.realpath(directory))
     if len(key) > _LONGEST:

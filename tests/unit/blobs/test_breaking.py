@@ -101,9 +101,9 @@ def test_storage_that_is_down_is_not_taken_for_damage(shared: Path) -> None:
 def test_who_removes_while_storage_is_down_is_told_what_is_gone_and_what_is_left(shared: Path) -> None:
     with relight.open(shared / "r.db") as rl:
         captured(rl, "agent", shared / "tree")
-        with down(shared), pytest.raises(StoreUnavailable) as told:
+        with down(shared), pytest.raises(StoreUnavailable) as reported:
             rl.drop("agent")
-        assert "still there" in told.value.evidence[-1] and "relight sweep" in told.value.hints[-1]
+        assert "still there" in reported.value.evidence[-1] and "relight sweep" in reported.value.hints[-1]
         assert list(rl.sessions()) == []
         rl.sweep(NOW)
         assert list(list_all(DirectoryBlobs(shared / "shared"))) == []
@@ -117,9 +117,9 @@ def test_a_lost_object_names_itself_and_stops_no_sweep_of_the_rest(shared: Path,
         before = set(objects(shared))
         captured(rl, "fine", shared / "fine")
         captured(rl, "neighbour", shared / "hurt")
-        with pytest.raises(Corrupt, match=r"hurt@3: .* is missing") as told:
+        with pytest.raises(Corrupt, match=r"hurt@3: .* is missing") as reported:
             rl.restore("hurt@two")
-        assert "relight restore hurt@2" in told.value.hints[0]
+        assert "relight restore hurt@2" in reported.value.hints[0]
         rl.drop("fine")
         rl.drop("neighbour")  # its files lie among those of the one that is hurt
         assert [info.name for info in rl.sessions()] == ["hurt"]
@@ -137,9 +137,9 @@ def test_another_address_is_refused_until_the_files_are_there_too(
     monkeypatch.setenv("RELIGHT_BLOBS", f"file://{shared}/elsewhere")
     with relight.open(shared / "r.db") as rl:
         for refused in (lambda: rl.restore("agent@one"), lambda: captured(rl, "other", shared / "tree2")):
-            with pytest.raises(UsageError, match="shared") as told:
+            with pytest.raises(UsageError, match="shared") as reported:
                 refused()
-            assert f"RELIGHT_BLOBS=file://{shared}/shared" in told.value.hints[0]
+            assert f"RELIGHT_BLOBS=file://{shared}/shared" in reported.value.hints[0]
         with pytest.raises(UsageError):
             rl.drop("agent")
         assert "agent" in [info.name for info in rl.sessions()], "removed, and its files left behind"
@@ -169,9 +169,9 @@ def test_another_address_is_refused_until_the_files_are_there_too(
     ],
 )
 def test_an_endpoint_that_is_none_is_refused_before_anything_is_sent(endpoint: str) -> None:
-    with pytest.raises(UsageError, match="endpoint") as told:
+    with pytest.raises(UsageError, match="endpoint") as reported:
         S3Blobs("s3://bucket/prefix", {**KEYS, "RELIGHT_S3_ENDPOINT": endpoint})
-    assert "secret" not in str(told.value) and "RELIGHT_S3_ENDPOINT" in told.value.hints[0]
+    assert "secret" not in str(reported.value) and "RELIGHT_S3_ENDPOINT" in reported.value.hints[0]
 
 
 @pytest.mark.parametrize(
@@ -185,6 +185,6 @@ def test_a_bucket_that_is_none_is_refused_before_anything_is_sent(address: str) 
 def test_a_key_with_the_end_of_a_copied_line_is_taken_and_a_broken_one_is_named(s3: ObjectStorage) -> None:
     copied = {name: f" {value}\n" for name, value in s3.environment.items()}
     assert S3Blobs(s3.bucket(), copied).put("a/b", b"c")
-    with pytest.raises(UsageError, match="AWS_SESSION_TOKEN") as told:
+    with pytest.raises(UsageError, match="AWS_SESSION_TOKEN") as reported:
         S3Blobs("s3://bucket/x", {**s3.environment, "AWS_SESSION_TOKEN": "fake\ntoken"})
-    assert "fake" not in str(told.value)
+    assert "fake" not in str(reported.value)

@@ -115,8 +115,8 @@ def test_a_forked_child_is_told_instead_of_waiting_for_ever(s3: ObjectStorage) -
         os.write(write, said)
         os._exit(0)
     os.close(write)
-    with os.fdopen(read, "rb") as told:
-        assert b"forked child" in told.read()
+    with os.fdopen(read, "rb") as reported:
+        assert b"forked child" in reported.read()
     os.waitpid(child, 0)
     assert blobs.get("a/1") == b"of the parent"
 

@@ -117,9 +117,9 @@ def test_an_upload_that_fails_is_told_and_the_next_snapshot_is_whole(
         first = workspace.snapshot().id
         here.write("a", noise(3000))
         cutting.where, cutting.left = where, 2
-        with pytest.raises(StoreUnavailable) as told:
+        with pytest.raises(StoreUnavailable) as reported:
             workspace.snapshot()
-        assert told.value.hints and told.value.evidence
+        assert reported.value.hints and reported.value.evidence
         second = workspace.snapshot()
         assert set(second.segments) <= workspace.pool.registered
     with fleet.machine("there").open() as workspace:

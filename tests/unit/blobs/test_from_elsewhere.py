@@ -63,7 +63,7 @@ class Place:
 
 
 @pytest.fixture(params=["postgresql", "s3", "file"])
-def place(
+def location(
     request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[tuple[Place, Callable[[], list[str]]]]:
     """On PostgreSQL, with content in the same database, in object storage, in a shared directory."""
@@ -89,9 +89,9 @@ def place(
 
 
 def test_a_session_is_looked_at_restored_forked_and_removed_on_another_machine(
-    place: tuple[Place, Callable[[], list[str]]], figure: Figure
+    location: tuple[Place, Callable[[], list[str]]], figure: Figure
 ) -> None:
-    fleet, keys = place
+    fleet, keys = location
     here = fleet.at("here")
     with relight.open() as rl, rl.session("agent", workspace=here) as s:
         grow(here)
@@ -132,9 +132,9 @@ def test_a_session_is_looked_at_restored_forked_and_removed_on_another_machine(
     figure("G18", "rm on another machine leaves no blob")
 
 
-@pytest.mark.parametrize("place", ["postgresql", "s3"], indirect=True)
-def test_a_sweep_on_another_machine_ends_what_nobody_names(place: tuple[Place, Callable[[], list[str]]]) -> None:
-    fleet, keys = place
+@pytest.mark.parametrize("location", ["postgresql", "s3"], indirect=True)
+def test_a_sweep_on_another_machine_ends_what_nobody_names(location: tuple[Place, Callable[[], list[str]]]) -> None:
+    fleet, keys = location
     here = fleet.at("here")
     with relight.open() as rl, rl.session("agent", workspace=here) as s:
         (here / "a").write_bytes(b"kept")
@@ -196,10 +196,10 @@ def test_object_storage_that_is_down_refuses_the_snapshot_and_loses_nothing(
             s.append({"role": "user", "content": "kept"})
             s3.stop()
             (root / "a").write_bytes(b"two")
-            with pytest.raises(StoreUnavailable, match="object storage could not be used") as told:
+            with pytest.raises(StoreUnavailable, match="object storage could not be used") as reported:
                 s.snapshot()
-            assert "RELIGHT_S3_ENDPOINT" in told.value.hints[0]
-            assert told.value.exit_code == 5 and told.value.evidence
+            assert "RELIGHT_S3_ENDPOINT" in reported.value.hints[0]
+            assert reported.value.exit_code == 5 and reported.value.evidence
             s.append({"role": "user", "content": "the conversation goes on"})
     with relight.open(tmp_path / "r.db") as rl:
         assert [one["content"] for one in rl.load("agent").messages] == ["kept", "the conversation goes on"]
@@ -242,18 +242,18 @@ def test_an_address_that_is_none_is_told(tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.setenv("RELIGHT_BLOBS", named)
     monkeypatch.setenv("RELIGHT_HINTS", "0")
     (tmp_path / "tree").mkdir()
-    with relight.open(tmp_path / "r.db") as rl, pytest.raises(UsageError) as told:
+    with relight.open(tmp_path / "r.db") as rl, pytest.raises(UsageError) as reported:
         rl.session("agent", workspace=tmp_path / "tree")
-    assert not isinstance(told.value, MissingExtra)
+    assert not isinstance(reported.value, MissingExtra)
     assert os.listdir(tmp_path / "tree") == []
 
 
-@pytest.mark.parametrize("place", ["postgresql", "file"], indirect=True)
+@pytest.mark.parametrize("location", ["postgresql", "file"], indirect=True)
 def test_a_machine_that_was_not_told_where_files_lie_is_told(
-    place: tuple[Place, Callable[[], list[str]]], monkeypatch: pytest.MonkeyPatch
+    location: tuple[Place, Callable[[], list[str]]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Instead of finding no files, or putting new ones where no other machine sees them."""
-    fleet, keys = place
+    fleet, keys = location
     here = fleet.at("here")
     (here / "a").write_bytes(b"one")
     with relight.open() as rl, rl.session("agent", workspace=here) as s, s.step("one"):

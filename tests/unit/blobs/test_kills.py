@@ -25,7 +25,7 @@ class Killing:
     """A machine with two snapshots, whose next process is killed."""
 
     def __init__(self, path: Path, fork_server: ForkServer) -> None:
-        self.fleet, self._fork_server, self.told = Fleet(path), fork_server, path / "told"
+        self.fleet, self._fork_server, self.reported = Fleet(path), fork_server, path / "told"
         self.here = self.fleet.machine("here")
         self.here.write("a/edit", noise(3000))
         with self.here.open() as workspace:
@@ -35,7 +35,7 @@ class Killing:
 
     def do(self, what: str, fault: str = "", *, ids: list[str] | None = None) -> bool:
         """Whether it was killed on the way."""
-        given = {"path": self.fleet.path, "machine": "here", "ids": ids or self.ids, "told": self.told}
+        given = {"path": self.fleet.path, "machine": "here", "ids": ids or self.ids, "reported": self.reported}
         child = self._fork_server.run("remote_workspace_op", fault, what=what, **given)
         child.wait()
         assert child.was_killed or child.status == 0, child.said
@@ -61,9 +61,9 @@ def test_a_killed_upload_leaves_every_named_snapshot_whole(killing: Killing, nam
         for number in range(3):
             killing.here.write(f"many/{number}", noise(18_000))
         kills += killing.do("snapshot", f"{name}:{nth}:kill")
-        told = [killing.told.read_text()] if killing.told.exists() else []
+        reported = [killing.reported.read_text()] if killing.reported.exists() else []
         with killing.elsewhere().open() as workspace:
-            for one in [*killing.ids, *told]:
+            for one in [*killing.ids, *reported]:
                 assert workspace.verify(one) == (), f"killed at {name}"
         with killing.here.open() as workspace:
             fresh = workspace.snapshot()

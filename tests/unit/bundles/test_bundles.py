@@ -196,11 +196,13 @@ def test_every_cut_and_every_flip_is_refused_and_leaves_nothing(
     whole = bundle(here, tmp_path / "b", key=KEY).read_bytes()
     random, bad = Random(27), tmp_path / "bad"
     edges = [*range(40), *range(len(whole) - 200, len(whole))]
-    places = sorted({*edges, *random.sample(range(len(whole)), min(len(whole), sample(600, proof=6_000, teeth=100)))})
-    for place in places:
+    locations = sorted(
+        {*edges, *random.sample(range(len(whole)), min(len(whole), sample(600, proof=6_000, teeth=100)))}
+    )
+    for location in locations:
         flipped = bytearray(whole)
-        flipped[place] ^= 1 << random.randrange(8)
-        for data in (whole[:place], bytes(flipped)):
+        flipped[location] ^= 1 << random.randrange(8)
+        for data in (whole[:location], bytes(flipped)):
             bad.write_bytes(data)
             with pytest.raises(RelightError) as caught:
                 there.rl.import_bundle(bad, workspace=str(there.work), key=KEY)
@@ -209,7 +211,7 @@ def test_every_cut_and_every_flip_is_refused_and_leaves_nothing(
     with pytest.raises(BundleRefused):
         there.rl.import_bundle(bad, workspace=str(there.work), key=KEY)
     assert there.is_untouched()
-    figure("G28", f"{2 * len(places):,} cut or flipped bundles, all refused, nothing written")
+    figure("G28", f"{2 * len(locations):,} cut or flipped bundles, all refused, nothing written")
     bad.write_bytes(whole)
     assert there.rl.import_bundle(bad, workspace=str(there.work), key=KEY).trusted
 

@@ -202,8 +202,8 @@ def test_a_stored_time_outside_the_calendar_is_still_shown() -> None:
 
 def mutation(chance: random.Random) -> Callable[[dict[str, Any]], dict[str, Any]]:
     def change(words: dict[str, Any]) -> dict[str, Any]:
-        places = list(_places(words))
-        path = chance.choice(places)
+        locations = list(_places(words))
+        path = chance.choice(locations)
         if chance.random() < 0.25 or not path:
             name = chance.choice([*FIELDS, *words])
             return {**words, name: chance.choice(ODD)}

@@ -51,8 +51,8 @@ def test_a_call_that_was_asked_for_long_ago_is_told_by_its_tool(
     assert "run_tests tests/unit" in milestones and ID not in milestones, milestones
     for words in (["tail", "job", "-n", "3"], ["tail", "job", "--after", str(before)], ["show", "job"]):
         assert run(words) == 0
-        told = capfd.readouterr().out
-        assert ("run_tests tests/unit" in told or words[0] == "show") and ID not in told, told
+        reported = capfd.readouterr().out
+        assert ("run_tests tests/unit" in reported or words[0] == "show") and ID not in reported, reported
     events = list(harness.rl.steps("job", after=before))
     said = conversation(events, "openai", None, lambda: harness.rl.load("job"))
     assert [part.title for one in said for part in one.parts] == ["result of run_tests"]

@@ -40,19 +40,19 @@ def tree(directory: Path) -> dict[str, bytes]:
 @pytest.fixture
 def work(shell: Shell, rl: relight.Relight) -> Path:
     """A session `fix` whose agent changed one file and added two after the checkpoint green, and sent a mail."""
-    place = shell.directory
-    (place / "cart.py").write_text("one\ntwo\n")
-    (place / ".env").write_text("KEY=1\n")
-    with rl.session("fix", workspace=str(place)) as s:
+    location = shell.directory
+    (location / "cart.py").write_text("one\ntwo\n")
+    (location / ".env").write_text("KEY=1\n")
+    with rl.session("fix", workspace=str(location)) as s:
         s.append({"role": "user", "content": "Fix the cart"})
         s.checkpoint("green")
-        (place / "cart.py").write_text("one\nthree\nfour\n")
-        (place / "lib").mkdir()
-        (place / "lib" / "log.py").write_text("log\n")
-        (place / ".envrc").write_text("export A=1\n")
+        (location / "cart.py").write_text("one\nthree\nfour\n")
+        (location / "lib").mkdir()
+        (location / "lib" / "log.py").write_text("log\n")
+        (location / ".envrc").write_text("export A=1\n")
         s.append(call("c1", "send_mail", '{"to": "bob"}'))
         s.run_tool(s.pending_calls()[0], [send_mail])
-    return place
+    return location
 
 
 @pytest.fixture
@@ -116,18 +116,18 @@ def test_show_says_what_changed_since_the_start_and_what_is_left_out(shell: Shel
 
 
 def test_show_says_since_when_nothing_is_captured_and_why(shell: Shell, rl: relight.Relight, tmp_path: Path) -> None:
-    place = tmp_path / "gone"
-    place.mkdir()
-    with rl.session("fix", workspace=str(place)) as s:
+    location = tmp_path / "gone"
+    location.mkdir()
+    with rl.session("fix", workspace=str(location)) as s:
         s.append({"role": "user", "content": "hello"})
-        place.rename(tmp_path / "elsewhere")
+        location.rename(tmp_path / "elsewhere")
         s.append({"role": "assistant", "content": "hi"})
-        (tmp_path / "elsewhere").rename(place)
+        (tmp_path / "elsewhere").rename(location)
         text = shell.run("show", "fix").stdout
         assert re.search(r"files +none changed; not captured at @3: .*workspace missing", text), text
         assert "not captured: " in shell.run("tail", "fix").stdout
         s.append({"role": "assistant", "content": "again"})
-    with rl.session("bare", workspace=str(place), snapshot="manual") as s:
+    with rl.session("bare", workspace=str(location), snapshot="manual") as s:
         s.append({"role": "user", "content": "hello"})
     assert re.search(r"files +nothing captured yet", shell.run("show", "bare").stdout)
     assert re.search(r"files +nothing captured\n", shell.run("can-resume", "bare").stdout)
@@ -368,8 +368,8 @@ def test_what_was_never_captured_cannot_go_back(shell: Shell, work: Path) -> Non
 def test_operations_are_told_readably(shell: Shell, work: Path) -> None:
     for words in (["rewind", "fix@green", "--both"], ["undo", "fix"], ["restore", "fix@green"]):
         assert shell.run(*words).returncode == 0
-    told = [line.split("\t")[2:4] for line in shell.run("tail", "fix", "--after", str(HEAD)).stdout.splitlines()]
-    assert told == [
+    reported = [line.split("\t")[2:4] for line in shell.run("tail", "fix", "--after", str(HEAD)).stdout.splitlines()]
+    assert reported == [
         ["rewind", "begins; safety snapshot of main"],
         ["rewind", "back to @3, files too"],
         ["undo", "begins; safety snapshot of main"],
@@ -455,19 +455,19 @@ def test_a_sweep_forecasts_files_beside_the_journal(shell: Shell, rl: relight.Re
 
 
 def test_doctor_shows_sizes_limits_and_live_workspaces(shell: Shell, rl: relight.Relight, tmp_path: Path) -> None:
-    place = tmp_path / "live"
-    place.mkdir()
-    (place / "a").write_bytes(os.urandom(20_000))
-    with rl.session("alive", workspace=str(place)) as s:
+    location = tmp_path / "live"
+    location.mkdir()
+    (location / "a").write_bytes(os.urandom(20_000))
+    with rl.session("alive", workspace=str(location)) as s:
         s.append({"role": "user", "content": "hello"})
         found = {one["what"]: one for one in shell.json("doctor")}
         assert {"journal", "files", "disk", "watching", "workspace"} <= set(found)
         assert re.match(r"2\d kB of captured files", found["files"]["text"])
         assert found["workspace"]["fine"] is True
-        place.rename(tmp_path / "away")
+        location.rename(tmp_path / "away")
         lost = {one["what"]: one for one in shell.json("doctor")}["workspace"]
         assert (lost["fine"], "missing" in lost["text"], "--restore" in lost["cure"]) == (False, True, True)
-        (tmp_path / "away").rename(place)
+        (tmp_path / "away").rename(location)
 
 
 @pytest.fixture

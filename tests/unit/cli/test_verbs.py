@@ -527,9 +527,9 @@ def test_verbose_shows_what_a_session_was_begun_with_and_what_the_model_thought(
             s.append({"role": "user", "content": "go"})
             s.append(thought)
             s.complete("x")
-    told = shell.run("show", "job", "--verbose").stdout
+    reported = shell.run("show", "job", "--verbose").stdout
     for word in ("model-x", "openai", "job-123", "team=web", '"ticket": 42', "first look at the lock file"):
-        assert word in told, word
+        assert word in reported, word
     assert "model-x" not in shell.run("show", "job").stdout
     document = shell.json("show", "job", "--verbose")
     assert (document["model"], document["key"], document["metadata"]) == ("model-x", "job-123", {"ticket": 42})

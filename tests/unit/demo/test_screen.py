@@ -23,7 +23,7 @@ ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture(scope="module")
-def told(tmp_path_factory: pytest.TempPathFactory) -> str:
+def reported(tmp_path_factory: pytest.TempPathFactory) -> str:
     """What a demo in a pipe prints."""
     temporary = tmp_path_factory.mktemp("demo")
     done = play("--fast", temporary=temporary, RELIGHT_HINTS="0")
@@ -32,16 +32,16 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> str:
     return done.stdout
 
 
-def test_it_fits_eighty_columns_and_has_no_colour_in_a_pipe(told: str) -> None:
-    for line in told.splitlines():
+def test_it_fits_eighty_columns_and_has_no_colour_in_a_pipe(reported: str) -> None:
+    for line in reported.splitlines():
         assert cells(line) <= 80, line
         assert line == line.rstrip()
         assert line.isprintable()
 
 
-def test_it_tells_the_story_in_order(told: str) -> None:
-    places = [
-        told.index(text)
+def test_it_tells_the_story_in_order(reported: str) -> None:
+    locations = [
+        reported.index(text)
         for text in (
             "1  The agent starts",
             "send_mail fixed (once)",
@@ -58,7 +58,7 @@ def test_it_tells_the_story_in_order(told: str) -> None:
             "next   relight run -- python my_agent.py",
         )
     ]
-    assert places == sorted(places)
+    assert locations == sorted(locations)
 
 
 def test_plain_mode_says_marks_in_words_and_needs_no_utf8(tmp_path: Path) -> None:

@@ -48,13 +48,13 @@ def read_lines(path: Path) -> list[Any]:
 @pytest.mark.parametrize("run", ["demo", "plain"])
 def test_model_calls_and_mails_are_those_the_world_wrote_down(kept: tuple[dict[str, Any], Path], run: str) -> None:
     document, root = kept
-    told = document["relight" if run == "demo" else "plain"]
+    reported = document["relight" if run == "demo" else "plain"]
     lines = [one for one in read_lines(root / "world.jsonl") if one["run"] == run]
     asked = Counter(one["turn"] for one in lines if one["op"] == "model")
-    assert told["model_calls"] == asked.total()
-    assert told["model_calls_repeated"] == sum(number - 1 for number in asked.values())
-    assert told["mails"] == sum(one["op"] == "mail" for one in lines)
-    assert told["edits"] == (root / run / "cart.py").read_text(encoding="utf-8").count("raise ValueError")
+    assert reported["model_calls"] == asked.total()
+    assert reported["model_calls_repeated"] == sum(number - 1 for number in asked.values())
+    assert reported["mails"] == sum(one["op"] == "mail" for one in lines)
+    assert reported["edits"] == (root / run / "cart.py").read_text(encoding="utf-8").count("raise ValueError")
 
 
 def test_the_plain_loop_repeats_and_relight_does_not(kept: tuple[dict[str, Any], Path]) -> None:
@@ -171,13 +171,13 @@ def test_the_page_of_the_run_shows_its_kill_resume_files_and_cost(tmp_path: Path
     )
     try:
         assert child.stdout is not None
-        told = ""
+        reported = ""
         for line in child.stdout:
-            told += line
+            reported += line
             if "the page of this run stays" in line:
                 break
-        link = re.search(r"http://127\.0\.0\.1:\d+/login\?code=\S+", told)
-        assert link is not None, told
+        link = re.search(r"http://127\.0\.0\.1:\d+/login\?code=\S+", reported)
+        assert link is not None, reported
         browser = urllib.request.build_opener(_Stay)
         host: dict[str, str] = {}
 

@@ -57,12 +57,14 @@ def test_one_that_is_in_the_store_costs_neither_memory_nor_disk(tmp_path: Path, 
         timeout=120,
         check=True,
     )
-    told = dict(line.split(" ", 1) for line in done.stdout.splitlines())
-    assert told.keys() == {"verify", "diff", "fork", "drill", "peak_mb", "disk_mb"}, done.stdout
-    assert int(told["peak_mb"]) < 256 and int(told["disk_mb"]) < 50, done.stdout
+    reported = dict(line.split(" ", 1) for line in done.stdout.splitlines())
+    assert reported.keys() == {"verify", "diff", "fork", "drill", "peak_mb", "disk_mb"}, done.stdout
+    assert int(reported["peak_mb"]) < 256 and int(reported["disk_mb"]) < 50, done.stdout
     if kind != "honest":
-        assert all("says" in told[verb] or "names" in told[verb] for verb in ("verify", "fork", "drill")), done.stdout
-    figure("G27", f"verify, diff, fork, drill of a bomb of {kind}: {told['peak_mb']} MB at most, named")
+        assert all("says" in reported[verb] or "names" in reported[verb] for verb in ("verify", "fork", "drill")), (
+            done.stdout
+        )
+    figure("G27", f"verify, diff, fork, drill of a bomb of {kind}: {reported['peak_mb']} MB at most, named")
 
 
 def test_a_bundle_from_elsewhere_brings_no_mode_that_gives_rights_away(tmp_path: Path) -> None:

@@ -54,9 +54,9 @@ def test_what_nobody_goes_on_from_is_freed_and_said_to_be_gone(harness: FilesHar
     one, two, three = harness.working(rl, "one" * 2000, "two" * 2000, "three" * 2000)
     forgotten = rl.drop_checkpoint(f"agent@{two}")
     assert (forgotten.snapshots, forgotten.kept) == (1, 0)
-    with pytest.raises(NotFound) as told:
+    with pytest.raises(NotFound) as reported:
         rl.restore(f"agent@{two}", choice="force")
-    assert "deleted" in str(told.value.evidence) and f"agent@{one}" in str(told.value.hints)
+    assert "deleted" in str(reported.value.evidence) and f"agent@{one}" in str(reported.value.hints)
     for seq, content in ((one, "one"), (three, "three")):
         rl.restore(f"agent@{seq}", choice="force")
         assert harness.read("file") == content * 2000

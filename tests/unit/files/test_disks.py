@@ -72,9 +72,9 @@ def test_on_a_full_disk_everything_can_be_looked_at(tmp_path: Path) -> None:
                 pass
         with relight.open(disk / "a.db") as rl:
             looked(rl, tmp_path / "a.relight")
-            with pytest.raises(StoreFull) as told:
+            with pytest.raises(StoreFull) as reported:
                 rl.drop("a")
-            assert "free" in str(told.value.hints)
+            assert "free" in str(reported.value.hints)
             with pytest.raises(StoreFull):
                 rl.export_bundle("a", str(disk / "a.relight"))
         before = sorted(path.name for path in disk.iterdir())

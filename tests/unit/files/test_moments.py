@@ -118,10 +118,10 @@ def test_a_capture_that_fails_costs_a_note_and_not_the_step(harness: FilesHarnes
         paid = s.append(reply("a paid reply"))
         assert paid is not None
         assert s.messages[-1] == reply("a paid reply")
-        told = note_at(rl, paid.seq)["files_not_captured"]
-        assert "100" in told and "bytes" in told, "the note does not name the numbers"
-        assert f'workspace "main" ({harness.root})' in told, "the note does not name root and path"
-        assert any("could not be captured" in line for line in harness.world.told)
+        reported = note_at(rl, paid.seq)["files_not_captured"]
+        assert "100" in reported and "bytes" in reported, "the note does not name the numbers"
+        assert f'workspace "main" ({harness.root})' in reported, "the note does not name root and path"
+        assert any("could not be captured" in line for line in harness.world.reported)
         with pytest.raises(OverQuota) as refused:
             s.snapshot()
         assert refused.value.bound_bytes == 100 < refused.value.would_bytes
@@ -213,14 +213,14 @@ def test_a_replaced_directory_is_refused(harness: FilesHarness) -> None:
     assert harness.picture().keys() == {b"mine"}
 
 
-@pytest.mark.parametrize("place", ["/", "home", "store"])
+@pytest.mark.parametrize("location", ["/", "home", "store"])
 def test_places_that_are_no_workspace_are_refused(
-    harness: FilesHarness, place: str, monkeypatch: pytest.MonkeyPatch
+    harness: FilesHarness, location: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     rl = harness.start()
     monkeypatch.setenv("HOME", str(harness.root))
     harness.blobs.mkdir(exist_ok=True)
-    path = {"/": Path("/"), "home": harness.root, "store": harness.blobs}[place]
+    path = {"/": Path("/"), "home": harness.root, "store": harness.blobs}[location]
     with pytest.raises(WorkspaceUnusable, match="failed to prepare workspace"):
         rl.session("agent", workspace=path)
 

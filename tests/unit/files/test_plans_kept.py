@@ -101,15 +101,15 @@ def test_wishes_that_a_resume_refuses_are_refused_by_its_plan(rl: Relight, root:
         (f"job@{seq}", {"in_place": True, "workspace": "/x"}, UsageError),
         (f"job@{seq}", {"name": "job"}, Conflict),
     ):
-        told = []
-        for door in (
+        reported = []
+        for entry_point in (
             lambda ref, way: rl.can_resume(ref, options=ResumeOptions(**way)),
             lambda ref, way: rl.supervise(ref, ResumeOptions(**way)),
         ):
             with pytest.raises(kind) as refused:
-                door(ref, way)
-            told.append(str(refused.value))
-        assert told[0] == told[1]
+                entry_point(ref, way)
+            reported.append(str(refused.value))
+        assert reported[0] == reported[1]
     with rl.session("other", workspace=root) as s:
         s.append(said("works there"))
         plan = rl.can_resume(f"job@{seq}", options=ResumeOptions(in_place=True))
@@ -190,12 +190,12 @@ def test_a_fork_goes_where_its_plan_says_or_is_refused_alike(rl: Relight, root: 
         made = rl.fork(f"job@{seq}", **way)
         assert plan is not None and made.workspace == plan.places and plan.at == seq
     for ref, way in ((f"job@{seq}", {"workspace": str(root)}), ("job@1", {"workspace": str(tmp_path / "new")})):
-        told = []
-        for door in (rl.plan_fork_files, rl.fork):
+        reported = []
+        for entry_point in (rl.plan_fork_files, rl.fork):
             with pytest.raises(RelightError) as refused:
-                door(ref, **way)
-            told.append(str(refused.value))
-        assert told[0] == told[1]
+                entry_point(ref, **way)
+            reported.append(str(refused.value))
+        assert reported[0] == reported[1]
 
 
 def test_the_outcome_of_a_resume_is_a_value_at_every_door(
@@ -213,7 +213,7 @@ def test_the_outcome_of_a_resume_is_a_value_at_every_door(
     capfd.readouterr()
     words = ["resume", f"job@{seq}", "again", "--workspace", str(tmp_path / "c"), "--json"]
     assert run(words) == 0
-    told = json.loads(capfd.readouterr().out)
+    reported = json.loads(capfd.readouterr().out)
     for made, where in ((first, "a"), (second, "b")):
         assert isinstance(made, Resumed) and made.ended.exit_code == 0 and made.ended.session.status == "completed"
         assert made.ended.session.id == made.session and made.workspace == {"main": str(tmp_path / where)}
@@ -227,9 +227,9 @@ def test_the_outcome_of_a_resume_is_a_value_at_every_door(
             "prompt_sent",
             "in_doubt",
         ):
-            assert getattr(made, field) == told[field], field
+            assert getattr(made, field) == reported[field], field
         assert made.resumed_from == seq and made.prompt_sent and made.attempt == 1
-    assert told["ended"]["exit_code"] == 0
+    assert reported["ended"]["exit_code"] == 0
 
 
 def test_a_resume_by_a_program_names_what_accepts_a_moved_repository(rl: Relight, root: Path) -> None:

@@ -43,8 +43,8 @@ def root(tmp_path: Path) -> Path:
 def rl(tmp_path: Path, root: Path) -> Iterator[Relight]:
     """A store with a session that relight can start again, its files captured, its program ended."""
     with relight.open(tmp_path / "a.db") as opened:
-        command, places = ["sh", "-c", "exit 0"], {"main": str(root)}
-        opened.launch(command, agent="sh", name="g", directory=str(root), workspace=places)
+        command, locations = ["sh", "-c", "exit 0"], {"main": str(root)}
+        opened.launch(command, agent="sh", name="g", directory=str(root), workspace=locations)
         with opened.session("g") as s:
             s.append({"role": "user", "content": "its program works, and captures"})
         yield opened
@@ -117,12 +117,12 @@ async def opened_awaited(store: Path, root: Path | None, text: str) -> None:
 def both_doors(store: Path, root: Path | None, text: str) -> None:
     """A program opens the session and appends, awaited too; what refuses it is the same."""
     said = set()
-    for door in (
+    for entry_point in (
         lambda: opened_by_a_program(store, root, text),
         lambda: asyncio.run(opened_awaited(store, root, text)),
     ):
         try:
-            door()
+            entry_point()
         except NotResumable as error:
             said.add((error.message, error.hints))
         else:
@@ -195,9 +195,9 @@ def test_what_a_framework_writes_is_told_and_not_lost(
 
     def write(text: str) -> None:
         with relight.open(tmp_path / "a.db") as rl:
-            joint = rl.join("conversation", agent="framework", workspace=root)
-            assert joint.write(lambda _: Write(changes=Changes(messages=({"role": "user", "content": text},))))
-            joint.close()
+            shared = rl.join("conversation", agent="framework", workspace=root)
+            assert shared.write(lambda _: Write(changes=Changes(messages=({"role": "user", "content": text},))))
+            shared.close()
 
     write("first")
     assert "repository" not in capsys.readouterr().err

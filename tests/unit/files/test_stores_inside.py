@@ -135,8 +135,8 @@ def test_a_store_is_known_whatever_it_is_called_and_however_deep_it_lies(tmp_pat
         os.link(deep / "notes.txt", root / "linked")
         (root / "pointer").symlink_to("a/b/c/notes.txt.blobs")
         (two,) = working(rl, root, "two")
-        told = left_out(rl, f"agent@{two}")
-        names = {name for name, reason in told.items() if reason == "store"}
+        reported = left_out(rl, f"agent@{two}")
+        names = {name for name, reason in reported.items() if reason == "store"}
         assert {b"a/b/c/notes.txt", b"a/b/c/notes.txt.blobs", b"a/b/c/things", b"linked"} <= names
         before = {**contents(deep), **contents(root / "linked")}
         for seq in (one, two, one):

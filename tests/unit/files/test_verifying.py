@@ -61,10 +61,10 @@ def test_files_and_labels_that_are_not_what_the_step_says_are_named(tmp_path: Pa
         moved = label_seal(label[1], 2, "good")
         connection.execute("UPDATE checkpoint_labels SET seq = 2, seal = ? WHERE id = ?", (moved, label[0]))
     with relight.open(tmp_path / "a.db") as rl:
-        told = {(one.seq, one.what) for one in rl.verify("a").problems}
-        assert (2, "its files are not those that the step named") in told
-        assert (4, "its step was given the label 'good', which is not there any more") in told
-        assert len(told) == 2
+        reported = {(one.seq, one.what) for one in rl.verify("a").problems}
+        assert (2, "its files are not those that the step named") in reported
+        assert (4, "its step was given the label 'good', which is not there any more") in reported
+        assert len(reported) == 2
         for act in (rl.restore, rl.diff, lambda ref: rl.fork(ref, workspace=str(tmp_path / "f"))):
             with pytest.raises(Corrupt, match="not those that the step named"):
                 act("a@2")

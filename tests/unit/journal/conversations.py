@@ -198,13 +198,13 @@ def spoilt(messages: Messages) -> Iterator[Messages]:
     for path in _paths(messages):
         for odd in (_MISSING, *_ODDITIES):
             copy: Any = deepcopy(messages)
-            place = copy
+            location = copy
             for key in path[:-1]:
-                place = place[key]
+                location = location[key]
             if odd is _MISSING:
-                del place[path[-1]]
+                del location[path[-1]]
             elif len(path) > 1:  # a message itself is always a dict
-                place[path[-1]] = odd
+                location[path[-1]] = odd
             yield copy
 
 

@@ -221,14 +221,14 @@ def passwords(random: Random) -> Iterator[tuple[str, str, str]]:
     """Passwords behind names and in the arguments of tools: (kind, secret, text)."""
     p = _password(random)
     for name in ("password", "db_password", "MYSQL_ROOT_PASSWORD", "admin_pass", "smtp.password", "dbPassword"):
-        for place in (
+        for location in (
             f"{name}={p}\n",
             f"{name}: {p}\n",
             f'{name} = "{p}"\n',
             f'{{"{name}": "{p}"}}',
             f"  {name}: '{p}'\n",
         ):
-            yield "password named", p, place
+            yield "password named", p, location
     user, host = some(random, LOWER, 5), "db.internal"
     yield from (("password in tools", p, text) for text in (
         f"mysql -u {user} -p{p} shop", f"mysqldump --user={user} --password={p} shop > d.sql",
@@ -374,13 +374,13 @@ def others(random: Random) -> Iterator[tuple[str, str, str]]:
 def texts(random: Random) -> Iterator[tuple[str, str, str]]:
     """Every kind in every place, once."""
     for kind, (name, draw) in SERVICES.items():
-        for place in NAMED_PLACES:
-            yield f"{kind} named", (secret := draw(random)), place(name, secret)
+        for location in NAMED_PLACES:
+            yield f"{kind} named", (secret := draw(random)), location(name, secret)
         for bare in BARE_PLACES:
             yield f"{kind} bare", (secret := draw(random)), bare(secret)
     for kind, (name, draw) in NAMED.items():
-        for place in NAMED_PLACES:
-            yield f"{kind} named", (secret := draw(random)), place(name, secret)
+        for location in NAMED_PLACES:
+            yield f"{kind} named", (secret := draw(random)), location(name, secret)
     for _ in range(4):
         for part in (passwords, written, sent, keys, others):
             yield from part(random)

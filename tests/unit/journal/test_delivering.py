@@ -52,67 +52,67 @@ class Told:
 
 @BOTH
 def test_a_line_of_the_attempt_that_was_to_tell_it_delivers_it(format: Format) -> None:
-    told = Told(format)
-    told.begins("deploy it")
-    assert not told.delivers("deploy it", upto=0), "the same words, from before it was recorded"
-    assert not told.delivers("something else", upto=1)
-    assert told.delivers("something else", "deploy it\n", upto=1)
+    reported = Told(format)
+    reported.begins("deploy it")
+    assert not reported.delivers("deploy it", upto=0), "the same words, from before it was recorded"
+    assert not reported.delivers("something else", upto=1)
+    assert reported.delivers("something else", "deploy it\n", upto=1)
 
 
 @BOTH
 def test_the_same_words_of_an_attempt_before_are_another_prompt(format: Format) -> None:
-    told = Told(format)
-    told.begins("continue")
-    told.begins("continue")
-    assert not told.delivers("continue", upto=1)
-    assert told.delivers("continue", upto=2)
+    reported = Told(format)
+    reported.begins("continue")
+    reported.begins("continue")
+    assert not reported.delivers("continue", upto=1)
+    assert reported.delivers("continue", upto=2)
 
 
 @BOTH
 def test_a_prompt_recorded_between_two_attempts_is_for_the_next(format: Format) -> None:
-    told = Told(format)
-    told.begins()
-    told.step(answer=[NEXT_PROMPT, "and the docs"])
-    assert not told.delivers("and the docs", upto=1)
-    told.begins()
-    assert told.delivers("and the docs", upto=2)
+    reported = Told(format)
+    reported.begins()
+    reported.step(answer=[NEXT_PROMPT, "and the docs"])
+    assert not reported.delivers("and the docs", upto=1)
+    reported.begins()
+    assert reported.delivers("and the docs", upto=2)
 
 
 @BOTH
 def test_it_is_known_by_the_form_without_its_secrets(format: Format) -> None:
-    told = Told(format)
-    told.begins(redact(f"use {SECRET}"))
-    assert told.delivers(f"use {SECRET}", upto=1)
-    assert told.delivers(redact(f"use {SECRET}"), upto=1)
+    reported = Told(format)
+    reported.begins(redact(f"use {SECRET}"))
+    assert reported.delivers(f"use {SECRET}", upto=1)
+    assert reported.delivers(redact(f"use {SECRET}"), upto=1)
 
 
 @BOTH
 def test_what_the_model_says_delivers_nothing(format: Format) -> None:
-    told = Told(format)
-    told.begins("deploy it")
-    assert not delivers(told.fold, [written(format.assistant("deploy it"))], upto=1, redact=redact)
+    reported = Told(format)
+    reported.begins("deploy it")
+    assert not delivers(reported.fold, [written(format.assistant("deploy it"))], upto=1, redact=redact)
 
 
 def test_a_fork_counts_its_attempts_anew() -> None:
-    told = Told(CLAUDE_CODE)
-    told.attempt = 6
-    told.begins("deploy it")
-    told.attempt = 0
-    told.begins()
-    assert told.delivers("deploy it", upto=1)
+    reported = Told(CLAUDE_CODE)
+    reported.attempt = 6
+    reported.begins("deploy it")
+    reported.attempt = 0
+    reported.begins()
+    assert reported.delivers("deploy it", upto=1)
 
 
 def test_a_reset_keeps_for_which_attempt_it_is() -> None:
-    told = Told(CLAUDE_CODE)
-    told.begins()
-    told.begins("deploy it")
-    carried, told.fold = told.fold.carried([]), Fold()
-    told.seq += 1
-    step = Step(session="s", seq=told.seq, kind="reset", at_us=0, attempt=2, base=0, since=0,
+    reported = Told(CLAUDE_CODE)
+    reported.begins()
+    reported.begins("deploy it")
+    carried, reported.fold = reported.fold.carried([]), Fold()
+    reported.seq += 1
+    step = Step(session="s", seq=reported.seq, kind="reset", at_us=0, attempt=2, base=0, since=0,
                 message_count=0, turns=0, key=b"", digest=b"", body=b"")  # fmt: skip
-    told.fold.apply(step, Changes(carried=carried))
-    assert not told.delivers("deploy it", upto=1)
-    assert told.delivers("deploy it", upto=2)
+    reported.fold.apply(step, Changes(carried=carried))
+    assert not reported.delivers("deploy it", upto=1)
+    assert reported.delivers("deploy it", upto=2)
 
 
 def test_only_whole_lines_hold_a_prompt() -> None:

@@ -92,7 +92,7 @@ def test_a_brief_tells_task_words_calls_doubt_and_files_and_stays_short() -> Non
     doubtful = [Call(id="t9", name="Bash", arguments={"command": "send the mail"})]
     files = [f"src/{number}.py" for number in range(1000)]
     text = brief(task=None, messages=messages, format=ANTHROPIC, doubtful=doubtful, files=files)
-    for told in ("Port it to uv", "I do 499.", "step 499", "send the mail", "verify before you retry", "src/0.py"):
-        assert told in text, told
+    for reported in ("Port it to uv", "I do 499.", "step 499", "send the mail", "verify before you retry", "src/0.py"):
+        assert reported in text, reported
     assert "and 940 more" in text
     assert len(text) < 40_000

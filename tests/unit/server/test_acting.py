@@ -142,8 +142,8 @@ def test_only_so_many_changes_wait_at_once_and_looking_goes_on(harness: ServerHa
         assert entered.acquire(timeout=20)
     assert Answer(client.post("/api/sessions/changelog/fork", json={})).status == 429
     assert client.get("/api/sessions").status_code == 200
-    told = client.get("/api/actions").json()["items"][0]
-    assert told["verb"] == "fork" and told["outcome"] == "refused: RL-6005"  # whoever asked stands in the log
+    reported = client.get("/api/actions").json()["items"][0]
+    assert reported["verb"] == "fork" and reported["outcome"] == "refused: RL-6005"  # whoever asked stands in the log
     leave.set()
     for thread in threads:
         thread.join()
@@ -207,25 +207,25 @@ def test_of_many_who_change_a_session_at_once_each_is_told_and_each_is_written_d
         ("POST", "/api/sessions/nightly-docs/clear", {}),
         ("DELETE", "/api/sessions/changelog", None),
     ] * 4
-    start, told = threading.Barrier(len(asked)), []
+    start, reported = threading.Barrier(len(asked)), []
 
     def ask(number: int, method: str, path: str, body: Any) -> None:
         client = harness.client(("operate", "admin")[number % 2] if path.endswith(("fork", "send")) else "admin")
         start.wait(20)
-        told.append((path.rpartition("/")[2], client.request(method, path, json=body).status_code))
+        reported.append((path.rpartition("/")[2], client.request(method, path, json=body).status_code))
 
     threads = [threading.Thread(target=ask, args=(number, *one)) for number, one in enumerate(asked)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(60)
-    assert len(told) == len(asked) and all(status in (200, 201, 404, 409, 410) for _, status in told), told
-    assert told.count(("archive", 200)) == told.count(("changelog", 200)) == 1, told
-    sent, forked = told.count(("send", 200)), told.count(("fork", 201))
+    assert len(reported) == len(asked) and all(status in (200, 201, 404, 409, 410) for _, status in reported), reported
+    assert reported.count(("archive", 200)) == reported.count(("changelog", 200)) == 1, reported
+    sent, forked = reported.count(("send", 200)), reported.count(("fork", 201))
     assert len([one for one in harness.rl.sessions() if one.parent]) == forked
     assert len(harness.rl.load("nightly-docs").messages) == 1 + sent
     outcomes = [row[0] for row in harness.service.state.rows("SELECT outcome FROM actions")]
-    assert len(outcomes) == len(asked) and outcomes.count("done") == len([1 for _, status in told if status < 400])
+    assert len(outcomes) == len(asked) and outcomes.count("done") == len([1 for _, status in reported if status < 400])
 
 
 def test_a_key_stands_for_everything_the_request_said(some: ServerHarness) -> None:

@@ -100,8 +100,8 @@ def test_a_delivery_says_what_happened_and_proves_who_sent_it(harness: ServerHar
     callbacks.deliver()
     assert [json.loads(body)["status"] for _, body in receiver.heard] == ["waiting", "completed"]
     headers, body = receiver.heard[-1]
-    told = json.loads(body)
-    assert told.keys() == {"session", "status", "reason", "seq", "attempt", "at"} and told["session"] == session
+    reported = json.loads(body)
+    assert reported.keys() == {"session", "status", "reason", "seq", "attempt", "at"} and reported["session"] == session
     parts = dict(part.split("=") for part in headers["Relight-Signature"].split(","))
     secret = (harness.settings.directory / "callback-secret").read_bytes().strip()
     assert stat.S_IMODE((harness.settings.directory / "callback-secret").stat().st_mode) == 0o600

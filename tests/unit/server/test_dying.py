@@ -21,22 +21,24 @@ COMMIT = ("commit.committed", "commit.enter", "commit.begun", "commit.written", 
 CLAIM = ("resume.claimed", "resume.planned")
 
 
-def made(place: Place) -> relight.Checkpoint:
+def made(location: Place) -> relight.Checkpoint:
     """A session that was begun, and has two steps."""
-    with relight.open(place.shell.store) as rl:
-        info = rl.launch([sys.executable, "agent.py"], directory=str(place.shell.directory), agent="python", name="job")
+    with relight.open(location.shell.store) as rl:
+        info = rl.launch(
+            [sys.executable, "agent.py"], directory=str(location.shell.directory), agent="python", name="job"
+        )
         rl.send(info.id, "first")
-        told = rl.send(info.id, "second")
-        assert told is not None
-        return told
+        reported = rl.send(info.id, "second")
+        assert reported is not None
+        return reported
 
 
 def shown(server: Server) -> Any:
     return server.call("GET", "/api/sessions/job")[1]
 
 
-def comes_to_its_end(place: Place, server: Server) -> None:
-    place.may_end("job")
+def comes_to_its_end(location: Place, server: Server) -> None:
+    location.may_end("job")
     status, resumed = server.call("POST", "/api/sessions/job/resume", {"prompt": "go on"})
     assert status == 201 or shown(server)["status"] in ("spawning", "working", "completed"), resumed
     reaches(server, "job", "completed")
@@ -49,9 +51,9 @@ def test_a_supervisor_killed_anywhere_before_its_program_leaves_a_session_that_g
     tried, seen = points[: sample(1, proof=len(points))], set()
     for number, point in enumerate(tried):
         (base := tmp_path / str(number)).mkdir()
-        place = Place(base)
-        before = made(place)
-        server = place.serve(RELIGHT_FAULT=f"{point}:kill")
+        location = Place(base)
+        before = made(location)
+        server = location.serve(RELIGHT_FAULT=f"{point}:kill")
         status, _ = server.call("POST", "/api/sessions/job/resume", {})
         assert status in (201, 409), point
         server.kill()
@@ -60,8 +62,8 @@ def test_a_supervisor_killed_anywhere_before_its_program_leaves_a_session_that_g
         info = shown(server)
         seen.add(info["status"])
         assert info["seq"] >= before.seq and (info["status"] in ("queued", "working", "spawning") or info["reason"])
-        comes_to_its_end(place, server)
-        place.close(server)
+        comes_to_its_end(location, server)
+        location.close(server)
     figure("G12", f"{len(tried)} supervisors and servers killed inside a start: it was {', '.join(sorted(seen))}")
 
 
@@ -71,9 +73,9 @@ def test_a_server_killed_while_it_puts_a_session_in_line_has_put_it_there_or_not
     tried, seen = COMMIT[: sample(1, proof=len(COMMIT))], set()
     for number, point in enumerate(tried):
         (base := tmp_path / str(number)).mkdir()
-        place = Place(base)
-        before = made(place)
-        server = place.serve(RELIGHT_FAULT=f"{point}:1:kill")
+        location = Place(base)
+        before = made(location)
+        server = location.serve(RELIGHT_FAULT=f"{point}:1:kill")
         headers = {"Idempotency_Key": "once"}
         body = {"queue": "night", "prompt": "third"}
         assert server.call("POST", "/api/sessions/job/resume", body, **headers)[0] == 0, point
@@ -81,7 +83,7 @@ def test_a_server_killed_while_it_puts_a_session_in_line_has_put_it_there_or_not
         server.kill()
         server.more.pop("RELIGHT_FAULT")
         server.start()
-        with relight.open(place.shell.store) as rl:
+        with relight.open(location.shell.store) as rl:
             info, durable = rl.get("job"), point in ("commit.committed", "commit.told")
         seen.add("in line" if info.queue else "as it was")
         assert (info.queue, info.seq) == (("night", before.seq + 1) if durable else (None, before.seq)), point
@@ -89,6 +91,6 @@ def test_a_server_killed_while_it_puts_a_session_in_line_has_put_it_there_or_not
         assert status == 409 and "outcome unknown" in problem["detail"]
         (entry,) = server.call("GET", "/api/actions")[1]["items"][-1:]
         assert entry["verb"] == "resume" and entry["outcome"] == "begun"  # and never anything else
-        comes_to_its_end(place, server)
-        place.close(server)
+        comes_to_its_end(location, server)
+        location.close(server)
     figure("G12", f"{len(tried)} servers killed while they put a session in line: it was {', '.join(sorted(seen))}")

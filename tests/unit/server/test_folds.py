@@ -21,8 +21,8 @@ def test_many_who_read_the_same_pages_fold_the_session_once(some: ServerHarness)
     paths = ["/api/sessions/fix-login/messages?limit=1", "/api/sessions/fix-login/calls"] * 10
     first = client.get("/api/sessions/fix-login/messages?limit=1").json()
     with ThreadPoolExecutor(8) as pool:
-        told = list(pool.map(lambda path: client.get(path).status_code, paths))
-    assert set(told) == {200} and some.service.folds.loads == 1
+        reported = list(pool.map(lambda path: client.get(path).status_code, paths))
+    assert set(reported) == {200} and some.service.folds.loads == 1
     following = client.get("/api/sessions/fix-login/messages", params={"limit": 1, "cursor": first["next"]}).json()
     assert following["items"] and following["items"] != first["items"] and some.service.folds.loads == 1
     some.rl.send("fix-login", "yes")

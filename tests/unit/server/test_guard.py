@@ -35,7 +35,7 @@ class Door(NamedTuple):
         return self.path.endswith("/events")
 
 
-def doors(harness: ServerHarness) -> list[Door]:
+def entry_points(harness: ServerHarness) -> list[Door]:
     """All of them: what the router has, with the scope that the OpenAPI document declares."""
     documented = harness.app.openapi()["paths"]
     found = []
@@ -64,24 +64,24 @@ def routes(found: list[BaseRoute]) -> Iterator[tuple[str, set[str]]]:
 def matrix(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[ServerHarness, list[Door]]]:
     harness = ServerHarness(tmp_path_factory.mktemp("guard") / "p.db", failures_burst=10_000, rate_burst=10_000)
     fill(harness.rl)
-    yield harness, doors(harness)
+    yield harness, entry_points(harness)
     harness.close()
 
 
-def asked(client: TestClient, door: Door, headers: dict[str, str]) -> Any:
-    body = {"content": b"{}"} if door.method in ("POST", "PUT", "PATCH") else {}
+def asked(client: TestClient, entry_point: Door, headers: dict[str, str]) -> Any:
+    body = {"content": b"{}"} if entry_point.method in ("POST", "PUT", "PATCH") else {}
     kind = {"Content-Type": "application/json"} if body else {}
-    return client.request(door.method, door.path, headers={**kind, **headers}, **body)  # type: ignore[arg-type]
+    return client.request(entry_point.method, entry_point.path, headers={**kind, **headers}, **body)  # type: ignore[arg-type]
 
 
 @pytest.mark.guarantee("G22")
 def test_every_route_refuses_who_may_not_come(matrix: tuple[ServerHarness, list[Door]], figure: Figure) -> None:
     harness, every = matrix
-    closed = [door for door in every if door.path not in OPEN]
-    assert {door.path for door in every} - {door.path for door in closed} == OPEN
+    closed = [entry_point for entry_point in every if entry_point.path not in OPEN]
+    assert {entry_point.path for entry_point in every} - {entry_point.path for entry_point in closed} == OPEN
     client, refused = harness.client(None), 0
     admin = harness.headers("admin")
-    for door in closed:
+    for entry_point in closed:
         hostile: list[tuple[str, dict[str, str], int]] = [
             ("no token", {}, 401),
             ("wrong token", {"Authorization": "Bearer rl_wrong"}, 401),
@@ -93,7 +93,7 @@ def test_every_route_refuses_who_may_not_come(matrix: tuple[ServerHarness, list[
             ("a host that leads to an open path", {**admin, "Host": "127.0.0.1:80/healthz?x="}, 403),
             ("no host that is one", {**admin, "Host": "[127.0.0.1"}, 403),
         ]
-        if door.method in MUTATING or door.streams:
+        if entry_point.method in MUTATING or entry_point.streams:
             hostile += [
                 ("foreign origin", {**admin, "Origin": "https://evil.example"}, 403),
                 ("no origin to speak of", {**admin, "Origin": "null"}, 403),
@@ -101,11 +101,11 @@ def test_every_route_refuses_who_may_not_come(matrix: tuple[ServerHarness, list[
                 ("cross site", {**admin, "Sec-Fetch-Site": "cross-site"}, 403),
                 ("same site is not same origin", {**admin, "Sec-Fetch-Site": "same-site"}, 403),
             ]
-        for smaller in SCOPES[: SCOPES.index(door.scope)]:
+        for smaller in SCOPES[: SCOPES.index(entry_point.scope)]:
             hostile.append((f"scope {smaller}", harness.headers(smaller, Origin=f"http://{HOST}"), 403))
         for what, headers, status in hostile:
-            answered = asked(client, door, headers)
-            assert answered.status_code == status, (door, what, answered.status_code, answered.text[:200])
+            answered = asked(client, entry_point, headers)
+            assert answered.status_code == status, (entry_point, what, answered.status_code, answered.text[:200])
             assert "traceback" not in answered.text.lower()
             refused += 1
     figure("G22", f"{len(closed)} routes x who may not come: {refused} requests, {refused} refused")
@@ -114,23 +114,23 @@ def test_every_route_refuses_who_may_not_come(matrix: tuple[ServerHarness, list[
 def test_a_form_of_a_web_page_cannot_change_anything(matrix: tuple[ServerHarness, list[Door]]) -> None:
     harness, every = matrix
     client = harness.client()
-    for door in every:
-        if door.method != "POST" or not door.path.startswith("/api/"):
+    for entry_point in every:
+        if entry_point.method != "POST" or not entry_point.path.startswith("/api/"):
             continue
         for kind in ("application/x-www-form-urlencoded", "text/plain", "multipart/form-data; boundary=x", ""):
-            answered = client.post(door.path, content=b"{}", headers={"Content-Type": kind})
-            assert Answer(answered).code == "RL-6006", (door, kind)
+            answered = client.post(entry_point.path, content=b"{}", headers={"Content-Type": kind})
+            assert Answer(answered).code == "RL-6006", (entry_point, kind)
             assert answered.status_code == 415
 
 
 def test_the_scope_that_a_route_names_is_enough(matrix: tuple[ServerHarness, list[Door]]) -> None:
     harness, every = matrix
     client = harness.client(None)
-    for door in every:
-        if door.path in OPEN or door.path == "/api/events":
+    for entry_point in every:
+        if entry_point.path in OPEN or entry_point.path == "/api/events":
             continue
-        answered = asked(client, door, harness.headers(door.scope, Origin=f"http://{HOST}"))
-        assert answered.status_code not in (401, 403) and answered.status_code < 500, (door, answered.text[:200])
+        answered = asked(client, entry_point, harness.headers(entry_point.scope, Origin=f"http://{HOST}"))
+        assert answered.status_code not in (401, 403) and answered.status_code < 500, (entry_point, answered.text[:200])
 
 
 def test_every_route_of_the_interface_says_which_scope_it_needs(matrix: tuple[ServerHarness, list[Door]]) -> None:
@@ -221,14 +221,14 @@ def test_only_a_valid_code_is_told_the_servers_own_name(harness: ServerHarness) 
 
 
 def test_a_name_of_its_own_or_tls_or_the_users_word_keeps_logins(tmp_path: Path) -> None:
-    told: list[tuple[dict[str, Any], str, bool]] = [
+    reported: list[tuple[dict[str, Any], str, bool]] = [
         ({"hosts": ("relight.example.com",)}, "relight.example.com", True),
         ({"secure": True}, "127.0.0.1", True),
         ({"shared_host": True}, "localhost:7878", True),
         ({"any_address": True}, "192.0.2.7:7878", True),
         ({"any_address": True}, "127.0.0.2:7878", False),
     ]
-    for number, (settings, host, counts) in enumerate(told):
+    for number, (settings, host, counts) in enumerate(reported):
         harness = ServerHarness(tmp_path / f"{number}.db", **settings)
         login = harness.guard.tokens.redeem_code(harness.guard.tokens.new_code(60), days=7)
         headers = {"Cookie": f"{harness.guard.cookie_name}={login}", "Host": host}

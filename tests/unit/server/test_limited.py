@@ -28,5 +28,5 @@ def test_the_plan_names_the_limit_that_another_session_met(harness: ServerHarnes
     assert not reason.blocks and "is queued until" in reason.text and reason.cure == "relight resume cc-slow --now"
     asked = harness.client().get(f"/sessions/{slow}/do/resume").text
     assert "is queued until" in asked and 'name="now"' in asked
-    told = harness.client().get(f"/api/sessions/{slow}/can-resume", params={"disk": False}).json()
-    assert "usage_limit" in [one["code"] for one in told["reasons"]]
+    reported = harness.client().get(f"/api/sessions/{slow}/can-resume", params={"disk": False}).json()
+    assert "usage_limit" in [one["code"] for one in reported["reasons"]]

@@ -57,8 +57,8 @@ def test_every_door_says_the_same_number(crowd: Path) -> None:
     strip = client.get("/strip").text
     assert f'data-needs="{needing}"' in strip and f"and {needing - 5} more" in strip
     page = client.get("/operations").text
-    told = {name: int(number) for name, number in re.findall(r"<h2>([A-Z][a-z ]+) \((\d+)\)</h2>", page)}
-    assert {name: told[name] for name in ("Waiting", "Failed", "Stuck or lost", "Halted")} == {
+    reported = {name: int(number) for name, number in re.findall(r"<h2>([A-Z][a-z ]+) \((\d+)\)</h2>", page)}
+    assert {name: reported[name] for name in ("Waiting", "Failed", "Stuck or lost", "Halted")} == {
         "Waiting": MANY["waiting"],
         "Failed": MANY["failed"],
         "Stuck or lost": MANY["terminated"],

@@ -23,20 +23,20 @@ pytestmark = pytest.mark.crash
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, Server]]:
-    place = Place(tmp_path_factory.mktemp("serve"))
-    server = place.serve()
-    yield place, server
-    place.close(server)
+    location = Place(tmp_path_factory.mktemp("serve"))
+    server = location.serve()
+    yield location, server
+    location.close(server)
 
 
 @pytest.fixture
-def place(tmp_path: Path) -> Place:
+def location(tmp_path: Path) -> Place:
     return Place(tmp_path)
 
 
 def test_a_session_is_begun_stopped_resumed_and_ends_by_http(shared: tuple[Place, Server]) -> None:
-    place, server = shared
-    status, begun = place.begin(server, "job")
+    location, server = shared
+    status, begun = location.begin(server, "job")
     assert status == 201, begun
     assert begun["session"]["name"] == "job" and begun["session"]["labels"] == {"team": "web"}
     reaches(server, "job", "working")
@@ -49,15 +49,15 @@ def test_a_session_is_begun_stopped_resumed_and_ends_by_http(shared: tuple[Place
     assert status == 201 and resumed["resumed_from"] == seq, resumed
     again = server.call("POST", "/api/sessions/job/resume", {}, Idempotency_Key="once")
     assert again[0] == 201 and again[1]["pid"] == resumed["pid"]
-    place.may_end("job")
+    location.may_end("job")
     assert reaches(server, "job", "completed")["attempt"] == 2
     listed = json.loads(server.shell.run("list", "--json").stdout)
     assert [one["status"] for one in listed if one["name"] == "job"] == ["completed"]
 
 
 def test_of_several_who_resume_at_once_one_does_and_the_others_are_told_who(shared: tuple[Place, Server]) -> None:
-    place, server = shared
-    place.begin(server, "wanted")
+    location, server = shared
+    location.begin(server, "wanted")
     reaches(server, "wanted", "working")
     server.call("POST", "/api/sessions/wanted/stop", {})
     reaches(server, "wanted", "terminated")
@@ -66,15 +66,15 @@ def test_of_several_who_resume_at_once_one_does_and_the_others_are_told_who(shar
     refused = [problem for status, problem in answers if status != 201]
     assert len(refused) == 2 and {one["status"] for one in refused} == {409}, answers
     (pid,) = [begun["pid"] for status, begun in answers if status == 201]
-    with relight.open(place.shell.store) as rl:
+    with relight.open(location.shell.store) as rl:
         attempts = [one.started for one in rl.steps("wanted") if one.started and one.started["number"] == 2]
         assert attempts[0]["owner"].startswith(f"pid {pid} "), "then its program takes over, within the same attempt"
-    place.may_end("wanted")
+    location.may_end("wanted")
     assert reaches(server, "wanted", "completed")["attempt"] == 2
 
 
 def test_a_run_is_resumed_as_other_systems_ask_for_it(shared: tuple[Place, Server]) -> None:
-    place, server = shared
+    location, server = shared
     path = "/api/agent/runs/resume"
     wrong = [({}, "checkpointId, prompt"), ({"checkpointId": "x"}, "prompt"), ({"prompt": "x"}, "checkpointId")]
     for body, missing in wrong:
@@ -82,49 +82,49 @@ def test_a_run_is_resumed_as_other_systems_ask_for_it(shared: tuple[Place, Serve
         assert status == 400 and problem["detail"] == f"missing: {missing}"
     assert server.call("POST", path, {"checkpointId": "nobody@3", "prompt": "x"})[0] == 404
     assert server.call("POST", path, {"checkpointId": "x@1", "prompt": "x\0y"})[0] == 400
-    place.may_end("run")
-    place.begin(server, "run")
+    location.may_end("run")
+    location.begin(server, "run")
     reaches(server, "run", "completed")
     status, made = server.call("POST", path, {"checkpointId": "run@2", "prompt": "another way"})
     assert status == 201 and made["session"]["parent"].endswith("@2") and made["checkpointId"] == "run@2", made
     assert made["resumed_from"] == 2 and made["checkpoint"] == made["session"]["parent"] and made["prompt_sent"], made
     assert made["attempt"] == 1 and made["command"][-1] == "agent.py" and made["in_doubt"] == [], made
-    place.may_end(made["session"]["id"])
+    location.may_end(made["session"]["id"])
 
 
-def test_a_failed_start_leaves_everything_as_it_was_and_says_why(place: Place) -> None:
+def test_a_failed_start_leaves_everything_as_it_was_and_says_why(location: Place) -> None:
     """The supervisor dies before it owns the session, whatever it is started for."""
-    server = place.serve(RELIGHT_FAULT="resume.planned:1:kill")
-    with relight.open(place.shell.store) as rl:
+    server = location.serve(RELIGHT_FAULT="resume.planned:1:kill")
+    with relight.open(location.shell.store) as rl:
         words = [sys.executable, "agent.py"]
-        made = rl.launch(words, directory=str(place.shell.directory), agent="python", name="job")
+        made = rl.launch(words, directory=str(location.shell.directory), agent="python", name="job")
         rl.send(made.id, "first")
         rl.send(made.id, "second")
         before = rl.get(made.id)
         for ref in ("job", "job@1"):
             status, problem = server.call("POST", f"/api/sessions/{ref}/resume", {})
             assert status == 409 and problem["code"] == "RL-3001" and problem["hints"], problem
-        status, problem = place.begin(server, "other")
+        status, problem = location.begin(server, "other")
         assert status == 409 and problem["code"] == "RL-3001"
         assert [one.id for one in rl.sessions()] == [made.id]  # no fork, no new session
         after = rl.get(made.id)
         assert (after.status, after.seq, after.attempt) == (before.status, before.seq, before.attempt)
-    os.rename(place.shell.directory, place.shell.directory.with_name("away"))
+    os.rename(location.shell.directory, location.shell.directory.with_name("away"))
     status, problem = server.call("POST", "/api/sessions/job/resume", {"prompt": "go"})
     assert status in (400, 409) and problem["detail"], problem
     actions = server.call("GET", "/api/actions")[1]["items"]
     assert {one["outcome"] for one in actions[1:]} == {"refused: RL-3001"}
     server.close()
-    gone = Shell(place.shell.store, place.stops).run("serve", "--link")
+    gone = Shell(location.shell.store, location.stops).run("serve", "--link")
     assert gone.returncode == 3 and "start one: relight serve" in gone.stderr  # no link to nobody
 
 
 @pytest.mark.guarantee("G12")
 def test_a_server_killed_in_the_middle_of_a_resume_strands_nothing(
-    place: Place, sample: Callable[..., int], figure: Figure
+    location: Place, sample: Callable[..., int], figure: Figure
 ) -> None:
-    server = place.serve()
-    place.begin(server, "job")
+    server = location.serve()
+    location.begin(server, "job")
     reaches(server, "job", "working")
     server.call("POST", "/api/sessions/job/stop", {})
     kills, seen = sample(2, proof=20), set()
@@ -140,12 +140,12 @@ def test_a_server_killed_in_the_middle_of_a_resume_strands_nothing(
         assert info["status"] != "terminated" or info["reason"], info
         if info["status"] != "terminated":
             eventually(lambda: server.call("POST", "/api/sessions/job/stop", {})[0] == 200, what="it stopping")
-    place.may_end("job")
+    location.may_end("job")
     status, resumed = server.call("POST", "/api/sessions/job/resume", {})
     assert status == 201, resumed
     reaches(server, "job", "completed")
     figure("G12", f"{kills} servers killed in the middle of a resume: it was {', '.join(sorted(seen))}, and ended")
-    place.close(server)
+    location.close(server)
 
 
 _ASK = """

@@ -188,16 +188,16 @@ def test_more_streams_than_allowed_are_refused(tmp_path: Path) -> None:
 def test_many_listeners_hear_each_step_at_once_and_a_slow_one_slows_nobody(
     tmp_path: Path, sample: Callable[..., int], figure: Figure
 ) -> None:
-    place = Place(tmp_path)
-    server = place.serve()
-    late = heard_by_many(place, server, sample(60, proof=1000), sample(5, proof=20))
+    location = Place(tmp_path)
+    server = location.serve()
+    late = heard_by_many(location, server, sample(60, proof=1000), sample(5, proof=20))
     server.close()
     assert median(late) <= 1.0 and max(late) <= sample(3, proof=1), sorted(late)[-5:]  # others run beside the suite
     many = len(late) // sample(5, proof=20)
     figure("G27", f"{many} listeners: a step reached the last after {max(late):.2f} s (median {median(late):.2f})")
 
 
-def heard_by_many(place: Place, server: Server, many: int, steps: int) -> list[float]:
+def heard_by_many(location: Place, server: Server, many: int, steps: int) -> list[float]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(65_536, resource.getrlimit(resource.RLIMIT_NOFILE)[1]),) * 2)
 
     async def listen(s: relight.Session) -> list[float]:
@@ -214,7 +214,7 @@ def heard_by_many(place: Place, server: Server, many: int, steps: int) -> list[f
                 late += [one[0].at - saved for one in heard]
             return late
 
-    with relight.open(place.shell.store) as rl, rl.session("live") as s:
+    with relight.open(location.shell.store) as rl, rl.session("live") as s:
         s.append({"role": "user", "content": "y" * 200_000})  # so that who does not read fills its buffers
         for _ in range(20):
             s.append({"role": "user", "content": "y" * 200_000})

@@ -39,11 +39,11 @@ def test_words_are_refused_where_a_framework_reads_nothing_but_its_own(world: Si
 
 
 def test_who_answers_what() -> None:
-    told = [answered_by(*who, approval=approval, has_command=False, open_calls=calls) for who, approval, calls in (
+    reported = [answered_by(*who, approval=approval, has_command=False, open_calls=calls) for who, approval, calls in (
         (("mine", "delete them?"), False, 0), (("mine", "approve Bash: ls [c 1]"), True, 0),
         (("mine", None), False, 2), (("mine", None), False, 0), (("langgraph", "x?"), False, 0),
     )]  # fmt: skip
-    assert told == ["words", "approval", "settling", "program", "program"]
+    assert reported == ["words", "approval", "settling", "program", "program"]
     assert no_words_for("mine", "terminated", None, has_command=False, open_calls=2) is None
     assert no_words_for("langgraph", "waiting", "x?", has_command=True, open_calls=0) is None
 

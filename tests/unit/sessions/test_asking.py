@@ -16,11 +16,11 @@ from tests.unit.sessions.test_loop import Scripted, asks
 
 def ask(world: Simulation, question: str = "continue?", **options: Any) -> Any:
     """One life of a program that asks and commits what it was told; None where it waits."""
-    told: list[Any] = []
+    reported: list[Any] = []
     with world.restart().session("w") as s:
-        told.append(s.wait(question, **options))
-        s.append({"role": "assistant", "content": f"heard {told[0]}"})
-    return told[0] if told else None
+        reported.append(s.wait(question, **options))
+        s.append({"role": "assistant", "content": f"heard {reported[0]}"})
+    return reported[0] if reported else None
 
 
 # -- s.wait -------------------------------------------------------------------------------------------------------

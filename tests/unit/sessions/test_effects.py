@@ -75,7 +75,7 @@ def die_in_tool(world: Simulation, bench: Bench, tool: Any, *, name: str = "t") 
     ],
 )
 def test_a_call_in_doubt_is_settled_as_its_effect_declares(
-    world: Simulation, effect: str, seen: str | None, runs: int, told: str
+    world: Simulation, effect: str, seen: str | None, runs: int, reported: str
 ) -> None:
     bench = Bench()
     tool = bench.tool("t", effect, **({"probe": lambda: seen} if effect == "probe" else {}))
@@ -89,7 +89,7 @@ def test_a_call_in_doubt_is_settled_as_its_effect_declares(
         assert call.in_doubt
         s.run_tool(call, [tool])
         assert s.pending_calls() == []
-        assert s.messages[-1] == result("c1", told)
+        assert s.messages[-1] == result("c1", reported)
         assert lint(s.messages) == []
     assert len(bench.ran) == runs
     assert len(set(bench.keys)) == 1, "a second run has another idempotency key"

@@ -44,20 +44,20 @@ def texts(rl: Relight, name: str = "talk") -> list[str]:
 
 
 def test_writers_that_overtake_one_another_lose_nothing_and_double_nothing(tmp_path: Path) -> None:
-    places = [relight.open(tmp_path / "r.db") for _ in range(3)]
-    joints = [place.join("talk", agent=AGENT) for place in places]
+    locations = [relight.open(tmp_path / "r.db") for _ in range(3)]
+    writers = [location.join("talk", agent=AGENT) for location in locations]
     for number in range(12):
-        for me, joint in enumerate(joints):
-            joint.write(says(f"{me}.{number}", DONE if number % 3 == me else None))
-    assert texts(places[0]) == [f"{me}.{number}" for number in range(12) for me in range(3)]
-    assert places[0].verify("talk").ok
-    for place in places:
-        place.close()
+        for me, shared in enumerate(writers):
+            shared.write(says(f"{me}.{number}", DONE if number % 3 == me else None))
+    assert texts(locations[0]) == [f"{me}.{number}" for number in range(12) for me in range(3)]
+    assert locations[0].verify("talk").ok
+    for location in locations:
+        location.close()
 
 
 def test_every_write_is_decided_on_the_state_it_is_added_to(tmp_path: Path) -> None:
     """Each adds one to the last number it sees; were one decided on an old state, a number would come twice."""
-    places = [relight.open(tmp_path / "r.db") for _ in range(3)]
+    locations = [relight.open(tmp_path / "r.db") for _ in range(3)]
     begin = threading.Barrier(6)
     failed: list[BaseException] = []
 
@@ -65,30 +65,30 @@ def test_every_write_is_decided_on_the_state_it_is_added_to(tmp_path: Path) -> N
         last = int(fold.messages[-1]["content"]) if fold.messages else 0
         return Write(changes=Changes(messages=[{"role": "user", "content": str(last + 1)}]))
 
-    def work(joint: SharedSession) -> None:
+    def work(shared: SharedSession) -> None:
         try:
             for _ in range(15):
                 begin.wait()  # all at once, each time
-                joint.write(count)
+                shared.write(count)
         except BaseException as error:
             failed.append(error)
             begin.abort()
 
-    joints = [place.join("talk", agent=AGENT) for place in places]
-    threads = [threading.Thread(target=work, args=(joint,)) for joint in joints for _ in range(2)]
+    writers = [location.join("talk", agent=AGENT) for location in locations]
+    threads = [threading.Thread(target=work, args=(shared,)) for shared in writers for _ in range(2)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
     assert failed == []
-    assert texts(places[0]) == [str(number) for number in range(1, 91)]
-    for place in places:
-        place.close()
+    assert texts(locations[0]) == [str(number) for number in range(1, 91)]
+    for location in locations:
+        location.close()
 
 
 def test_writes_of_one_program_come_in_the_order_they_were_asked_for(rl: Relight) -> None:
-    joint = rl.join("talk", agent=AGENT)
-    asked = [joint.enqueue(says(str(number))) for number in range(20)]
+    shared = rl.join("talk", agent=AGENT)
+    asked = [shared.enqueue(says(str(number))) for number in range(20)]
     asked[19].wait()
     assert texts(rl) == [str(number) for number in range(20)]
     assert all(one.wait() is not None for one in asked)
@@ -99,10 +99,10 @@ def test_writes_of_one_program_come_in_the_order_they_were_asked_for(rl: Relight
 def test_killed_anywhere_a_write_that_is_given_again_is_there_once(
     fault: str, memory_path: Path, fork_server: ForkServer
 ) -> None:
-    store, told = memory_path / "r.db", memory_path / "told"
-    arguments: dict[str, Any] = {"store": store, "session": "talk", "me": "a", "count": 3, "told": told}
+    store, reported = memory_path / "r.db", memory_path / "told"
+    arguments: dict[str, Any] = {"store": store, "session": "talk", "me": "a", "count": 3, "reported": reported}
     assert fork_server.run("joiner", f"{fault}:kill", **arguments).was_killed
-    acknowledged = [line.split()[0] for line in lines_of(told)]
+    acknowledged = [line.split()[0] for line in lines_of(reported)]
     with relight.open(store) as rl:
         there = texts(rl) if rl.find("talk") is not None else []
         assert there[: len(acknowledged)] == acknowledged
@@ -117,11 +117,11 @@ def test_killed_anywhere_a_write_that_is_given_again_is_there_once(
 def test_a_write_of_unknown_outcome_that_is_given_again_is_there_once(plan: str) -> None:
     line = CutLine(MemoryStore(ManualClock()), plan)
     with relight.open(line) as rl:
-        joint = rl.join("talk", agent=AGENT)
+        shared = rl.join("talk", agent=AGENT)
         for text in ("one", "one more"):
             for _ in range(10):
                 try:
-                    joint.write(says(text))
+                    shared.write(says(text))
                     break
                 except StoreUnavailable:
                     continue
@@ -192,24 +192,24 @@ def test_a_removal_on_a_condition_leaves_what_somebody_added_meanwhile(rl: Relig
 
 
 def test_a_rewind_from_outside_is_what_the_next_write_stands_on(rl: Relight) -> None:
-    joint = rl.join("talk", agent=AGENT)
-    first = joint.write(says("a", DONE))
-    joint.write(says("b", DONE))
+    shared = rl.join("talk", agent=AGENT)
+    first = shared.write(says("a", DONE))
+    shared.write(says("b", DONE))
     assert first is not None
     rl.rewind(first.id)
-    assert joint.read(lambda fold, head: len(fold.messages)) == 1
-    joint.write(says("c", DONE))
+    assert shared.read(lambda fold, head: len(fold.messages)) == 1
+    shared.write(says("c", DONE))
     assert texts(rl) == ["a", "c"]
 
 
 def test_what_decides_may_refuse_and_nothing_is_written(rl: Relight) -> None:
-    joint = rl.join("talk", agent=AGENT)
+    shared = rl.join("talk", agent=AGENT)
 
     def refuse(fold: Fold) -> Write:
         raise ValueError("no")
 
     with pytest.raises(ValueError, match="no"):
-        joint.write(refuse)
-    joint.write(says("a"))
+        shared.write(refuse)
+    shared.write(says("a"))
     assert texts(rl) == ["a"]
-    assert isinstance(joint, SharedSession)
+    assert isinstance(shared, SharedSession)

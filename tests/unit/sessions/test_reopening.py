@@ -90,10 +90,10 @@ def test_who_is_refused_the_session_changes_nothing_about_it(world: Simulation, 
 
 
 def test_when_files_are_captured_stays_unless_it_is_said_again(tmp_path: Path) -> None:
-    world, place = Simulation(tmp_path / "a.db"), tmp_path / "files"
-    place.mkdir()
-    begun(world, workspace=place, snapshot="turn")
-    with world.restart().session("a", workspace=place) as s:
+    world, location = Simulation(tmp_path / "a.db"), tmp_path / "files"
+    location.mkdir()
+    begun(world, workspace=location, snapshot="turn")
+    with world.restart().session("a", workspace=location) as s:
         assert s._recorder.identity.snapshot == "turn"
     with world.restart().session("a", snapshot="manual") as s:
         assert s._recorder.identity.snapshot == "manual"

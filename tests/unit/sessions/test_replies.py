@@ -159,9 +159,9 @@ def test_calls_of_a_reply_that_was_cut_off_are_not_run_with_half_their_arguments
     assert ran == [1]
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["told", "seen"])
-def test_a_paused_turn_goes_on_and_only_for_so_long(world: Simulation, told: bool) -> None:
-    paused: Any = relight.Reply(anthropic(SEARCH, FOUND), None, "pause_turn") if told else anthropic(SEARCH)
+@pytest.mark.parametrize("reported", [True, False], ids=["told", "seen"])
+def test_a_paused_turn_goes_on_and_only_for_so_long(world: Simulation, reported: bool) -> None:
+    paused: Any = relight.Reply(anthropic(SEARCH, FOUND), None, "pause_turn") if reported else anthropic(SEARCH)
     ends = anthropic({"type": "text", "text": "done"})
     with world.start().session("a") as s:
         relight.loop(s, model=Scripted(paused, paused, ends), prompt="go")

@@ -38,18 +38,18 @@ def user(text: str) -> dict[str, Any]:
 
 def test_threads_on_one_session_leave_no_gap_and_no_duplicate(world: Simulation) -> None:
     each = 8
-    told: list[int] = []
+    reported: list[int] = []
     with world.start().session("a") as s:
 
         def act(number: int) -> None:
             for turn in range(each):
                 checkpoint = s.append(user(f"{number}-{turn}"))
                 assert checkpoint is not None
-                told.append(checkpoint.seq)
+                reported.append(checkpoint.seq)
 
         together(THREADS, act)
         live = [message["content"] for message in s.messages]
-    assert sorted(told) == list(range(2, THREADS * each + 2))
+    assert sorted(reported) == list(range(2, THREADS * each + 2))
     rl = world.restart()
     loaded = [message["content"] for message in rl.load("a").messages]
     assert loaded == live

@@ -37,11 +37,11 @@ def seen(rl: Relight, ref: str, *, but: set[str] = frozenset()) -> dict[str, Any
     info, loaded = msgspec.to_builtins(rl.get(ref)), msgspec.to_builtins(rl.load(ref))
     attention = info.pop("attention")
     plan = rl.can_resume(ref)
-    told = {key: value for key, value in info.items() if key not in TIMES | COUNTED | but}
+    reported = {key: value for key, value in info.items() if key not in TIMES | COUNTED | but}
     head = rl.store.find(info["id"]).head  # type: ignore[union-attr]
     assert head is not None
     return {
-        **told,
+        **reported,
         "loaded": loaded,
         "attention": {**attention, "since": None} if attention else None,
         "native": head.native,
@@ -219,25 +219,25 @@ def test_a_forks_log_begins_with_the_fork(world: Simulation) -> None:
 
 def test_redo_brings_back_the_files_of_the_work_since(tmp_path: Path) -> None:
     rl = relight.open(f"sqlite:///{tmp_path}/relight.db")
-    place = tmp_path / "work"
-    place.mkdir()
+    location = tmp_path / "work"
+    location.mkdir()
 
     def files() -> dict[str, str]:
-        return {one.name: one.read_text() for one in place.iterdir()}
+        return {one.name: one.read_text() for one in location.iterdir()}
 
-    with rl.session("a", workspace=place) as s:
+    with rl.session("a", workspace=location) as s:
         for number in range(3):
-            (place / "file").write_text(f"v{number}")
+            (location / "file").write_text(f"v{number}")
             s.append(user(str(number)))
             s.checkpoint(f"v{number}")
-        (place / "late").write_text("late")
+        (location / "late").write_text("late")
         s.append(user("late"))
         s.complete("done")
     before = files()
     rl.rewind("a@v0", files=True)
     with rl.session("a") as s:
-        (place / "file").write_text("new")
-        (place / "mine").write_text("mine")
+        (location / "file").write_text("new")
+        (location / "mine").write_text("mine")
         s.append(user("new"))
         s.checkpoint()
     worked = files()

@@ -97,14 +97,14 @@ def test_json_comes_back_exactly(value: Any) -> None:
 
 
 @pytest.mark.parametrize(("message", "place"), REFUSED)
-def test_what_is_not_json_is_refused_with_its_place_and_nothing_is_written(message: Any, place: str) -> None:
+def test_what_is_not_json_is_refused_with_its_place_and_nothing_is_written(message: Any, location: str) -> None:
     world = Simulation()
     rl = world.start()
     with rl.session("a") as s:
         before = s.head
         with pytest.raises(InvalidMessage) as caught:
             s.append(message)
-        assert place in str(caught.value)
+        assert location in str(caught.value)
         assert "\x1b" not in str(caught.value)
         assert s.head == before
         s.append(user("goes on"))

@@ -114,9 +114,9 @@ def test_an_agent_with_a_budget_and_no_price_is_started_by_nobody(command: str, 
             lambda: rl.submit(words, policy=RunPolicy(budget=5), **shape),
         ]
         for start in refused:
-            with pytest.raises(UsageError, match=NO_PRICE) as told:
+            with pytest.raises(UsageError, match=NO_PRICE) as reported:
                 start()
-            assert told.value.hints[0] == "limit tokens instead: --budget-tokens N"
+            assert reported.value.hints[0] == "limit tokens instead: --budget-tokens N"
         assert list(rl.sessions()) == []
         rl.supervise(rl.plan_launch(words, RunOptions(agent=words[0], policy=RunPolicy(retries=0), **shape))).run()
         before = rl.get("job")
@@ -125,9 +125,9 @@ def test_an_agent_with_a_budget_and_no_price_is_started_by_nobody(command: str, 
             lambda: rl.enqueue("job", limits=MONEY),
         ]
         for start in again:
-            with pytest.raises(UsageError, match=NO_PRICE) as told:
+            with pytest.raises(UsageError, match=NO_PRICE) as reported:
                 start()
-            assert told.value.hints[0] == "limit tokens instead: relight resume job --budget-tokens N"
+            assert reported.value.hints[0] == "limit tokens instead: relight resume job --budget-tokens N"
         assert rl.get("job").limits == before.limits and rl.get("job").seq == before.seq
         reasons = rl.can_resume("job", options=ResumeOptions(limits=MONEY)).reasons
         assert [reason.code for reason in reasons] == ["no_price"]
@@ -165,16 +165,16 @@ def test_a_program_with_a_budget_and_no_price_opens_no_session() -> None:
 
     asyncio.run(opened())
     with relight.open("memory:") as rl:
-        with pytest.raises(UsageError, match=NO_PRICE) as told:
+        with pytest.raises(UsageError, match=NO_PRICE) as reported:
             rl.session("job", model="nobodys-1", budget=5)
-        assert "budget_tokens=N" in told.value.hints[0] and "leave out model" in told.value.hints[2]
+        assert "budget_tokens=N" in reported.value.hints[0] and "leave out model" in reported.value.hints[2]
         assert rl.find("job") is None
         with rl.session("job", model="nobodys-1") as s:
             s.append({"role": "user", "content": "hello"})
         before = rl.get("job")
-        with pytest.raises(UsageError, match=NO_PRICE) as told:
+        with pytest.raises(UsageError, match=NO_PRICE) as reported:
             rl.session("job", budget=5)
-        assert len(told.value.hints) == 2, "its model is recorded: leaving it out changes nothing"
+        assert len(reported.value.hints) == 2, "its model is recorded: leaving it out changes nothing"
         assert rl.get("job") == before
         with rl.session("job", budget_tokens=50) as s:
             s.complete("done")

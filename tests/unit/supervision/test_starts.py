@@ -79,7 +79,7 @@ class Scene:
         listed = sorted(str(one.relative_to(self.base)) for one in self.base.iterdir())
         return shown, steps, listed, sorted(one.name for one in self.work.iterdir()) if self.work.is_dir() else None
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         return self.seen.read_text().splitlines() if self.seen.exists() else []
 
 
@@ -208,18 +208,18 @@ def test_a_start_that_fails_leaves_everything_as_it_was(scene: Scene) -> None:
         (opens, [*BEFORE_THE_COMMIT, *FILLING]),
     ]
     tried = 0
-    for door, ways in cases:
+    for entry_point, ways in cases:
         for way in ways:
             before, content = scene.everything(), (scene.work / "file").read_text()
             with way(scene):
-                assert failed(lambda: door(scene)), way.__name__  # noqa: B023
+                assert failed(lambda: entry_point(scene)), way.__name__  # noqa: B023
             assert scene.everything() == before, way.__name__
             assert (scene.work / "file").read_text() == content, way.__name__
             tried += 1
-    assert len(scene.told()) == 1, "nothing ran but the first run"
+    assert len(scene.reported()) == 1, "nothing ran but the first run"
     assert tried > 30
     scene.rl.supervise("job", ResumeOptions(prompt="now")).run()
-    assert scene.told()[-1].endswith("['now']"), "and of all the prompts only this one is there"
+    assert scene.reported()[-1].endswith("['now']"), "and of all the prompts only this one is there"
     assert sum(one["role"] == "user" for one in scene.rl.load("job").messages) == 1
 
 
@@ -251,7 +251,7 @@ def test_a_lease_that_is_lost_in_between_leaves_the_session_to_its_owner(scene: 
     with pytest.raises(LeaseHeld):
         scene.rl.supervise("job", ResumeOptions(prompt="mine")).run()
     said = [one["content"] for one in scene.rl.load("job").messages if one["role"] == "user"]
-    assert said == ["theirs"] and len(scene.told()) == 1
+    assert said == ["theirs"] and len(scene.reported()) == 1
 
 
 @pytest.mark.parametrize(
@@ -275,7 +275,7 @@ def test_a_kill_before_the_commit_leaves_nothing_and_after_it_the_start_happened
         assert scene.rl.get("again").attempt == 1
         scene.rl.resume("again", prompt="and on")
     assert (scene.base / "work-again" / "file").read_text() == "v2"
-    assert scene.told()[-1].split()[2] == "v2"
+    assert scene.reported()[-1].split()[2] == "v2"
 
 
 # -- in the background, and over HTTP --------------------------------------------------------------------------------
@@ -360,7 +360,7 @@ def test_one_shape_of_answer_over_http_and_the_files_of_the_checkpoint(scene: Sc
             session = made["session"]["id"]
             assert made["workspace"] == {"main": f"{scene.work}-{session[:8]}"} and made["put_back"] is not None
             eventually(lambda: scene.rl.get(session).status == "completed", what="its end")  # noqa: B023
-            line = next(line for line in scene.told() if line.startswith(session))
+            line = next(line for line in scene.reported() if line.startswith(session))
             assert line.split()[1:3] == [f"{scene.work}-{session[:8]}", "v1"] and line.endswith(f"['{said}']")
         assert (scene.work / "file").read_text() == "v3"
     finally:
@@ -408,7 +408,7 @@ def test_in_place_puts_the_original_directory_back_and_is_refused_while_another_
     assert (scene.work / "file").read_text() == "v3"
     supervision = scene.rl.supervise(scene.at(1), ResumeOptions(prompt="p", in_place=True, name="there"))
     supervision.run()
-    assert scene.told()[-1].split()[1:3] == [str(scene.work), "v1"]
+    assert scene.reported()[-1].split()[1:3] == [str(scene.work), "v1"]
     assert (scene.work / "mine").read_text() == "nobody captured this"
     assert supervision.outcome is not None and supervision.outcome.put_back is not None
     scene.rl.undo("there")
@@ -430,4 +430,4 @@ def test_a_resume_of_a_resume_inherits_the_whole_execution_context(scene: Scene)
         for field in ("command", "policy", "secrets", "labels", "agent", "provider", "runtime", "snapshot"):
             assert getattr(ours, field) == getattr(theirs, field), field
     assert again.id == twice.id and again.resumed_from == twice.head
-    assert [line.split()[2] for line in scene.told()[1:]] == ["v1"] * 3
+    assert [line.split()[2] for line in scene.reported()[1:]] == ["v1"] * 3

@@ -110,24 +110,24 @@ def test_an_unfit_workspace_is_refused_before_there_is_a_session(shell: Shell, w
 
 
 def test_a_missing_workspace_is_refused_before_anything_is_touched(stopped: Shell) -> None:
-    place = stopped.directory / "place"
-    shutil.rmtree(place)
+    location = stopped.directory / "place"
+    shutil.rmtree(location)
     before = logical_dump(stopped.store)
     done = stopped.run("resume", "work", "--yes", PLACE="place")
     assert done.returncode == 4
-    assert f"workspacemissing:{place}" in "".join(done.stderr.split())  # wrapped at 80
+    assert f"workspacemissing:{location}" in "".join(done.stderr.split())  # wrapped at 80
     assert "relight resume work --restore" in " ".join(done.stderr.split())
     assert stopped.run("resume", "work", "say more", "--yes").returncode == 4
     plan = stopped.run("can-resume", "work")
     assert (plan.returncode, "workspace missing" in plan.stdout, "--restore" in plan.stdout) == (4, True, True)
     assert stopped.json("can-resume", "work")["reasons"][0]["code"] == "workspace_missing"
     assert logical_dump(stopped.store) == before
-    assert not place.exists()
+    assert not location.exists()
 
 
 def test_a_missing_workspace_is_made_anew_before_the_program_starts(stopped: Shell) -> None:
-    place = stopped.directory / "place"
-    shutil.rmtree(place)
+    location = stopped.directory / "place"
+    shutil.rmtree(location)
     done = stopped.run("resume", "work", "--restore", "--yes", PLACE="place")
     assert (done.returncode, done.stdout.strip()) == (0, "['one.txt', 'two.txt']"), done.stderr
     assert "workspace restored" in done.stderr
@@ -137,10 +137,10 @@ def test_a_missing_workspace_is_made_anew_before_the_program_starts(stopped: She
 
 def test_a_program_may_run_in_the_directory_that_is_made_anew(shell: Shell, tmp_path: Path) -> None:
     (shell.directory / "writer.py").write_text(WRITER)
-    place = shell.directory
+    location = shell.directory
     done = shell.run("run", "--name", "here", "--workspace", ".", "--", PYTHON, "writer.py", str(int(signal.SIGINT)))
     assert done.returncode != 0
-    shutil.rmtree(place)
+    shutil.rmtree(location)
     shell.directory = tmp_path
     assert shell.run("resume", "here", "--yes").returncode == 4
     done = shell.run("resume", "here", "--restore", "--yes")
@@ -148,19 +148,19 @@ def test_a_program_may_run_in_the_directory_that_is_made_anew(shell: Shell, tmp_
 
 
 def test_restoring_leaves_what_is_there_as_it_is(stopped: Shell) -> None:
-    place = stopped.directory / "place"
-    (place / "one.txt").write_text("mine")
-    (place / "three.txt").write_text("mine too")
-    (place / "two.txt").unlink()
+    location = stopped.directory / "place"
+    (location / "one.txt").write_text("mine")
+    (location / "three.txt").write_text("mine too")
+    (location / "two.txt").unlink()
     done = stopped.run("resume", "work", "--restore", "--yes", PLACE="place")
     assert (done.returncode, done.stdout.strip()) == (0, "['one.txt', 'three.txt', 'two.txt']"), done.stderr
-    assert (place / "one.txt").read_text() == "mine"
+    assert (location / "one.txt").read_text() == "mine"
 
 
 def test_another_directory_in_its_place_is_noticed(stopped: Shell) -> None:
-    place = stopped.directory / "place"
-    place.rename(stopped.directory / "moved")
-    place.mkdir()
+    location = stopped.directory / "place"
+    location.rename(stopped.directory / "moved")
+    location.mkdir()
     before = logical_dump(stopped.store)
     done = stopped.run("resume", "work", "--yes", PLACE="place")
     assert (done.returncode, "(RL-4101)" in done.stderr) == (4, True), done.stderr
@@ -171,14 +171,14 @@ def test_another_directory_in_its_place_is_noticed(stopped: Shell) -> None:
 
 
 def test_a_missing_workspace_without_a_snapshot_cannot_be_made_anew(shell: Shell) -> None:
-    place = shell.directory / "place"
-    place.mkdir()
+    location = shell.directory / "place"
+    location.mkdir()
     program = "import relight, signal, os\nos.kill(os.getppid(), signal.SIGKILL)"  # before it opens its session
     shell.run("run", "--name", "bare", "--workspace", "place", "--", PYTHON, "-c", program)
-    shutil.rmtree(place)
+    shutil.rmtree(location)
     done = shell.run("resume", "bare", "--restore", "--yes")
     assert (done.returncode, "no snapshot holds its files" in " ".join(done.stderr.split())) == (4, True), done.stderr
-    assert not place.exists()
+    assert not location.exists()
 
 
 def test_a_fork_runs_in_its_own_directory(stopped: Shell, tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ PLAIN = "import pathlib, sys\npathlib.Path('place/a.txt').write_text('after')\ns
 
 
 @pytest.fixture
-def place(shell: Shell) -> Path:
+def location(shell: Shell) -> Path:
     """A directory with one file, and a script that knows nothing of relight."""
     (shell.directory / "plain.py").write_text(PLAIN)
     made = shell.directory / "place"
@@ -207,7 +207,7 @@ def place(shell: Shell) -> Path:
 
 @pytest.mark.parametrize("code", [0, 3])
 def test_the_files_of_a_plain_program_are_captured_before_it_starts_and_when_it_ended(
-    shell: Shell, place: Path, code: int
+    shell: Shell, location: Path, code: int
 ) -> None:
     done = shell.run("run", "--name", "job", "--workspace", "place", "--", PYTHON, "plain.py", str(code))
     assert done.returncode == code
@@ -219,17 +219,17 @@ def test_the_files_of_a_plain_program_are_captured_before_it_starts_and_when_it_
         ("status", True),
     ]
     assert shell.run("rewind", "job@2", "--files").returncode == 0
-    assert (place / "a.txt").read_text() == "before"
+    assert (location / "a.txt").read_text() == "before"
     assert shell.run("undo", "job").returncode == 0
-    assert (place / "a.txt").read_text() == "after"
+    assert (location / "a.txt").read_text() == "after"
 
 
 @pytest.mark.crash
-def test_what_a_killed_plain_program_left_is_captured_before_its_next_start(shell: Shell, place: Path) -> None:
+def test_what_a_killed_plain_program_left_is_captured_before_its_next_start(shell: Shell, location: Path) -> None:
     again = "exec >/dev/null 2>&1; test -e once && exit 0; touch once; "
     script = again + "echo left > place/a.txt; kill -9 $PPID; sleep 60"
     shell.run("run", "--name", "job", "--workspace", "place", "--", "sh", "-c", script)
-    assert (place / "a.txt").read_text() == "left\n"
+    assert (location / "a.txt").read_text() == "left\n"
     assert shell.run("resume", "job", "--yes").returncode == 0
     rows = shell.json("checkpoints", "job")
     assert [bool(one["snapshot"]) for one in rows] == [False, True, False, True, False]
@@ -237,7 +237,7 @@ def test_what_a_killed_plain_program_left_is_captured_before_its_next_start(shel
 
 
 def test_a_workspace_that_is_gone_when_a_plain_program_ends_costs_a_note_and_not_its_verdict(
-    shell: Shell, place: Path
+    shell: Shell, location: Path
 ) -> None:
     done = shell.run("run", "--name", "job", "--workspace", "place", "--", "rm", "-r", "place")
     assert done.returncode == 0
@@ -245,7 +245,7 @@ def test_a_workspace_that_is_gone_when_a_plain_program_ends_costs_a_note_and_not
     assert shell.json("show", "job")["status"] == "completed"
 
 
-def test_a_command_that_only_looks_like_a_library_program_is_captured_at_its_end(shell: Shell, place: Path) -> None:
+def test_a_command_that_only_looks_like_a_library_program_is_captured_at_its_end(shell: Shell, location: Path) -> None:
     (shell.directory / "plain.py").write_text("import relight\n" + PLAIN)
     shell.run("run", "--name", "job", "--workspace", "place", "--", PYTHON, "plain.py", "0")
     assert [bool(one["snapshot"]) for one in shell.json("checkpoints", "job")][-1]

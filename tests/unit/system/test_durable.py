@@ -82,8 +82,8 @@ def test_elsewhere_fsync_is_all_there_is_to_call(synced: list[str], fd: int, mon
     monkeypatch.delattr(os, "fdatasync")
     durable.sync_data(fd, None)
     assert synced == ["fsync", "fdatasync", "fsync"]
-    told = [durable.describe(durable.full_sync_of(platform)) for platform in (None, Darwin())]
-    assert told == ["fsync", "F_FULLFSYNC, where the file system offers it"]
+    reported = [durable.describe(durable.full_sync_of(platform)) for platform in (None, Darwin())]
+    assert reported == ["fsync", "F_FULLFSYNC, where the file system offers it"]
 
 
 @pytest.mark.parametrize("is_darwin", [True, False])
@@ -91,8 +91,10 @@ def test_sqlite_is_told_on_macos_and_only_there(is_darwin: bool) -> None:
     connection = apsw.Connection(":memory:")
     for setting in database.settings_of(is_darwin):
         connection.execute(SQL[setting])
-    told = [connection.execute(f"PRAGMA {name}").get for name in ("synchronous", "fullfsync", "checkpoint_fullfsync")]
-    assert told == [2, is_darwin, is_darwin]
+    reported = [
+        connection.execute(f"PRAGMA {name}").get for name in ("synchronous", "fullfsync", "checkpoint_fullfsync")
+    ]
+    assert reported == [2, is_darwin, is_darwin]
 
 
 def test_a_file_system_that_cannot_preallocate_gets_zeros(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

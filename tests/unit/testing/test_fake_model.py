@@ -60,8 +60,8 @@ def next_history(api: str, answer: Any, results: list[str]) -> list[Any]:
         case "messages":
             calls = [block for block in answer["content"] if block["type"] == "tool_use"]
             given = zip(calls, results, strict=True)
-            told = [{"type": "tool_result", "tool_use_id": call["id"], "content": text} for call, text in given]
-            return [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": told}]
+            reported = [{"type": "tool_result", "tool_use_id": call["id"], "content": text} for call, text in given]
+            return [{"role": "assistant", "content": answer["content"]}, {"role": "user", "content": reported}]
         case "responses":
             calls = [item for item in answer["output"] if item["type"] == "function_call"]
             given = zip(calls, results, strict=True)
@@ -276,7 +276,7 @@ def used(name: str = "t1", given: Any = None) -> dict[str, Any]:
     return {"role": "assistant", "content": [call]}
 
 
-def told(*names: str) -> dict[str, Any]:
+def reported(*names: str) -> dict[str, Any]:
     results = [{"type": "tool_result", "tool_use_id": name, "content": "x"} for name in names]
     return {"role": "user", "content": results}
 
@@ -302,18 +302,18 @@ HELLO = {"role": "user", "content": "hello"}
 BAD: list[tuple[str, list[Any], str]] = [
     ("messages", [used()], "without results"),
     ("messages", [used(), HELLO], "0 results"),
-    ("messages", [used(), told("t1", "t1")], "2 results"),
-    ("messages", [used(), told("t1", "t2")], "answers no call"),
-    ("messages", [told("t9")], "answers no call"),
-    ("messages", [used(), told("t1"), used(), told("t1")], "used twice"),
-    ("messages", [used("t 1"), told("t 1")], "not of"),
-    ("messages", [used("t" * 65), told("t" * 65)], "not of"),
-    ("messages", [used(given="ls"), told("t1")], "not an object"),
+    ("messages", [used(), reported("t1", "t1")], "2 results"),
+    ("messages", [used(), reported("t1", "t2")], "answers no call"),
+    ("messages", [reported("t9")], "answers no call"),
+    ("messages", [used(), reported("t1"), used(), reported("t1")], "used twice"),
+    ("messages", [used("t 1"), reported("t 1")], "not of"),
+    ("messages", [used("t" * 65), reported("t" * 65)], "not of"),
+    ("messages", [used(given="ls"), reported("t1")], "not an object"),
     ("messages", [{"role": "assistant", "content": ""}], "empty text"),
     ("messages", [{"role": "assistant", "content": [{"type": "thinking", "thinking": "x"}]}], "signature"),
     (
         "messages",
-        [used(), {"role": "user", "content": [HELLO | {"type": "text", "text": "x"}, *told("t1")["content"]]}],
+        [used(), {"role": "user", "content": [HELLO | {"type": "text", "text": "x"}, *reported("t1")["content"]]}],
         "after",
     ),
     ("responses", [called()], "0 results"),
@@ -346,9 +346,12 @@ def test_strict_mode_refuses_what_providers_refuse(api: str, history: list[Any],
 @pytest.mark.parametrize(
     ("api", "history"),
     [
-        ("messages", [used("a"), told("a"), HELLO, used("b"), told("b")]),
-        ("messages", [{"role": "assistant", "content": used("a")["content"] + used("b")["content"]}, told("b", "a")]),
-        ("messages", [{"role": "system", "content": "a reminder"}, used(), told("t1")]),
+        ("messages", [used("a"), reported("a"), HELLO, used("b"), reported("b")]),
+        (
+            "messages",
+            [{"role": "assistant", "content": used("a")["content"] + used("b")["content"]}, reported("b", "a")],
+        ),
+        ("messages", [{"role": "system", "content": "a reminder"}, used(), reported("t1")]),
         ("responses", [called("a"), called("b"), output("b"), output("a"), HELLO]),
         ("responses", [called(id="fc_1"), output(), {"type": "reasoning", "id": "rs_1", "summary": []}]),
         ("chat", [asked("a"), answered("a"), asked("b"), answered("b")]),

@@ -27,7 +27,7 @@ class Garden:
 
     def __init__(self, path: Path, fork_server: ForkServer) -> None:
         self.root, self.home, self._fork_server = path / "tree", path / "home", fork_server
-        self.told = path / "told"
+        self.reported = path / "told"
         self.root.mkdir()
         grow(self.root)
         with open_tree(self.root, self.home) as workspace:
@@ -41,7 +41,7 @@ class Garden:
 
     def do(self, what: str, fault: str = "", *, home: Path | None = None, ids: list[str] | None = None) -> bool:
         """Whether it was killed on the way."""
-        arguments = {"root": self.root, "home": home or self.home, "ids": ids or self.ids, "told": self.told}
+        arguments = {"root": self.root, "home": home or self.home, "ids": ids or self.ids, "reported": self.reported}
         child = self._fork_server.run("workspace_op", fault, what=what, **arguments)
         child.wait()
         assert child.was_killed or child.status == 0, child.said
@@ -71,10 +71,10 @@ def test_a_killed_snapshot_leaves_every_named_one_whole(garden: Garden, name: st
     for nth in (1, 3):
         (garden.root / "a/edit").write_bytes(os.urandom(5000))
         kills += garden.do("snapshot", f"{name}:{nth}:kill", home=home)
-        told = [garden.told.read_text()] if garden.told.exists() else []
+        reported = [garden.reported.read_text()] if garden.reported.exists() else []
         with open_tree(garden.root, home) as workspace:
             fresh = workspace.snapshot()
-            for one in [*ids, fresh.id, *told]:
+            for one in [*ids, fresh.id, *reported]:
                 assert workspace.verify(one) == (), f"killed at {name}"
             assert workspace.read(fresh.id, b"a/edit") == (garden.root / "a/edit").read_bytes()
             assert set(fresh.segments) <= workspace.pool.registered

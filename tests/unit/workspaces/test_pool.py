@@ -75,9 +75,9 @@ def test_differences_are_small_and_one_level_deep(tmp_path: Path) -> None:
     assert pool.stored_bytes < 9000 + 20 * 200
     for ref, data in refs:
         assert pool.read(ref) == data
-        place = pool.find(ref)
-        assert place is not None
-        base = pool.find(place.base)
+        location = pool.find(ref)
+        assert location is not None
+        base = pool.find(location.base)
         assert base is None or base.form != 2
     pool.close()
 

@@ -38,10 +38,10 @@ def loss_reason(head: Head, *, owner_gone: bool | None, now: Instant) -> str | N
 
 
 def after_loss(
-    identity: Identity, head: Head, why: str, *, latest: Sequence[Step], speaks: bool, retries: int | None
+    identity: Identity, head: Head, why: str, *, latest: Sequence[Step], has_transcript: bool, retries: int | None
 ) -> StatusChange:
-    """Its new status. `latest`: its last steps, at most MAX_PROGRESS_STEPS; `speaks`: a coding agent, whose messages
-    are recorded; `retries`: how many deaths are allowed, if limited."""
+    """Its new status. `latest`: its last steps, at most MAX_PROGRESS_STEPS; `has_transcript`: a coding agent,
+    whose messages are recorded; `retries`: how many deaths are allowed, if limited."""
     if identity.stop_attempt == head.attempt:
         return StatusChange(status="terminated", reason=BY_A_PERSON)
     failure = Failure(kind="lost", text=why)
@@ -51,7 +51,7 @@ def after_loss(
     if starts >= MAX_STARTS:
         reason = f"started {starts} times without a new step; the last time {why}"
         return StatusChange(status="failed", reason=reason, failure=failure)
-    if not speaks and retries == 0 and is_plain(head, latest):
+    if not has_transcript and retries == 0 and is_plain(head, latest):
         reason = f"{why} while it ran; what it had done is not known"
         return StatusChange(status="terminated", reason=reason, failure=failure)
     return StatusChange(status="queued", reason=why, failure=failure)

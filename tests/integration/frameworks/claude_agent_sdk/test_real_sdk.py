@@ -62,8 +62,8 @@ class Room:
     def run(self, prompt: str, **options: Any) -> dict[str, Any]:
         code = self.start(prompt, **options).wait(timeout=SECONDS)
         assert code == 0, (self.base / "err").read_text()[-3000:]
-        told: dict[str, Any] = json.loads((self.base / "out").read_text().splitlines()[-1])
-        return told
+        reported: dict[str, Any] = json.loads((self.base / "out").read_text().splitlines()[-1])
+        return reported
 
     def close(self) -> None:
         """End what a killed program has left: its agent, and the tool of its agent."""
@@ -94,8 +94,8 @@ def test_killed_inside_a_tool_it_resumes_in_a_blank_home_with_its_full_history(r
         assert info.name == RelightSessionStore(rl).ref(session, info.labels["project"])
         assert [call.name for call in rl.load(info.id).calls] == ["Bash", "Bash"]
         assert any(row.snapshot for row in rl.checkpoints(info.id))
-    told = room.run("go on", resume=session)
-    assert told == {"session": session, "result": "All done."}
+    reported = room.run("go on", resume=session)
+    assert reported == {"session": session, "result": "All done."}
     last = room.model.requests()[-1].items
     said = texts(last)
     for text in ("do the work", "I look.", "Slowly now.", "go on"):

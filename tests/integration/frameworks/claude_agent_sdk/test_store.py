@@ -75,8 +75,8 @@ def test_the_sdks_own_suite_passes_on_every_store(fresh: Open) -> None:
     assert len(made) == 15  # one to see which methods there are, one for each of its 14 contracts: none was left out
 
 
-def test_a_line_is_taken_once_however_often_and_by_whomever_it_is_given(place: Open) -> None:
-    one, other = RelightSessionStore(place()), RelightSessionStore(place())
+def test_a_line_is_taken_once_however_often_and_by_whomever_it_is_given(location: Open) -> None:
+    one, other = RelightSessionStore(location()), RelightSessionStore(location())
     lines, title = turn("hello"), {"type": "custom-title", "customTitle": "T"}
     append(one, [lines[0], lines[0], title])
     append(other, [*lines, title])
@@ -87,8 +87,8 @@ def test_a_line_is_taken_once_however_often_and_by_whomever_it_is_given(place: O
     assert load(other, SUB) == lines
 
 
-def test_appends_that_are_made_at_once_keep_the_order_of_the_calls(place: Open) -> None:
-    store = RelightSessionStore(place())
+def test_appends_that_are_made_at_once_keep_the_order_of_the_calls(location: Open) -> None:
+    store = RelightSessionStore(location())
 
     async def all_at_once() -> None:
         numbered: list[Any] = [{"type": "x", "n": number} for number in range(40)]
@@ -98,8 +98,8 @@ def test_appends_that_are_made_at_once_keep_the_order_of_the_calls(place: Open) 
     assert [entry["n"] for entry in load(store)] == list(range(40))
 
 
-def test_a_transcript_is_a_session_like_any_other(place: Open, tmp_path: Path) -> None:
-    rl = place()
+def test_a_transcript_is_a_session_like_any_other(location: Open, tmp_path: Path) -> None:
+    rl = location()
     store = RelightSessionStore(rl, labels={"team": "blue"})
     call = {"type": "tool_use", "id": "t1", "name": "Bash", "input": {"command": "ls"}}
     asked, said = turn("look around")
@@ -123,8 +123,8 @@ def test_a_transcript_is_a_session_like_any_other(place: Open, tmp_path: Path) -
     assert load(store) is None and load(store, SUB) is None
 
 
-def test_a_bundle_carries_a_transcript_to_another_store(place: Open, tmp_path: Path) -> None:
-    rl = place()
+def test_a_bundle_carries_a_transcript_to_another_store(location: Open, tmp_path: Path) -> None:
+    rl = location()
     store, key = RelightSessionStore(rl), b"0123456789abcdef0123456789abcdef"
     lines = turn("hello")
     append(store, lines)
@@ -137,8 +137,8 @@ def test_a_bundle_carries_a_transcript_to_another_store(place: Open, tmp_path: P
         assert asyncio.run(there.list_subkeys(MAIN)) == ["subagents/agent-1"]
 
 
-def test_the_sdks_own_helpers_work_on_it(place: Open, tmp_path: Path) -> None:
-    store = RelightSessionStore(place())
+def test_the_sdks_own_helpers_work_on_it(location: Open, tmp_path: Path) -> None:
+    store = RelightSessionStore(location())
     key: SessionKey = {"project_key": project_key_for_directory(str(tmp_path)), "session_id": SESSION}
     lines = turn("hello")
     append(store, lines, key)
@@ -159,14 +159,14 @@ def test_the_sdks_own_helpers_work_on_it(place: Open, tmp_path: Path) -> None:
     assert gone is None and len(left) == 1
 
 
-def test_the_rest_of_a_removed_transcript_does_not_come_back(place: Open) -> None:
-    here, there = RelightSessionStore(place()), RelightSessionStore(place())
+def test_the_rest_of_a_removed_transcript_does_not_come_back(location: Open) -> None:
+    here, there = RelightSessionStore(location()), RelightSessionStore(location())
     lines = turn("hello")
     append(there, lines)
     append(here, lines)
     asyncio.run(here.delete(KEY))
     late = turn("and then", parent=lines[-1]["uuid"])
-    never_saw_it = RelightSessionStore(place())
+    never_saw_it = RelightSessionStore(location())
     for store in (here, there, here, there, never_saw_it):
         with pytest.raises(NotFound):
             append(store, late)
@@ -181,10 +181,10 @@ def test_the_rest_of_a_removed_transcript_does_not_come_back(place: Open) -> Non
 
 
 def test_removals_are_remembered_for_a_while_in_little_room_and_without_a_name(
-    place: Open, monkeypatch: pytest.MonkeyPatch
+    location: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(shared, "_MAX_REMEMBERED", 3)
-    rl = place()
+    rl = location()
     for number in range(5):
         key: SessionKey = {**KEY, "session_id": f"canary-{number}"}
         append(RelightSessionStore(rl), turn("hello"), key)
@@ -199,14 +199,14 @@ def test_removals_are_remembered_for_a_while_in_little_room_and_without_a_name(
     assert load(RelightSessionStore(rl), key) == late
 
 
-def test_a_conversation_that_began_elsewhere_may_be_gone_on_with_here(place: Open) -> None:
-    store, rest = RelightSessionStore(place()), turn("and then", parent="somewhere")
+def test_a_conversation_that_began_elsewhere_may_be_gone_on_with_here(location: Open) -> None:
+    store, rest = RelightSessionStore(location()), turn("and then", parent="somewhere")
     append(store, rest)
     assert load(store) == rest
 
 
-def test_a_transcript_with_forks_of_relight_is_not_removed_under_them(place: Open) -> None:
-    rl = place()
+def test_a_transcript_with_forks_of_relight_is_not_removed_under_them(location: Open) -> None:
+    rl = location()
     store = RelightSessionStore(rl)
     append(store, turn("hello"))
     fork = rl.fork(store.ref(SESSION, KEY["project_key"]), name="mine")
@@ -217,18 +217,18 @@ def test_a_transcript_with_forks_of_relight_is_not_removed_under_them(place: Ope
 
 
 def test_a_tool_waits_until_its_call_is_durable_and_does_not_start_where_it_cannot_be(
-    place: Open, monkeypatch: pytest.MonkeyPatch
+    location: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    store = RelightSessionStore(place())
+    store = RelightSessionStore(location())
     [matcher] = store.hooks()["PreToolUse"]
     [hook] = matcher.hooks
     asked = line("assistant", [{"type": "tool_use", "id": "t1", "name": "Bash", "input": {}}], stop="tool_use")
 
-    def told(call: str) -> Any:
+    def reported(call: str) -> Any:
         return {"hook_event_name": "PreToolUse", "tool_name": "Bash", "tool_input": {}, "tool_use_id": call}
 
     async def begin(call: str) -> Any:
-        return await hook(told(call), call, {"signal": None})
+        return await hook(reported(call), call, {"signal": None})
 
     async def in_time() -> Any:
         waiting = asyncio.create_task(begin("t1"))
@@ -242,14 +242,14 @@ def test_a_tool_waits_until_its_call_is_durable_and_does_not_start_where_it_cann
     monkeypatch.setattr("relight.frameworks.claude_agent_sdk.store.HOOK_SECONDS", 0.01)
     refused = asyncio.run(begin("t2"))["hookSpecificOutput"]
     assert refused["permissionDecision"] == "deny" and "nothing ran" in refused["permissionDecisionReason"]
-    again = RelightSessionStore(place())
+    again = RelightSessionStore(location())
     load(again)
     [known] = again.hooks()["PreToolUse"]
-    assert asyncio.run(known.hooks[0](told("t1"), "t1", {"signal": None})) == {}  # type: ignore[arg-type]
+    assert asyncio.run(known.hooks[0](reported("t1"), "t1", {"signal": None})) == {}  # type: ignore[arg-type]
 
 
-def test_files_and_conversation_go_back_together(place: Open, tmp_path: Path) -> None:
-    rl, work = place(), tmp_path / "work"
+def test_files_and_conversation_go_back_together(location: Open, tmp_path: Path) -> None:
+    rl, work = location(), tmp_path / "work"
     work.mkdir()
     store = RelightSessionStore(rl, workspace=work)
     first = turn("write one")
@@ -270,8 +270,8 @@ def test_files_and_conversation_go_back_together(place: Open, tmp_path: Path) ->
     assert load(store) == [*first, *again]
 
 
-def test_a_flipped_bit_is_named_and_the_line_before_is_offered(place: Open, tmp_path: Path) -> None:
-    rl = place()
+def test_a_flipped_bit_is_named_and_the_line_before_is_offered(location: Open, tmp_path: Path) -> None:
+    rl = location()
     store = RelightSessionStore(rl)
     first = turn("one")
     append(store, first)
@@ -284,7 +284,7 @@ def test_a_flipped_bit_is_named_and_the_line_before_is_offered(place: Open, tmp_
         ).fetchall()
         flipped = bytes([*data[:-9], data[-9] ^ 4, *data[-8:]])
         database.execute("UPDATE bodies SET data = ? WHERE id = ?", (flipped, place_of))
-    store = RelightSessionStore(place())
+    store = RelightSessionStore(location())
     with pytest.raises(Corrupt) as caught:
         load(store)
     assert (caught.value.seq, caught.value.offered) == (last, f"{ref}@{last - 1}")
@@ -292,8 +292,8 @@ def test_a_flipped_bit_is_named_and_the_line_before_is_offered(place: Open, tmp_
     assert load(store) == first
 
 
-def test_lines_of_any_content_come_back_as_they_were(place: Open) -> None:
-    store = RelightSessionStore(place())
+def test_lines_of_any_content_come_back_as_they_were(location: Open) -> None:
+    store = RelightSessionStore(location())
     odd = [
         {"type": "x", "uuid": "1", "text": "\ud83d lone", "n": 2**70, "deep": [[[{"a": None}]]], "empty": {}},
         {"type": "x", "lc": 1, "id": ["os", "system"], "kwargs": {"command": "touch ran"}, "__reduce__": "os.system"},
@@ -334,8 +334,8 @@ def test_it_stands_on_an_open_store_and_says_so() -> None:
         RelightSessionStore("r.db")  # type: ignore[arg-type]
 
 
-def test_lists_are_told_while_others_delete(place: Open) -> None:
-    here, there = RelightSessionStore(place()), RelightSessionStore(place())
+def test_lists_are_told_while_others_delete(location: Open) -> None:
+    here, there = RelightSessionStore(location()), RelightSessionStore(location())
     keys: list[SessionKey] = [{"project_key": "busy", "session_id": f"s{number}"} for number in range(6)]
     done = threading.Event()
 
@@ -350,14 +350,14 @@ def test_lists_are_told_while_others_delete(place: Open) -> None:
     other.start()
     try:
         while not done.is_set():
-            told = asyncio.run(here.list_session_summaries("busy"))
-            assert {one["session_id"] for one in told} <= {key["session_id"] for key in keys}
+            reported = asyncio.run(here.list_session_summaries("busy"))
+            assert {one["session_id"] for one in reported} <= {key["session_id"] for key in keys}
     finally:
         other.join()
 
 
-def test_a_line_of_an_odd_type_is_a_line(place: Open) -> None:
-    store = RelightSessionStore(place())
+def test_a_line_of_an_odd_type_is_a_line(location: Open) -> None:
+    store = RelightSessionStore(location())
     types: list[Any] = [["user"], {}, 5, None, True]
     odd = [{"uuid": f"u{number}", "type": one} for number, one in enumerate(types)]
     append(store, odd)

@@ -94,8 +94,8 @@ def test_events_appended_by_32_threads_have_no_gap_and_no_duplicate(fresh: Open)
 def test_events_of_several_processes_one_of_them_killed_have_no_gap_and_no_duplicate(
     memory_path: Path, fork_server: ForkServer
 ) -> None:
-    store, told = memory_path / "r.db", memory_path / "told"
-    common = {"store": store, "run": "run-1", "threads": 4, "count": 12, "told": told}
+    store, reported = memory_path / "r.db", memory_path / "told"
+    common = {"store": store, "run": "run-1", "threads": 4, "count": 12, "reported": reported}
     children = [
         fork_server.run("append_events", "commit.committed:20:kill" if me == "b" else "", me=me, **common)
         for me in "abc"
@@ -103,7 +103,7 @@ def test_events_of_several_processes_one_of_them_killed_have_no_gap_and_no_dupli
     assert [child.was_killed for child in children] == [False, True, False]
     with relight.open(store) as rl:
         events = every_event(calls(RelightAgentStore(rl)), "run-1")
-        acknowledged = dict(line.split() for line in lines_of(told))
+        acknowledged = dict(line.split() for line in lines_of(reported))
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
         there = {event["payload"]["mark"]: event["offset"] for event in events}
         assert len(there) == len(events)
@@ -112,8 +112,8 @@ def test_events_of_several_processes_one_of_them_killed_have_no_gap_and_no_dupli
         assert rl.verify().ok
 
 
-def test_an_event_with_a_key_is_taken_once_by_whomever(place: Open) -> None:
-    one, other = calls(RelightAgentStore(place())), calls(RelightAgentStore(place()))
+def test_an_event_with_a_key_is_taken_once_by_whomever(location: Open) -> None:
+    one, other = calls(RelightAgentStore(location())), calls(RelightAgentStore(location()))
     given = {"runId": "run-1", "eventType": "done", "payload": {"a": 1}, "idempotencyKey": "k1"}
     first = one("runEvents.append", **given)
     one("runEvents.append", runId="run-1", eventType="delta", idempotencyKey=None)
@@ -143,8 +143,8 @@ def test_events_are_paged_and_deleted_by_run(rl: Relight) -> None:
         )
 
 
-def test_a_late_event_does_not_bring_a_deleted_run_back(place: Open) -> None:
-    here, there = calls(RelightAgentStore(place())), calls(RelightAgentStore(place()))
+def test_a_late_event_does_not_bring_a_deleted_run_back(location: Open) -> None:
+    here, there = calls(RelightAgentStore(location())), calls(RelightAgentStore(location()))
     here("agents.create", agent=agent("a1"))
     here("runs.create", run=a_run("r1", "a1"))
     for call in (here, there):

@@ -38,12 +38,12 @@ SHOWN = [
 def shown(messages: Any) -> list[str]:
     """Each message of the neutral view on a line."""
 
-    def told(block: Any) -> str:
+    def reported(block: Any) -> str:
         words = (getattr(block, name, None) for name in ("id", "status", "text"))
         return " ".join([type(block).__name__, *(word for word in words if word)])
 
     views = detect(messages).read(messages)
-    return [f"{view.role}: {', '.join(map(told, view.blocks))}" for view in views]
+    return [f"{view.role}: {', '.join(map(reported, view.blocks))}" for view in views]
 
 
 def saved(saver: Any, messages: list[Any]) -> Any:
@@ -72,21 +72,21 @@ def test_a_thread_is_told_as_a_conversation_and_step_by_step(fresh: Open) -> Non
     assert shown(rl.load("t").messages) == SHOWN[:3]
 
 
-def test_a_list_that_is_written_whole_again_is_not_told_twice(place: Open) -> None:
-    rl = place()
+def test_a_list_that_is_written_whole_again_is_not_told_twice(location: Open) -> None:
+    rl = location()
     saver = RelightSaver(rl)
     at = config("t")
     state: list[Any] = []
     for number in range(200):
         state = [*state[-3:], HumanMessage(str(number), id=str(number))]
         at = put(saver, at, {"messages": state}, number + 1)
-    told = [one["content"] for event in rl.tail("t") for one in event.messages]
-    assert told == [str(number) for number in range(200)]
+    reported = [one["content"] for event in rl.tail("t") for one in event.messages]
+    assert reported == [str(number) for number in range(200)]
     assert [one["content"] for one in rl.load("t").messages] == ["196", "197", "198", "199"]
 
 
-def test_plain_dicts_are_told_and_what_is_no_message_is_not(place: Open) -> None:
-    rl = place()
+def test_plain_dicts_are_told_and_what_is_no_message_is_not(location: Open) -> None:
+    rl = location()
     put(RelightSaver(rl), config("t"), {"messages": [{"role": "user", "content": "hi"}, "text", {"a": 1}, 5]})
     assert rl.load("t").messages == [{"role": "user", "content": "hi"}]
 

@@ -115,8 +115,8 @@ def test_a_second_run_in_the_same_program_is_refused_and_its_nodes_do_not_run(fr
     other.invoke({"messages": ["now"]}, config("t"))
 
 
-def test_with_busy_wait_runs_of_one_thread_follow_one_another(place: Open, tmp_path: Path) -> None:
-    savers = [RelightSaver(place(), busy="wait") for _ in range(3)]
+def test_with_busy_wait_runs_of_one_thread_follow_one_another(location: Open, tmp_path: Path) -> None:
+    savers = [RelightSaver(location(), busy="wait") for _ in range(3)]
     errors: list[BaseException] = []
 
     def work(saver: RelightSaver) -> None:
@@ -138,8 +138,8 @@ def test_with_busy_wait_runs_of_one_thread_follow_one_another(place: Open, tmp_p
 
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
-def test_an_interrupt_gives_the_lease_back_so_that_the_next_worker_can_answer(place: Open, durability: Any) -> None:
-    first, second = place(), place()
+def test_an_interrupt_gives_the_lease_back_so_that_the_next_worker_can_answer(location: Open, durability: Any) -> None:
+    first, second = location(), location()
     here = asking().compile(checkpointer=RelightSaver(first))
     there = asking().compile(checkpointer=RelightSaver(second))
     here.invoke({"messages": ["go"]}, config("t"), durability=durability)
@@ -152,11 +152,11 @@ def test_an_interrupt_gives_the_lease_back_so_that_the_next_worker_can_answer(pl
     assert len(here.invoke({"messages": ["again"]}, config("t"), durability=durability)["messages"]) == 5
 
 
-def test_a_run_that_fails_gives_the_lease_back(place: Open) -> None:
+def test_a_run_that_fails_gives_the_lease_back(location: Open) -> None:
     graph = asking()
     graph.add_node("bad", lambda state: 1 / 0)
     graph.add_edge("a", "bad")
-    first, second = place(), place()
+    first, second = location(), location()
     with pytest.raises(ZeroDivisionError):
         graph.compile(checkpointer=RelightSaver(first)).invoke({"messages": ["go"]}, config("t"))
     assert first.get("t").reason in ("ZeroDivisionError: division by zero", "may I?")
@@ -164,9 +164,9 @@ def test_a_run_that_fails_gives_the_lease_back(place: Open) -> None:
         graph.compile(checkpointer=RelightSaver(second)).invoke(None, config("t"))
 
 
-def test_a_run_that_ended_unseen_does_not_hold_its_thread(place: Open, tmp_path: Path) -> None:
+def test_a_run_that_ended_unseen_does_not_hold_its_thread(location: Open, tmp_path: Path) -> None:
     """Stopped before a node, or by the limit of steps, or with a value that cannot be saved: nothing says so."""
-    saver = RelightSaver(place())
+    saver = RelightSaver(location())
     stopped = asking().compile(checkpointer=saver, interrupt_before=["a"])
     stopped.invoke({"messages": ["go"]}, config("t"))
     endless = counting(50, tmp_path / "x").compile(checkpointer=saver)
@@ -177,8 +177,8 @@ def test_a_run_that_ended_unseen_does_not_hold_its_thread(place: Open, tmp_path:
     odd.add_edge(START, "odd")
     with pytest.raises(UnknownType):
         odd.compile(checkpointer=saver).invoke({"messages": ["go"]}, config("t"))
-    assert place().get("t").status == "failed"
-    again = counting(1, tmp_path / "y").compile(checkpointer=RelightSaver(place()))
+    assert location().get("t").status == "failed"
+    again = counting(1, tmp_path / "y").compile(checkpointer=RelightSaver(location()))
     again.invoke({"messages": ["go"]}, config("t"))
 
 
@@ -220,11 +220,11 @@ def test_a_run_that_was_left_behind_in_the_middle_is_refused_when_it_goes_on(fre
         list(left)
 
 
-def test_a_run_that_stopped_before_a_node_is_over_for_other_programs_soon(place: Open) -> None:
-    here, there = RelightSaver(place(), lease_seconds=60.0), RelightSaver(place(), busy="wait")
+def test_a_run_that_stopped_before_a_node_is_over_for_other_programs_soon(location: Open) -> None:
+    here, there = RelightSaver(location(), lease_seconds=60.0), RelightSaver(location(), busy="wait")
     asking().compile(checkpointer=here, interrupt_before=["b"]).invoke({"messages": ["go"]}, config("t"))
     asking().compile(checkpointer=there).invoke(None, config("t"))
-    assert place().get("t").reason == "may I?"
+    assert location().get("t").reason == "may I?"
 
 
 def test_a_program_that_saves_by_itself_holds_the_thread_for_its_lease() -> None:
@@ -247,9 +247,9 @@ def test_a_program_that_saves_by_itself_holds_the_thread_for_its_lease() -> None
         put(one, at, {"x": 4}, 4)
 
 
-def test_closing_the_store_gives_leases_back(place: Open) -> None:
-    first = place()
+def test_closing_the_store_gives_leases_back(location: Open) -> None:
+    first = location()
     saver = RelightSaver(first)
     at = put(saver, config("t"), {"x": 1})
     first.close()
-    put(RelightSaver(place()), at, {"x": 2}, 2)
+    put(RelightSaver(location()), at, {"x": 2}, 2)

@@ -129,9 +129,9 @@ def test_a_thread_with_branches_namespaces_and_late_writes_is_the_same_to_who_re
 
 
 def test_a_list_in_a_new_program_reads_the_pages_and_what_is_behind_the_last(
-    place: Open, made: list[Any], monkeypatch: pytest.MonkeyPatch
+    location: Open, made: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rl = place()
+    rl = location()
     saver = RelightSaver(rl)
     assert counted(rl, monkeypatch, lambda: outlines(saver)) < PAGE_RECORDS
     assert [one for one, _ in outlines(saver)] == made[::-1]
@@ -142,8 +142,8 @@ def test_a_list_in_a_new_program_reads_the_pages_and_what_is_behind_the_last(
     assert words_of(saver, config("t")) == [f"word {number}" for number in range(1, LONG + 1)]
 
 
-def test_pages_grow_with_the_thread_and_not_faster(place: Open, made: list[Any]) -> None:
-    rl = place()
+def test_pages_grow_with_the_thread_and_not_faster(location: Open, made: list[Any]) -> None:
+    rl = location()
     pages = pages_of(rl)
     assert [later - sooner for sooner, later in pairwise(pages)] == [PAGE_RECORDS + 1]
     sizes = {one.seq: one.size_bytes for one in rl.checkpoints("t")}
@@ -152,9 +152,9 @@ def test_pages_grow_with_the_thread_and_not_faster(place: Open, made: list[Any])
 
 
 def test_a_thread_without_pages_is_read_whole_and_gets_one_with_its_next_checkpoint(
-    place: Open, monkeypatch: pytest.MonkeyPatch
+    location: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rl = place()
+    rl = location()
     monkeypatch.setattr("relight.frameworks.langgraph.index.PAGE_RECORDS", 10**9)
     made = long_thread(RelightSaver(rl))
     monkeypatch.undo()
@@ -170,17 +170,17 @@ def test_a_thread_without_pages_is_read_whole_and_gets_one_with_its_next_checkpo
 
 
 def test_a_program_that_reads_by_pages_writes_on_and_the_next_reads_by_all_of_them(
-    place: Open, made: list[Any]
+    location: Open, made: list[Any]
 ) -> None:
     for round in range(2):
-        saver = RelightSaver(place())
+        saver = RelightSaver(location())
         words = words_of(saver, config("t"))
         saver.put_writes(made[3], [("words", f"late {round}")], f"task {round}")
         for number in range(PAGE_RECORDS):
             words = [*words, f"round {round}"]
             made.append(put(saver, made[-1], {"words": words}, 1000 * (round + 1) + number))
         saver.close()
-    rl = place()
+    rl = location()
     assert len(pages_of(rl)) == 4 - (LONG < 2 * PAGE_RECORDS + 2)
     reader = RelightSaver(rl)
     (early,) = reader.list(made[3])
@@ -193,8 +193,8 @@ def test_a_program_that_reads_by_pages_writes_on_and_the_next_reads_by_all_of_th
 # -- rewound, forked, copied, pruned, deleted ----------------------------------------------------------------------
 
 
-def test_rewound_behind_a_page_and_gone_on_only_what_is_visible_is_listed(place: Open, made: list[Any]) -> None:
-    rl = place()
+def test_rewound_behind_a_page_and_gone_on_only_what_is_visible_is_listed(location: Open, made: list[Any]) -> None:
+    rl = location()
     second = pages_of(rl)[1]
     rl.rewind(f"t@{second - 20}")
     kept = made[: len(made) - (LONG + 1 - (second - 20))]
@@ -224,8 +224,8 @@ def test_rewound_across_a_page_or_just_behind_it_nothing_that_was_left_is_seen(f
     assert words_of(reader, config("t"))[-1] == f"word {len(kept)}"
 
 
-def test_forks_copies_and_what_is_imported_are_whole(place: Open, made: list[Any], tmp_path: Path) -> None:
-    rl = place()
+def test_forks_copies_and_what_is_imported_are_whole(location: Open, made: list[Any], tmp_path: Path) -> None:
+    rl = location()
     saver = RelightSaver(rl)
     newest = [f"word {number}" for number in range(1, LONG + 1)]
     fork = rl.fork("t").id
@@ -269,8 +269,10 @@ def test_a_thread_whose_secret_stayed_behind_is_whole_and_has_pages_again_once_i
         assert SECRET not in words_of(reader, secret)
 
 
-def test_a_copy_is_listed_by_a_page_of_its_own(place: Open, made: list[Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    rl = place()
+def test_a_copy_is_listed_by_a_page_of_its_own(
+    location: Open, made: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rl = location()
     saver = RelightSaver(rl)
     saver.put_writes(made[3], [("words", "late")], "task")
     saver.close()
@@ -284,8 +286,8 @@ def test_a_copy_is_listed_by_a_page_of_its_own(place: Open, made: list[Any], mon
     assert len(outlines(left, "copy")) == 1 and len(words_of(left, config("copy"))) == LONG
 
 
-def test_rows_that_were_listed_do_not_become_those_of_a_thread_begun_anew(place: Open, made: list[Any]) -> None:
-    reader, other = RelightSaver(place()), RelightSaver(place())
+def test_rows_that_were_listed_do_not_become_those_of_a_thread_begun_anew(location: Open, made: list[Any]) -> None:
+    reader, other = RelightSaver(location()), RelightSaver(location())
     rows = list(reader.list(config("t")))
     other.delete_thread("t")
     long_thread(other, checkpoints=5)
@@ -298,9 +300,9 @@ def test_rows_that_were_listed_do_not_become_those_of_a_thread_begun_anew(place:
 
 @pytest.mark.parametrize("how", ["load", "filter", "runs"])
 def test_a_thread_that_is_deleted_while_it_is_read_is_not_there(
-    place: Open, made: list[Any], monkeypatch: pytest.MonkeyPatch, how: str
+    location: Open, made: list[Any], monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    rl, other = place(), RelightSaver(place())
+    rl, other = location(), RelightSaver(location())
     reader = RelightSaver(rl)
     assert len(outlines(reader)) == LONG
     steps = rl.store.steps
@@ -349,10 +351,10 @@ def test_a_flipped_bit_is_named_by_whatever_uses_the_step(
     with relight.open(path) as rl:
         pages = pages_of(rl)
     last = LONG + 2
-    places = [*pages, *(page + 1 for page in pages), pages[-1] - 1, 2, last - 1]
-    places += [chance.randrange(2, last) for _ in range(sample(12, proof=600, teeth=3))]
+    locations = [*pages, *(page + 1 for page in pages), pages[-1] - 1, 2, last - 1]
+    locations += [chance.randrange(2, last) for _ in range(sample(12, proof=600, teeth=3))]
     tried = unseen = 0
-    for seq in places:
+    for seq in locations:
         for column in ("body", "digest"):
             back = _flip(path, seq, column, chance.randrange(100_000))
             with relight.open(path) as rl:

@@ -90,7 +90,7 @@ def chain(*names: str, schema: Any = Sums) -> StateGraph[Any]:
     return graph
 
 
-def told(snapshot: Any) -> Any:
+def reported(snapshot: Any) -> Any:
     """What a snapshot says, without ids and times."""
     metadata = {key: value for key, value in (snapshot.metadata or {}).items() if key in ("source", "step", "writes")}
     tasks = [
@@ -105,14 +105,14 @@ def _values(interrupts: Any) -> list[Any]:
 
 
 def _within(state: Any) -> Any:
-    return told(state) if hasattr(state, "values") and hasattr(state, "next") else bool(state)
+    return reported(state) if hasattr(state, "values") and hasattr(state, "next") else bool(state)
 
 
 def everything(graph: Any, at: Any) -> Iterator[Any]:
-    yield told(graph.get_state(at, subgraphs=True))
-    yield [told(one) for one in graph.get_state_history(at)]
-    yield [told(one) for one in graph.get_state_history(at, limit=2)]
-    yield [told(one) for one in graph.get_state_history(at, filter={"source": "loop"})]
+    yield reported(graph.get_state(at, subgraphs=True))
+    yield [reported(one) for one in graph.get_state_history(at)]
+    yield [reported(one) for one in graph.get_state_history(at, limit=2)]
+    yield [reported(one) for one in graph.get_state_history(at, filter={"source": "loop"})]
 
 
 def plain(value: Any) -> Any:
@@ -187,7 +187,7 @@ def parallel_one_fails(saver: Any, durability: Any) -> Iterator[Any]:
         compiled.invoke({"log": ["in"]}, config("t"), durability=durability)
     failing.clear()  # whether the other one was faster than the failure is chance, over either saver
     yield compiled.invoke(None, config("t"), durability=durability)
-    yield told(compiled.get_state(config("t")))
+    yield reported(compiled.get_state(config("t")))
 
 
 def subgraphs(saver: Any, durability: Any) -> Iterator[Any]:
@@ -227,18 +227,18 @@ def time_travel(saver: Any, durability: Any) -> Iterator[Any]:
     yield compiled.invoke(None, early.config, durability=durability)
     yield from everything(compiled, at)
     forked = compiled.update_state(early.config, {"log": ["changed"], "total": 100}, as_node="a")
-    yield told(compiled.get_state(forked))
+    yield reported(compiled.get_state(forked))
     yield compiled.invoke(None, forked, durability=durability)
     yield from everything(compiled, at)
-    yield told(compiled.get_state(early.config))
+    yield reported(compiled.get_state(early.config))
     bulk = compiled.bulk_update_state(
         at, [[StateUpdate({"log": ["x"]}, "a")], [StateUpdate({"log": ["y"]}, "b"), StateUpdate({"total": 7}, "c")]]
     )
-    yield told(compiled.get_state(bulk))
+    yield reported(compiled.get_state(bulk))
     compiled.update_state(at, None, as_node=END)
     yield from everything(compiled, at)
     saver.delete_thread("t")
-    yield told(compiled.get_state(at))
+    yield reported(compiled.get_state(at))
     yield compiled.invoke({"log": ["anew"]}, at, durability=durability)
 
 
@@ -348,9 +348,9 @@ def awaited(saver: Any, durability: Any) -> Iterator[Any]:
                 Command(resume="yes"), at, stream_mode=["updates", "values"], durability=durability
             )
         ]
-        state = told(await compiled.aget_state(at))
+        state = reported(await compiled.aget_state(at))
         await compiled.aupdate_state(at, {"log": ["more"]}, as_node="after")
-        return [first, parts, state, [told(one) async for one in compiled.aget_state_history(at)]]
+        return [first, parts, state, [reported(one) async for one in compiled.aget_state_history(at)]]
 
     yield asyncio.run(seen())
 

@@ -45,9 +45,9 @@ def test_bytes_grow_with_what_is_new(fresh: Open, figure: Figure) -> None:
     figure("G2", f"LangGraph: {turns} checkpoints of a growing list in {sum(sizes) / transcript:.2f} of its transcript")
 
 
-def test_equal_messages_that_are_other_objects_are_not_written_again(place: Open) -> None:
+def test_equal_messages_that_are_other_objects_are_not_written_again(location: Open) -> None:
     """Another program wrote the parent: what it wrote is found by its bytes."""
-    rl = place()
+    rl = location()
     first = RelightSaver(rl)
     made = conversation(first, "t", 50)
     first.close()
@@ -144,8 +144,8 @@ def test_what_a_list_gives_is_a_dict_and_a_list_for_whoever_asks(fresh: Open) ->
     assert (len(writes), writes[0][2], ("task", "x", 2) in writes) == (1, 2, True)
 
 
-def test_small_memory_changes_nothing_but_the_time(place: Open) -> None:
-    saver = RelightSaver(place(), cache_bytes=1)
+def test_small_memory_changes_nothing_but_the_time(location: Open) -> None:
+    saver = RelightSaver(location(), cache_bytes=1)
     for number in range(8):
         conversation(saver, f"t{number}", 6)
     saver.close()

@@ -59,19 +59,19 @@ def test_a_late_write_does_not_bring_a_deleted_thread_back(fresh: Open) -> None:
     put(saver, begun, {"messages": ["anew", "and on"]}, 2)
 
 
-def test_another_program_that_still_works_on_it_is_refused_too(place: Open) -> None:
-    here, there = RelightSaver(place()), RelightSaver(place())
+def test_another_program_that_still_works_on_it_is_refused_too(location: Open) -> None:
+    here, there = RelightSaver(location()), RelightSaver(location())
     at = conversation(here, "t", 2)[-1]
     there.delete_thread("t")
     with pytest.raises(ThreadGone):
         here.put_writes(at, [("messages", ["late"])], "task")
     with pytest.raises(ThreadGone):
         put(here, at, {"messages": ["late"]}, 3)
-    assert RelightSaver(place()).get_tuple(config("t")) is None
-    stranger = RelightSaver(place())  # to it this might be a write that comes before its checkpoint
+    assert RelightSaver(location()).get_tuple(config("t")) is None
+    stranger = RelightSaver(location())  # to it this might be a write that comes before its checkpoint
     stranger.put_writes(at, [("messages", ["late"])], "task")
     assert stranger.get_tuple(config("t")) is None
-    assert list(place().sessions()) == []
+    assert list(location().sessions()) == []
 
 
 def test_writes_that_come_before_their_checkpoints_are_there_with_them(fresh: Open) -> None:
@@ -95,17 +95,17 @@ def test_writes_that_come_before_their_checkpoints_are_there_with_them(fresh: Op
         ]
 
 
-def test_a_late_write_does_not_get_into_the_next_thread_of_the_same_id(place: Open) -> None:
-    first = RelightSaver(place())
+def test_a_late_write_does_not_get_into_the_next_thread_of_the_same_id(location: Open) -> None:
+    first = RelightSaver(location())
     late = conversation(first, "t", 2)[-1]
     first.delete_thread("t")
     at = conversation(first, "t", 2)[-1]
     first.close()
-    for saver in (RelightSaver(place()), first):
+    for saver in (RelightSaver(location()), first):
         with pytest.raises(ThreadGone):
             saver.put_writes(late, [("messages", ["late"])], "task")
     first.prune(["t"])
-    stranger = RelightSaver(place())
+    stranger = RelightSaver(location())
     stranger.put_writes(at, [("messages", ["in time"])], "task")
     found = stranger.get_tuple(config("t"))
     assert found is not None and found.pending_writes == [("task", "messages", ["in time"])]
@@ -114,9 +114,9 @@ def test_a_late_write_does_not_get_into_the_next_thread_of_the_same_id(place: Op
 
 @pytest.mark.parametrize("durability", ["sync", "async", "exit"])
 def test_a_graph_that_runs_while_its_thread_is_deleted_ends_with_an_error(
-    place: Open, tmp_path: Path, durability: Any
+    location: Open, tmp_path: Path, durability: Any
 ) -> None:
-    saver, other = RelightSaver(place()), RelightSaver(place())
+    saver, other = RelightSaver(location()), RelightSaver(location())
     inside, go = threading.Event(), threading.Event()
     failed: list[BaseException] = []
 
@@ -265,8 +265,8 @@ def _dying(verb: Callable[..., Any], left: list[int]) -> Callable[..., Any]:
 # -- as sessions ---------------------------------------------------------------------------------------------------
 
 
-def test_every_verb_knows_a_thread(place: Open, tmp_path: Path) -> None:
-    rl = place()
+def test_every_verb_knows_a_thread(location: Open, tmp_path: Path) -> None:
+    rl = location()
     saver = RelightSaver(rl)
     graph = asking().compile(checkpointer=saver)
     graph.invoke({"messages": ["go"]}, config("my-thread"))
@@ -288,8 +288,8 @@ def test_every_verb_knows_a_thread(place: Open, tmp_path: Path) -> None:
     assert rl.get("my-thread").id == info.id
 
 
-def test_a_rewound_thread_goes_on_from_where_it_was_put_back(place: Open) -> None:
-    rl = place()
+def test_a_rewound_thread_goes_on_from_where_it_was_put_back(location: Open) -> None:
+    rl = location()
     saver = RelightSaver(rl)
     made = conversation(saver, "t", 4)
     saver.close()
@@ -302,8 +302,8 @@ def test_a_rewound_thread_goes_on_from_where_it_was_put_back(place: Open) -> Non
     assert len(ids(saver, "t")) == 3
 
 
-def test_a_fork_of_a_thread_is_a_thread_of_its_own(place: Open) -> None:
-    rl = place()
+def test_a_fork_of_a_thread_is_a_thread_of_its_own(location: Open) -> None:
+    rl = location()
     saver = RelightSaver(rl)
     made = conversation(saver, "t", 4)
     fork = rl.fork("t").id
@@ -329,20 +329,20 @@ def test_any_text_is_a_thread_id(fresh: Open, thread: str) -> None:
     assert [one.key for one in rl.sessions()] == [thread + "!"]
 
 
-def test_a_name_that_somebody_else_has_is_left_to_them(place: Open) -> None:
-    rl = place()
+def test_a_name_that_somebody_else_has_is_left_to_them(location: Open) -> None:
+    rl = location()
     with rl.session("t") as s:
         s.append({"role": "user", "content": "mine"})
     saver = RelightSaver(rl)
     put(saver, config("t"), {"x": 1})
     assert rl.get("t").agent is None
     assert saver.get_tuple(config("t")) is not None
-    assert RelightSaver(place()).get_tuple(config("t")) is not None
+    assert RelightSaver(location()).get_tuple(config("t")) is not None
 
 
-def test_faults_of_the_commit_path_leave_a_put_whole_or_absent(place: Open, figure: Figure) -> None:
+def test_faults_of_the_commit_path_leave_a_put_whole_or_absent(location: Open, figure: Figure) -> None:
     points = [point for point in faults.POINTS if point.startswith("commit.")]
-    rl = place()
+    rl = location()
     saver = RelightSaver(rl, lease_seconds=0.01)
     made = conversation(saver, "t", 2)
     known = 2
@@ -353,7 +353,7 @@ def test_faults_of_the_commit_path_leave_a_put_whole_or_absent(place: Open, figu
                 made = [put(saver, made[-1], {"messages": [point]}, 3)]
         finally:
             faults.disarm()
-        fresh_look = len(ids(RelightSaver(place()), "t"))
+        fresh_look = len(ids(RelightSaver(location()), "t"))
         assert fresh_look in (known, known + 1)
         known = fresh_look
         assert rl.verify("t").ok
@@ -364,8 +364,8 @@ def _die(*given: Any) -> None:
     raise _Killed
 
 
-def test_a_thread_from_a_bundle_that_nobody_vouched_for_is_neither_read_nor_run(place: Open, tmp_path: Path) -> None:
-    rl = place()
+def test_a_thread_from_a_bundle_that_nobody_vouched_for_is_neither_read_nor_run(location: Open, tmp_path: Path) -> None:
+    rl = location()
     conversation(RelightSaver(rl), "t", 2)
     rl.export_bundle("t", tmp_path / "bundle")
     with relight.open("memory:") as other:

@@ -238,22 +238,22 @@ def test_a_value_of_a_subclass_is_kept_as_its_base_value(value: Any, kept: Any) 
         assert one == kept and type(one) is type(kept)
 
 
-def test_types_that_the_program_hands_over_or_has_imported_need_no_registering(place: Open) -> None:
+def test_types_that_the_program_hands_over_or_has_imported_need_no_registering(location: Open) -> None:
     @dataclass
     class Local:
         text: str
 
-    first = RelightSaver(place())
+    first = RelightSaver(location())
     given = {"line": Line(text="x"), "colour": Colour.RED, "local": Local("y"), "action": AgentAction("t", "i", "l")}
     at = put(first, config("t"), given)
     found = first.get_tuple(at)
     assert found is not None and found.checkpoint["channel_values"] == given
     put(first, config("u"), {name: one for name, one in given.items() if name != "local"})
-    again = RelightSaver(place()).get_tuple(config("u"))
+    again = RelightSaver(location()).get_tuple(config("u"))
     assert again is not None
     assert again.checkpoint["channel_values"] == {name: one for name, one in given.items() if name != "local"}
     with pytest.raises(UnknownType, match=r"Local, which is not registered"):
-        RelightSaver(place()).get_tuple(at)
+        RelightSaver(location()).get_tuple(at)
 
 
 @pytest.mark.parametrize(
@@ -276,10 +276,10 @@ def test_a_stored_name_leads_to_no_code_that_the_program_does_not_know(name: str
     assert "never.imported" not in sys.modules
 
 
-def test_a_class_runs_no_code_of_its_own_when_it_comes_back(place: Open) -> None:
-    put(RelightSaver(place()), config("t"), {"x": Loud("a"), "y": LoudModel(text="b")})
+def test_a_class_runs_no_code_of_its_own_when_it_comes_back(location: Open) -> None:
+    put(RelightSaver(location()), config("t"), {"x": Loud("a"), "y": LoudModel(text="b")})
     Loud.said.clear()
-    found = RelightSaver(place()).get_tuple(config("t"))
+    found = RelightSaver(location()).get_tuple(config("t"))
     assert found is not None and found.checkpoint["channel_values"]["x"] == Loud("a")
     assert Loud.said == ["made"], "by this comparison alone"
 

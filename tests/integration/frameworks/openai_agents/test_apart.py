@@ -42,8 +42,8 @@ def test_branches_of_long_ids_that_begin_alike_are_apart(rl: Relight) -> None:
         ids = ["a" * 90 + "1", "a" * 90 + "2", "b" * 500 + "1", "b" * 500 + "2"]
         sessions = [await branched(one, rl) for one in ids]
         for one, session in zip(ids, sessions, strict=True):
-            told = [item["content"] for item in await session.get_items()]  # type: ignore[typeddict-item]
-            assert told == [f"{one[-1]}1", f"said in the branch of {one[-1]}"]
+            reported = [item["content"] for item in await session.get_items()]  # type: ignore[typeddict-item]
+            assert reported == [f"{one[-1]}1", f"said in the branch of {one[-1]}"]
 
     asyncio.run(both())
 

@@ -85,23 +85,25 @@ def test_any_sequence_of_verbs_gives_what_the_sdks_own_session_gives(fresh: Open
 
 def test_branches_are_those_of_the_sdks_own_session(fresh: Open) -> None:
     async def play(session: Any) -> list[Any]:
-        told: list[Any] = []
+        reported: list[Any] = []
         await session.add_items(talk("one", "two"))
         await session.add_items(talk("three"))
-        told.append(await session.create_branch_from_turn(2, "second way"))
-        told.append(await session.get_items())
+        reported.append(await session.create_branch_from_turn(2, "second way"))
+        reported.append(await session.get_items())
         await session.add_items(talk("other two"))
-        told.append(await session.create_branch_from_content("OTHER", "third way"))
+        reported.append(await session.create_branch_from_content("OTHER", "third way"))
         await session.add_items(talk("yet another"))
         for branch in ("main", "third way", None):
             turns = await session.get_conversation_turns(branch)
-            told.append([(turn["turn"], turn["content"], turn["full_content"], turn["can_branch"]) for turn in turns])
-            told.append(await session.get_items(2, branch_id=branch))
-        told.append([turn["turn"] for turn in await session.find_turns_by_content("t", "main")])
+            reported.append(
+                [(turn["turn"], turn["content"], turn["full_content"], turn["can_branch"]) for turn in turns]
+            )
+            reported.append(await session.get_items(2, branch_id=branch))
+        reported.append([turn["turn"] for turn in await session.find_turns_by_content("t", "main")])
         await session.switch_to_branch("main")
-        told.append(await session.pop_item())
+        reported.append(await session.pop_item())
         branches = await session.list_branches()
-        told.append({(b["branch_id"], b["message_count"], b["user_turns"], b["is_current"]) for b in branches})
+        reported.append({(b["branch_id"], b["message_count"], b["user_turns"], b["is_current"]) for b in branches})
         for call in (
             session.create_branch_from_turn(9),
             session.create_branch_from_turn(1, "third way"),
@@ -116,12 +118,12 @@ def test_branches_are_those_of_the_sdks_own_session(fresh: Open) -> None:
         await session.delete_branch("third way")
         with pytest.raises(ValueError):
             await session.create_branch_from_turn(1, "third way")
-        told.append(sorted(b["branch_id"] for b in await session.list_branches()))
+        reported.append(sorted(b["branch_id"] for b in await session.list_branches()))
         await session.clear_session()
-        told.append(
+        reported.append(
             (await session.get_items(), [b["branch_id"] for b in await session.list_branches() if b["user_turns"]])
         )
-        return told
+        return reported
 
     async def compare() -> None:
         theirs = AdvancedSQLiteSession(session_id="one", create_tables=True)
@@ -153,8 +155,8 @@ def test_limits_come_from_the_settings_unless_they_are_given(rl: Relight) -> Non
     assert len(run(session.get_items(limit=3))) == 3
 
 
-def test_a_conversation_is_a_session_like_any_other(place: Open, tmp_path: Path) -> None:
-    rl = place()
+def test_a_conversation_is_a_session_like_any_other(location: Open, tmp_path: Path) -> None:
+    rl = location()
     session = RelightSession("user@example.com/7", rl, labels={"team": "blue"})
     run(session.add_items([user("look")]))
     assert rl.get(session.ref).status == "working"
@@ -194,10 +196,10 @@ def test_what_is_cleared_can_be_gone_back_to_and_what_is_deleted_is_gone(rl: Rel
 
 
 def test_programs_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
-    places = [relight.open(tmp_path / "r.db") for _ in range(3)]
+    locations = [relight.open(tmp_path / "r.db") for _ in range(3)]
 
     def add(me: int) -> None:
-        session = RelightSession("one", places[me])
+        session = RelightSession("one", locations[me])
         for number in range(10):
             run(session.add_items([user(f"{me}.{number}"), reply("ok")]))
 
@@ -206,11 +208,11 @@ def test_programs_that_add_at_once_lose_nothing(tmp_path: Path) -> None:
         thread.start()
     for thread in threads:
         thread.join()
-    items: list[Any] = run(RelightSession("one", places[0]).get_items())
+    items: list[Any] = run(RelightSession("one", locations[0]).get_items())
     asked = [item["content"] for item in items if item["role"] == "user"]
     assert sorted(asked) == sorted(f"{me}.{number}" for me in range(3) for number in range(10))
     assert [item.get("role") for item in items] == ["user", "assistant"] * 30
-    for one in places:
+    for one in locations:
         one.close()
 
 
@@ -334,13 +336,13 @@ def test_a_tool_that_was_approved_and_cut_off_is_in_doubt_and_is_not_run_again_i
     figure("G10", "openai-agents: killed inside an approved tool: told as in doubt, run once")
 
 
-def test_of_two_programs_that_take_up_a_run_one_may_run_its_tool(place: Open, tmp_path: Path) -> None:
+def test_of_two_programs_that_take_up_a_run_one_may_run_its_tool(location: Open, tmp_path: Path) -> None:
     async def play() -> None:
-        rl = place()
+        rl = location()
         session, agent = RelightSession("one", rl), clerk(tmp_path / "paid", *ASKS, ENDS)
         await session.save_run_state(await Runner.run(agent, "pay", session=session))
         rl.decide("one", allow=True)
-        one, other = RelightSession("one", place()), RelightSession("one", place())
+        one, other = RelightSession("one", location()), RelightSession("one", location())
         mine, theirs = await one.load_run_state(agent), await other.load_run_state(agent)
         await one.save_run_state(mine)
         await one.save_run_state(mine)

@@ -122,8 +122,8 @@ def test_a_damaged_newest_step_is_named_and_what_is_whole_is_offered(tmp_path: P
     source.close()
     (tmp_path / "p.db").chmod(0o600)
     content = (tmp_path / "p.db").read_bytes()
-    place = content.index(step.body) + len(step.body) // 2
-    (tmp_path / "p.db").write_bytes(content[:place] + bytes([content[place] ^ 4]) + content[place + 1 :])
+    location = content.index(step.body) + len(step.body) // 2
+    (tmp_path / "p.db").write_bytes(content[:location] + bytes([content[location] ^ 4]) + content[location + 1 :])
     harness = ServerHarness(tmp_path / "p.db")
     try:
         with harness.client() as client:

@@ -102,11 +102,11 @@ def test_one_that_moved_or_is_gone_is_left_alone_and_told_and_the_others_are_don
     once = {"Idempotency-Key": "k1"}
     body = {**given, "sessions": [*ids.values(), ids["same"]]}
     answer = client.post("/api/archive", json=body, headers=once)
-    told = {one["session"]: one for one in answer.json()["items"]}
-    assert {name: told[session]["done"] for name, session in ids.items()} == {
+    reported = {one["session"]: one for one in answer.json()["items"]}
+    assert {name: reported[session]["done"] for name, session in ids.items()} == {
         "moved": False, "gone": False, "same": True,
     }  # fmt: skip
-    assert told[ids["moved"]]["detail"] and told[ids["gone"]]["code"] == "RL-2001"
+    assert reported[ids["moved"]]["detail"] and reported[ids["gone"]]["code"] == "RL-2001"
     assert client.post("/api/archive", json=body, headers=once).json() == answer.json(), "a double click is one act"
     assert harness.rl.get("moved").status != "archived" and harness.rl.get(ids["same"]).status == "archived"
 

@@ -111,10 +111,10 @@ def test_of_two_servers_one_looks_and_who_died_on_the_way_is_followed(tmp_path: 
     ],
 )
 def test_growth_is_told_of_days_not_of_moments(
-    sizes: list[tuple[int, int]], free: int | None, told: tuple[float, float | None] | None
+    sizes: list[tuple[int, int]], free: int | None, reported: tuple[float, float | None] | None
 ) -> None:
     found = growth_of([Size(at_us=at, size_bytes=size) for at, size in sizes], free_bytes=free)
-    assert (found and (found.bytes_a_day, found.full_in_days)) == told
+    assert (found and (found.bytes_a_day, found.full_in_days)) == reported
 
 
 def test_a_disk_that_will_soon_be_full_is_a_warning(tmp_path: Path) -> None:
