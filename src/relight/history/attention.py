@@ -2,7 +2,7 @@
 
 Every waiting, failed, halted or terminated session does, and the store knows their number. Which waiting ones wait for
 a decision, and which running ones are quiet or lost, is visible in their heads only, so those are all read. The cost is
-that of waiting, halted and running sessions, not of all.
+that of waiting and running sessions, not of all.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ from typing import Final, Literal, get_args
 
 import msgspec
 
-from relight.history.listing import every_session, info_of
+from relight.history.listing import PAGE, every_session, info_of
 from relight.ports.store import Query
 from relight.sessions.context import Context
 from relight.values.info import AttentionKind, SessionInfo
 from relight.values.status import Status
 
-INSPECTED: Final[frozenset[Status]] = frozenset({"waiting", "halted", "working", "spawning"})
+INSPECTED: Final[frozenset[Status]] = frozenset({"waiting", "working", "spawning"})
 """statuses whose sessions are read one by one"""
-COUNTED: Final[tuple[Literal["failed", "terminated"], ...]] = ("failed", "terminated")
+COUNTED: Final[tuple[Literal["failed", "terminated", "halted"], ...]] = ("failed", "terminated", "halted")
 """statuses whose sessions all need attention: counted by the store, and only the newest are read"""
 
 
@@ -36,15 +36,21 @@ class Needing(msgspec.Struct, frozen=True, kw_only=True):
     """the most urgent first; may be fewer than `total`"""
 
 
-def needing(context: Context, *, most: int) -> Needing:
-    """The counts, and up to `most` sessions of each kind that is only counted."""
+def needing(context: Context, *, most: int, every_halted: bool = False) -> Needing:
+    """The counts, and up to `most` sessions of each kind that is only counted. `every_halted`: all that are halted."""
     store = context.store
     stored = store.count_sessions()
     found = [info_of(context, record) for record in every_session(store, Query(statuses=INSPECTED))]
     found = [info for info in found if info.attention is not None]
     counts: Counter[AttentionKind] = Counter(info.attention.kind for info in found if info.attention is not None)
     for status in COUNTED:
-        newest = islice(every_session(store, Query(statuses=frozenset({status}))), most)
+        query = Query(statuses=frozenset({status}))
+        if status == "halted" and every_halted:
+            newest = every_session(store, query)
+        elif most <= PAGE:  # one small page: the strip of every page needs five sessions, not two hundred
+            newest = iter(store.list_sessions(msgspec.structs.replace(query, limit=most)))
+        else:
+            newest = islice(every_session(store, query), most)
         shown = [info_of(context, record) for record in newest]
         damaged = sum(info.attention is not None and info.attention.kind == "corrupt" for info in shown)
         counts["corrupt"] += damaged

@@ -168,13 +168,13 @@ class Reading:
             yield info
 
     def attention(self, *, most: int = 200) -> list[SessionInfo]:
-        """Sessions that need attention, most urgent first: all that wait, are halted, or run and are quiet or lost,
-        and the newest `most` each of those that failed or were terminated."""
+        """Sessions that need attention, most urgent first: all that wait, or run and are quiet or lost, and the newest
+        `most` each of those that are halted, failed or were terminated."""
         return self.needing(most=most).sessions
 
-    def needing(self, *, most: int = 200) -> needing.Needing:
+    def needing(self, *, most: int = 200, every_halted: bool = False) -> needing.Needing:
         """How many sessions need attention, exactly and by kind, with the most urgent of them."""
-        return needing.needing(self._context, most=most)
+        return needing.needing(self._context, most=most, every_halted=every_halted)
 
     def counts(self) -> dict[Status, int]:
         """Number of sessions by stored status."""

@@ -20,7 +20,7 @@ MANY: dict[Status, int] = {
     "failed": 300,
     "terminated": 210,
     "completed": 400,
-    "halted": 7,
+    "halted": 207,
 }
 SECONDS = 2.0
 

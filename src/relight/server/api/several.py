@@ -50,9 +50,9 @@ def finished(rl: Relight) -> tuple[list[SessionInfo], int]:
     return found, max(0, rl.counts().get("completed", 0) - len(found)) if len(found) == MAX else 0
 
 
-def stopped_alike(rl: Relight) -> list[FailureGroup]:
-    """The newest stopped sessions, grouped by cause; groups of one are left out."""
-    return group_by_failure(info for status in _STOPPED for info in islice(rl.sessions(status=status), _MAX_SCANNED))
+def stopped_alike(rl: Relight, *, most: int = _MAX_SCANNED) -> list[FailureGroup]:
+    """The newest stopped sessions, up to `most` of a status, grouped by cause; groups of one are left out."""
+    return group_by_failure(info for status in _STOPPED for info in islice(rl.sessions(status=status), most))
 
 
 @get(router, "/api/archive", model=FinishedPage)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from relight.journal.bulk_resume import group_by_failure
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.info import SessionInfo
@@ -18,8 +17,6 @@ if TYPE_CHECKING:
 
 STRIP: Final = 5
 _MAX_TEXT: Final = 70
-_MAX_GROUPED: Final = 200
-"""sessions that are read to group those that stopped for the same reason"""
 
 
 class Need(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,8 +45,6 @@ class Frame(msgspec.Struct, frozen=True, kw_only=True):
     durable: bool
     why_not: str
     cures: list[str]
-    alike: list[tuple[str, int]]
-    """(cause, number) of sessions that stopped for the same reason"""
 
     @property
     def needing(self) -> int:
@@ -77,7 +72,7 @@ def need_of(info: SessionInfo, now: datetime) -> Need:
 
 def frame_of(rl: Relight, now: datetime) -> Frame:
     """The frame at this moment."""
-    found = rl.needing(most=_MAX_GROUPED)
+    found = rl.needing(most=STRIP)
     needing, info = found.sessions, rl.store.info
     kind = rl.store.url.partition(":")[0]
     return Frame(
@@ -88,7 +83,6 @@ def frame_of(rl: Relight, now: datetime) -> Frame:
         durable=info.durability == "power-loss",
         why_not=promise(info),
         cures=list(info.durability_cures),
-        alike=[(one.cause, len(one.sessions)) for one in group_by_failure(needing)],
     )
 
 

@@ -50,7 +50,7 @@ def add(router: APIRouter, site: Site) -> None:
 
 def _now(site: Site) -> dict[str, Any]:
     rl, now = site.rl, site.now()
-    found = rl.needing(most=operations.MAX_NEEDS)
+    found = rl.needing(most=operations.MAX_NEEDS, every_halted=True)  # which are in quarantine is in their heads
     needing, needs = found.sessions, operations.needs_by_kind(found, now)
     leases = operations.lease_rows(rl.leases(most=operations.LEASES), now)
     shown, rest = operations.shown_leases(leases)

@@ -5,10 +5,13 @@ A page requested with `part` answers with a fragment of itself, for live updates
 
 from __future__ import annotations
 
+from typing import Any, Final
+
 from fastapi import APIRouter, Depends, Request
 from starlette.exceptions import HTTPException
 from starlette.responses import HTMLResponse, Response
 
+from relight.server.api.several import stopped_alike
 from relight.server.http.guard import needs
 from relight.server.http.problems import Problem
 from relight.server.pages import checkpoint_routes, dialog_routes, operations_routes, session_routes
@@ -18,6 +21,9 @@ from relight.server.pages.sessions import adoptable, filters_of, listing
 from relight.server.pages.site import Site
 from relight.server.service import Service
 from relight.values.checkpoint import at
+
+_MAX_GROUPED: Final = 100
+"""sessions of a status that are read to group those that stopped for the same reason"""
 
 
 def pages(service: Service) -> APIRouter:
@@ -38,7 +44,9 @@ def _first(router: APIRouter, site: Site) -> None:
         if request.query_params.get("part") == "list":
             return HTMLResponse(render("list.html", listing=found) + site.strip())
         offered = adoptable(site.rl) if found.total == 0 else []
-        return site.page(request, "sessions.html", nav="sessions", q=filters.q, listing=found, adoptable=offered)
+        alike = stopped_alike(site.rl, most=_MAX_GROUPED)
+        values: dict[str, Any] = {"q": filters.q, "listing": found, "adoptable": offered, "alike": alike}
+        return site.page(request, "sessions.html", nav="sessions", **values)
 
     @router.get("/strip", response_class=HTMLResponse)
     def strip() -> Response:
