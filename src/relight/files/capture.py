@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -24,6 +24,9 @@ from relight.values.checkpoint import Checkpoint
 from relight.values.session import Identity
 from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, StepKind
+
+if TYPE_CHECKING:
+    from relight.sessions.recorder import Recorder
 
 DEFAULT_ROOT: Final = "main"
 MAX_SWEPT_TRIES: Final = 4
@@ -208,18 +211,18 @@ class Files:
         return tuple(one for name, one in self._uncommitted.items() if self._committed.get(name) != one.id)
 
     def commit(
-        self,
-        kind: StepKind,
-        *,
-        is_reply: bool,
-        asked: bool,
-        write: Callable[[tuple[Snapshot, ...], str | None], Checkpoint],
+        self, recorder: Recorder, kind: StepKind, changes: Changes, *, is_reply: bool, asked: bool, **how: Any
     ) -> Checkpoint:
         """Commit a step with the snapshots that are due, or with the reason why there are none.
 
         If a sweep removed their content before the step was committed, they are taken again; if that keeps happening,
         the step is committed without them, unless they were asked for.
         """
+
+        def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
+            named = with_snapshots(changes, snapshots, failure)
+            return recorder.commit(kind, named, snapshots=snapshots, **how)
+
         snapshots = self.due(kind, is_reply=is_reply, asked=asked)
         swept: SnapshotSwept | None = None
         for _ in range(MAX_SWEPT_TRIES):
@@ -262,6 +265,22 @@ class Files:
 
     def close(self) -> None:
         close_all(self._roots)
+
+
+def commit_with_files(
+    files: Files | None,
+    recorder: Recorder,
+    kind: StepKind,
+    changes: Changes,
+    *,
+    is_reply: bool = False,
+    asked: bool = False,
+    **how: Any,
+) -> Checkpoint:
+    """`Recorder.commit`, with the snapshots that are due if the session has files open."""
+    if files is None:
+        return recorder.commit(kind, changes, **how)
+    return files.commit(recorder, kind, changes, is_reply=is_reply, asked=asked, **how)
 
 
 def with_snapshots(changes: Changes, snapshots: tuple[Snapshot, ...], failure: str | None) -> Changes:

@@ -27,7 +27,7 @@ from relight.operations.operator import with_derived_status
 from relight.ports.store import CheckpointRow
 from relight.ports.workspace import Workspace
 from relight.sessions.context import Context
-from relight.sessions.opening import evidence_of, recorder_for, refuse_if_held
+from relight.sessions.opening import evidence_of, own_claim, recorder_for, refuse_if_held
 from relight.sessions.recorder import Recorder
 from relight.values.checkpoint import Checkpoint
 from relight.values.queues import QueuePosition
@@ -251,11 +251,7 @@ class FileOperation:
         if recorder.owns:
             return None, changes
         context, head = self._context, recorder.head
-        gone = refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
-        owner = context.host.owner(context.entropy.session_id())
-        claim = Claim(
-            owner=owner, seconds=LEASE_SECONDS, expected_epoch=head.epoch, expected_seq=head.seq, owner_gone=gone
-        )
+        claim = own_claim(context, recorder.identity, head, seconds=LEASE_SECONDS)
         return claim, with_derived_status(context, head, changes)
 
     @contextlib.contextmanager

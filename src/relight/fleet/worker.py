@@ -19,6 +19,7 @@ from relight.files.status import missing_roots
 from relight.fleet.queues import find_queue
 from relight.history.listing import every_session
 from relight.journal.codec import encode_changes
+from relight.journal.leases import claim_on, next_attempt
 from relight.journal.queues.order import is_queued, matching_queues
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.journal.queues.takeover import MAX_PROGRESS_STEPS, after_loss, loss_reason
@@ -30,7 +31,7 @@ from relight.sessions.context import Context
 from relight.values.queues import Worker
 from relight.values.session import Head, Identity
 from relight.values.status import LIVE, StatusChange, headline
-from relight.values.step import AttemptStart, Changes, Claim, Draft, StepKind
+from relight.values.step import Changes, Claim, Draft, StepKind
 
 SWEEP_SECONDS: Final = 5.0
 SWEEP_SHARE: Final = 0.7
@@ -83,15 +84,8 @@ def claim(context: Context, identity: Identity, head: Head, *, seconds: float) -
     if head.wake_us is not None and head.wake_us > context.queue_time_us() + _EARLY_SECONDS * 1e6:
         return None  # a stale hint: its wake time has moved since
     owner = context.host.owner(context.entropy.session_id())
-    attempt = AttemptStart(
-        number=head.attempt + 1,
-        resumed_from=head.head,
-        reason=None if head.attempt == 0 else f"{head.status}: {headline(head.reason)}" if head.reason else head.status,
-        owner=owner.label,
-    )
-    asked = Claim(
-        owner=owner, seconds=seconds, expected_epoch=head.epoch, expected_seq=head.seq, slot=True, owner_gone=False
-    )
+    attempt = next_attempt(head, owner, (head.status, head.reason))
+    asked = claim_on(head, owner, seconds=seconds, owner_gone=False, slot=True)
     faults.point("worker.planned")
     try:
         _commit(context, head, Changes(attempt=attempt, status=StatusChange(status="spawning")), "attempt", asked)
@@ -151,13 +145,8 @@ def recover_one(context: Context, identity: Identity, head: Head) -> Requeued | 
     why = loss_reason(head, owner_gone=gone, now=context.store.instant())
     if why is None:
         return None
-    claim = Claim(
-        owner=context.host.owner(context.entropy.session_id()),
-        seconds=_OPERATOR_SECONDS,
-        expected_epoch=head.epoch,
-        expected_seq=head.seq,
-        owner_gone=bool(gone),
-    )
+    owner = context.host.owner(context.entropy.session_id())
+    claim = claim_on(head, owner, seconds=_OPERATOR_SECONDS, owner_gone=bool(gone))
     faults.point("recover.planned")
     try:
         change = _change_after(context, identity, head, why)

@@ -9,9 +9,37 @@ from __future__ import annotations
 import msgspec
 
 from relight.errors import Conflict, LeaseHeld, LeaseLost
-from relight.values.lease import Instant, Lease
+from relight.values.lease import Instant, Lease, Owner
 from relight.values.session import Head
-from relight.values.step import Claim, Draft
+from relight.values.status import Status, headline
+from relight.values.step import AttemptStart, Claim, Draft
+
+
+def claim_on(head: Head, owner: Owner, *, seconds: float, owner_gone: bool, slot: bool = False) -> Claim:
+    """A claim on a session as it was read: it fails if another process has claimed it, or its owner has written, since.
+    `owner_gone`: the present owner was seen to be dead; `slot`: take a slot of the session's queue with it."""
+    return Claim(
+        owner=owner,
+        seconds=seconds,
+        expected_epoch=head.epoch,
+        expected_seq=head.seq,
+        owner_gone=owner_gone,
+        slot=slot,
+    )
+
+
+def next_attempt(
+    head: Head, owner: Owner, ended: tuple[Status, str | None], *, handle: str | None = None
+) -> AttemptStart:
+    """The attempt that begins with a claim. `ended`: the status of the one before it and why, which is its reason."""
+    status, why = ended
+    return AttemptStart(
+        number=head.attempt + 1,
+        resumed_from=head.head,
+        reason=None if head.attempt == 0 else f"{status}: {headline(why)}" if why else status,
+        owner=owner.label,
+        handle=handle,
+    )
 
 
 def take(head: Head, claim: Claim, now: Instant) -> Head:

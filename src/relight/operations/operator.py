@@ -17,7 +17,7 @@ from relight.journal.effects.answers import no_words_for
 from relight.journal.jsonable import check_text
 from relight.journal.status import derived_status
 from relight.sessions.context import Context
-from relight.sessions.opening import evidence_of, recorder_for, refuse_archived, refuse_if_held
+from relight.sessions.opening import evidence_of, own_claim, recorder_for, refuse_archived
 from relight.sessions.recorder import Recorder
 from relight.sessions.settling import settling_outcome
 from relight.values.checkpoint import Checkpoint
@@ -44,15 +44,11 @@ def write_once(
 ) -> Checkpoint:
     """Claim, commit one step, release: one transaction. LeaseHeld while the session is owned."""
     head = recorder.head
-    gone = force or refuse_if_held(context, recorder.identity, head, evidence_of(context, head))
-    owner = context.host.owner(context.entropy.session_id())
-    claim = Claim(
-        owner=owner,
-        seconds=_OPERATOR_SECONDS,
-        expected_epoch=head.epoch,
-        expected_seq=None if force else head.seq,  # revoking a lease succeeds whatever its owner wrote meanwhile
-        owner_gone=gone,
-    )
+    if force:  # revoking a lease succeeds whatever its owner wrote meanwhile
+        owner = context.host.owner(context.entropy.session_id())
+        claim = Claim(owner=owner, seconds=_OPERATOR_SECONDS, expected_epoch=head.epoch, owner_gone=True)
+    else:
+        claim = own_claim(context, recorder.identity, head, seconds=_OPERATOR_SECONDS)
     changes = with_derived_status(context, head, changes)
     return recorder.commit(
         kind,

@@ -1,9 +1,8 @@
 """The heartbeat: one thread that renews the leases of all open sessions. It proves that the process lives, not that the
 agent makes progress.
 
-A commit renews its lease too, so a busy session needs no extra renewal. A renewal that finds the lease taken over marks
-the recorder as lost; the writer would learn it at its next write in any case. If the store does not answer, the next
-beat tries again: an expired lease that no other process claimed is still valid.
+It knows nothing of sessions: what has a lease (a recorder, or the run of a framework) says when its next beat is due.
+A commit renews a lease too, so a busy session needs no extra renewal.
 """
 
 from __future__ import annotations
@@ -11,18 +10,24 @@ from __future__ import annotations
 import threading
 import weakref
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
-from relight.errors import LeaseLost, NotFound, RelightError
 from relight.system.fork_handlers import reset_after_fork
 
-if TYPE_CHECKING:
-    from relight.sessions.recorder import Recorder
-
 BEATS_A_LEASE: Final = 3
-_MAX_PAUSE_SECONDS: Final = 10.0
-_TIMED_PAUSE_SECONDS: Final = 1.0
-"""with a time limit: the working time of a killed attempt is known up to its last renewal"""
+MAX_PAUSE_SECONDS: Final = 10.0
+
+
+class LeaseHolder(Protocol):
+    """What has a lease to renew. Both methods are called by the heartbeat's thread."""
+
+    def beat_seconds(self) -> float | None:
+        """At most so many seconds between two beats; None: there is no lease at present."""
+        ...
+
+    def beat(self) -> None:
+        """Renew the lease. An error is remembered or ignored, never raised: the heartbeat of others goes on."""
+        ...
 
 
 class Heartbeat:
@@ -38,25 +43,25 @@ class Heartbeat:
         self._begin()
 
     def _begin(self) -> None:
-        self._recorders: weakref.WeakSet[Recorder] = weakref.WeakSet()
+        self._holders: weakref.WeakSet[LeaseHolder] = weakref.WeakSet()
         self._lock = threading.Lock()
         self._wake = threading.Event()
         self._thread: threading.Thread | None = None
         self._leaving: list[weakref.WeakMethod[Callable[[], None]]] = []
 
-    def add(self, recorder: Recorder) -> None:
-        """Renew the lease of this recorder from now on."""
+    def add(self, holder: LeaseHolder) -> None:
+        """Renew its lease from now on."""
         with self._lock:
-            self._recorders.add(recorder)
+            self._holders.add(holder)
             if self._thread is None and not self._stopped:
                 self._thread = threading.Thread(target=self._run, name="relight-heartbeat", daemon=True)
                 self._thread.start()
         self._wake.set()
 
-    def remove(self, recorder: Recorder) -> None:
+    def remove(self, holder: LeaseHolder) -> None:
         """Stop renewing: the lease was released."""
         with self._lock:
-            self._recorders.discard(recorder)
+            self._holders.discard(holder)
 
     def before_stop(self, leave: Callable[[], None]) -> None:
         """Call this method before `stop`, while the store is still open, if its object still exists then."""
@@ -83,31 +88,16 @@ class Heartbeat:
 
     def _run(self) -> None:
         while not self._stopped:
-            recorders = self._owned()
-            pause = min((_pause_seconds(one) for one in recorders), default=_MAX_PAUSE_SECONDS)
+            pause = min((seconds for _, seconds in self._due()), default=MAX_PAUSE_SECONDS)
             self._wake.wait(pause)
             if self._wake.is_set():
                 self._wake.clear()
                 continue
-            for recorder in self._owned():
-                _beat(recorder)
+            for holder, _ in self._due():
+                holder.beat()
 
-    def _owned(self) -> list[Recorder]:
+    def _due(self) -> list[tuple[LeaseHolder, float]]:
+        """Those that have a lease, with the longest pause that each allows."""
         with self._lock:
-            return [one for one in self._recorders if one.owns]
-
-
-def _pause_seconds(recorder: Recorder) -> float:
-    lease = recorder.head.lease
-    longest = _MAX_PAUSE_SECONDS if recorder.identity.policy.seconds is None else _TIMED_PAUSE_SECONDS
-    return min(longest, lease.seconds / BEATS_A_LEASE) if lease is not None else longest
-
-
-def _beat(recorder: Recorder) -> None:
-    try:
-        recorder.store.renew(recorder.identity.id, owner=recorder.owner, epoch=recorder.epoch)
-    except (LeaseLost, NotFound) as error:
-        if recorder.owns:
-            recorder.lost = error
-    except RelightError:
-        return  # the store does not answer; the next beat tries again
+            holders = [(one, one.beat_seconds()) for one in self._holders]
+        return [(one, seconds) for one, seconds in holders if seconds is not None]

@@ -27,8 +27,8 @@ from relight.values.checkpoint import at
 from relight.values.policy import RunPolicy
 from relight.values.ref import OPENING_PREFIX_MIN, check_name
 from relight.values.session import Head, Identity
-from relight.values.status import Status, StatusChange, headline
-from relight.values.step import AttemptStart, Changes, Claim
+from relight.values.status import Status, StatusChange
+from relight.values.step import Changes, Claim
 
 if TYPE_CHECKING:
     from relight.journal.fold import Fold
@@ -203,25 +203,15 @@ def begin_attempt(
     for _ in range(_CLAIM_TRIES):
         head = recorder.head
         evidence = evidence_of(context, head)
-        before, why = derived_status(head, evidence)
         gone = refuse_if_held(context, recorder.identity, head, evidence, handed_over_by)
         owner = context.host.owner(context.entropy.session_id())
         handed = head.lease is not None and head.lease.owner.id == handed_over_by
-        claim = Claim(
-            owner=owner,
-            seconds=seconds,
-            expected_epoch=head.epoch,
-            expected_seq=head.seq,
-            owner_gone=gone,
-            slot=not handed,  # the supervisor that hands over its lease already holds one
-        )
-        attempt = AttemptStart(
-            number=head.attempt if handed else head.attempt + 1,  # supervisor and program share one attempt
-            resumed_from=head.resumed_from or 0 if handed else head.head,
-            reason=None if handed or head.attempt == 0 else f"{before}: {headline(why)}" if why else before,
-            owner=owner.label,
-            handle=handle,
-        )
+        # A supervisor that hands over its lease already holds a slot, and shares its attempt with the program.
+        claim = leases.claim_on(head, owner, seconds=seconds, owner_gone=gone, slot=not handed)
+        attempt = leases.next_attempt(head, owner, derived_status(head, evidence), handle=handle)
+        if handed:
+            shared = {"number": head.attempt, "resumed_from": head.resumed_from or 0, "reason": None}
+            attempt = msgspec.structs.replace(attempt, **shared)
         faults.point("resume.planned")
         try:
             more = beside(recorder) if beside is not None else Changes()
@@ -240,6 +230,13 @@ def begin_attempt(
         faults.point("resume.claimed")
         return
     raise Conflict(f"{recorder.identity.id}: other processes kept claiming it")
+
+
+def own_claim(context: Context, identity: Identity, head: Head, *, seconds: float) -> Claim:
+    """A claim by this process on a session as it was read. LeaseHeld if another owner holds it."""
+    gone = refuse_if_held(context, identity, head, evidence_of(context, head))
+    owner = context.host.owner(context.entropy.session_id())
+    return leases.claim_on(head, owner, seconds=seconds, owner_gone=gone)
 
 
 def refuse_if_held(

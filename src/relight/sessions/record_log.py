@@ -28,6 +28,7 @@ from relight.journal.chain import broken_links, step_digest
 from relight.journal.codec import Undecodable, decode_records, encode_changes
 from relight.journal.commit import plan_commit
 from relight.journal.fold import Fold
+from relight.journal.leases import next_attempt
 from relight.journal.lineage import stretches, visible
 from relight.journal.status import derived_status
 from relight.operations.retention import tombstones_for
@@ -37,13 +38,13 @@ from relight.sessions.opening import (
     create,
     evidence_of,
     new_identity,
+    own_claim,
     refuse_archived,
-    refuse_if_held,
     refuse_untrusted,
 )
 from relight.sessions.recorder import Recorder
 from relight.values.session import GENESIS, Head, Identity
-from relight.values.status import StatusChange, headline
+from relight.values.status import StatusChange
 from relight.values.step import AttemptStart, Changes, Claim, Draft, Step, StepKind
 
 _CLAIM_TRIES: Final = 5
@@ -284,16 +285,8 @@ class RecordLog:
         head = recorder.head
         refuse_archived(Found(identity=self.identity, head=head, seq=None))
         evidence = evidence_of(context, head)
-        before, why = derived_status(head, evidence)
-        gone = refuse_if_held(context, self.identity, head, evidence)
-        owner = context.host.owner(context.entropy.session_id())
-        claim = Claim(owner=owner, seconds=seconds, expected_epoch=head.epoch, expected_seq=head.seq, owner_gone=gone)
-        attempt = AttemptStart(
-            number=head.attempt + 1,
-            resumed_from=head.head,
-            reason=None if head.attempt == 0 else f"{before}: {headline(why)}" if why else before,
-            owner=owner.label,
-        )
+        claim = own_claim(context, self.identity, head, seconds=seconds)
+        attempt = next_attempt(head, claim.owner, derived_status(head, evidence))
         changes = Changes(attempt=attempt, status=StatusChange(status="working"))
         recorder.lost = None
         recorder.commit("attempt", changes, claim=claim)

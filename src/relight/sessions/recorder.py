@@ -15,13 +15,14 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from relight.errors import RelightError, StoreUnavailable, UsageError
+from relight.errors import LeaseLost, NotFound, RelightError, StoreUnavailable, UsageError
 from relight.journal.codec import VERSION, decode_changes, encode_changes, encoded
 from relight.journal.conversation.last_reply import last_reply_line
 from relight.journal.fold import Fold
 from relight.ports import faults
 from relight.ports.clock import Entropy
 from relight.ports.store import Store
+from relight.sessions.heartbeat import BEATS_A_LEASE, MAX_PAUSE_SECONDS
 from relight.sessions.redacting_store import Recording
 from relight.system.fork_handlers import reset_after_fork
 from relight.values.checkpoint import Checkpoint, at, public_snapshot
@@ -31,6 +32,8 @@ from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, Claim, Committed, Draft, StepKind, View
 
 _NOTHING: Final = Changes()
+_TIMED_PAUSE_SECONDS: Final = 1.0
+"""with a time limit: the working time of a killed attempt is known up to its last renewal"""
 
 
 class Recorder:
@@ -85,6 +88,26 @@ class Recorder:
         """Whether this recorder holds the lease, as far as it knows."""
         lease = self.head.lease
         return self.lost is None and lease is not None and lease.owner.id == self.owner
+
+    def beat_seconds(self) -> float | None:
+        """At most so many seconds between two renewals of the lease; None if it is not ours."""
+        lease = self.head.lease
+        if lease is None or not self.owns:
+            return None
+        longest = MAX_PAUSE_SECONDS if self.identity.policy.seconds is None else _TIMED_PAUSE_SECONDS
+        return min(longest, lease.seconds / BEATS_A_LEASE)
+
+    def beat(self) -> None:
+        """Renew the lease. One that was taken over is remembered, so that the next write is refused."""
+        try:
+            self.store.renew(self.identity.id, owner=self.owner, epoch=self.epoch)
+        except (LeaseLost, NotFound) as error:
+            if self.owns:
+                self.lost = error
+        except RelightError:
+            # The store does not answer. The next beat tries again: an expired lease that no other process claimed is
+            # still valid.
+            return
 
     def commit(
         self,

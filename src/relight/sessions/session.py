@@ -7,7 +7,6 @@ an exception as `failed`; the saved steps remain in both cases, and the next ope
 
 from __future__ import annotations
 
-import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -17,7 +16,7 @@ from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 import msgspec
 
 from relight.errors import Finished, LeaseLost, StoreUnavailable, UsageError, Waiting
-from relight.files.capture import Files, with_snapshots
+from relight.files.capture import Files, commit_with_files
 from relight.journal.codec import isolated
 from relight.journal.conversation.model_replies import refuse_unseen
 from relight.journal.effects.ledger import closing_outcome
@@ -466,35 +465,15 @@ class Session:
             whole = self._with_pending(changes, pending) if pending is not None or recorder.fold.has_open else changes
             if used:
                 whole = msgspec.structs.replace(whole, used=[*used, *changes.used])
-            if self._files is None:
-                checkpoint = recorder.commit(kind, whole, label=label, release=release, view=view, given=changes)
-            else:
-                commit = functools.partial(
-                    recorder.commit, kind, label=label, release=release, view=view, given=changes
-                )
-                checkpoint = self._with_files(kind, whole, asked, commit)
+            how: dict[str, Any] = {"label": label, "release": release, "view": view, "given": changes, "asked": asked}
+            is_reply = self._files is not None and any(map(recorder.fold.format.is_assistant, whole.messages))
+            checkpoint = commit_with_files(self._files, recorder, kind, whole, is_reply=is_reply, **how)
             if pending is not None:
                 self._state.taken(pending)
             # Another thread may have been given an answer during the commit; only what this step recorded as used is
             # dropped.
             self._used_answers = [key for key in self._used_answers if key not in used]
             return checkpoint
-
-    def _with_files(
-        self,
-        kind: StepKind,
-        changes: Changes,
-        asked: bool,
-        commit: Callable[..., Checkpoint],
-    ) -> Checkpoint:
-        """Commit with the snapshots that are due, or with a note why there are none."""
-        assert self._files is not None
-        is_reply = any(self._recorder.fold.format.is_assistant(one) for one in changes.messages)
-
-        def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
-            return commit(with_snapshots(changes, snapshots, failure), snapshots=snapshots)
-
-        return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
 
     def _with_pending(self, changes: Changes, pending: Changes | None) -> Changes:
         """Add unsaved state, and outcomes for calls that a new reply leaves unanswered."""

@@ -26,11 +26,12 @@ import msgspec
 from relight.errors import Conflict, LeaseHeld, LeaseLost, NotFound, NotResumable, RelightError
 from relight.files import capture as files_of
 from relight.files import repositories, restore
-from relight.files.capture import Files, with_snapshots
+from relight.files.capture import Files, commit_with_files
 from relight.history.loading import Found
 from relight.journal.chain import broken_links
 from relight.journal.codec import decode_changes
 from relight.journal.fold import Fold
+from relight.journal.leases import claim_on, next_attempt
 from relight.journal.queues.small_records import pack_record, unpack_record
 from relight.journal.status import derived_status
 from relight.operations import operator, remove
@@ -52,9 +53,8 @@ from relight.values.checkpoint import Checkpoint
 from relight.values.lease import Owner
 from relight.values.policy import Retry
 from relight.values.session import Head
-from relight.values.snapshot import Snapshot
-from relight.values.status import StatusChange, headline
-from relight.values.step import AttemptStart, Changes, Claim, StepKind, View
+from relight.values.status import StatusChange
+from relight.values.step import Changes, Claim, StepKind, View
 
 MAX_TRIES: Final = 200
 """how often a writer may be overtaken in a row; each time, another writer has made progress"""
@@ -390,14 +390,9 @@ class SharedSession:
         """Begin an attempt for a new session and for one whose last writer died or failed; any other simply
         continues."""
         head = recorder.head
-        status, why = derived_status(head, evidence_of(self._context, head))
-        if head.attempt == 0 or status in _ENDS_ATTEMPT:
-            attempt = AttemptStart(
-                number=head.attempt + 1,
-                resumed_from=head.head,
-                reason=None if head.attempt == 0 else f"{status}: {headline(why)}" if why else status,
-                owner=self._owner.label,
-            )
+        ended = derived_status(head, evidence_of(self._context, head))
+        if head.attempt == 0 or ended[0] in _ENDS_ATTEMPT:
+            attempt = next_attempt(head, self._owner, ended)
             changes = Changes(attempt=attempt, status=StatusChange(status="working"))
             recorder.commit("attempt", changes, claim=self._claim(head))
         elif wanted.ends is not None and head.status not in ("working", wanted.ends.status):
@@ -426,24 +421,18 @@ class SharedSession:
 
     def _with_files(self, recorder: Recorder, wanted: Write, changes: Changes, view: View | None) -> Checkpoint:
         claim = None if recorder.owns else self._claim(recorder.head)
-
-        def commit(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
-            return recorder.commit(
-                wanted.kind,
-                with_snapshots(changes, snapshots, failure),
-                claim=claim,
-                release=wanted.ends is not None,
-                view=view,
-                given=wanted.changes,
-                snapshots=snapshots,
-            )
-
-        if not recorder.identity.workspace:
-            return commit((), None)
-        if self._files is None:
+        if self._files is None and recorder.identity.workspace:
             self._files = self._open_files(recorder)
-        is_reply = any(map(recorder.fold.format_with(changes.messages).is_assistant, changes.messages))
-        return self._files.commit(wanted.kind, is_reply=is_reply, asked=False, write=commit)
+        is_reply = self._files is not None and any(
+            map(recorder.fold.format_with(changes.messages).is_assistant, changes.messages)
+        )
+        how: dict[str, Any] = {
+            "claim": claim,
+            "release": wanted.ends is not None,
+            "view": view,
+            "given": wanted.changes,
+        }
+        return commit_with_files(self._files, recorder, wanted.kind, changes, is_reply=is_reply, **how)
 
     def _open_files(self, recorder: Recorder) -> Files:
         found = Found(identity=recorder.identity, head=recorder.head, seq=None)
@@ -452,15 +441,9 @@ class SharedSession:
         return Files(self._context, recorder.identity, restore.snapshots_at(rows, recorder.head.head))
 
     def _claim(self, head: Head) -> Claim:
-        return Claim(
-            owner=self._owner,
-            seconds=self._seconds,
-            expected_epoch=head.epoch,
-            expected_seq=head.seq,
-            # Writers do not exclude each other here: the loser of a race reads this write and retries behind it. What
-            # protects its decision is `expected_seq`.
-            owner_gone=True,
-        )
+        # Writers do not exclude each other here: the loser of a race reads this write and retries behind it. What
+        # protects its decision is the seq that the claim expects.
+        return claim_on(head, self._owner, seconds=self._seconds, owner_gone=True)
 
     def _let_go(self) -> None:
         if self._recorder is not None:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from relight.files.capture import Files, with_snapshots
+from relight.files.capture import Files, commit_with_files
 from relight.journal.conversation import transcript_diff
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers
@@ -25,7 +25,6 @@ from relight.sessions.recorder import Recorder
 from relight.sessions.reset import reset_to
 from relight.values.call import Intent, Outcome
 from relight.values.checkpoint import Checkpoint
-from relight.values.snapshot import Snapshot
 from relight.values.step import Changes, StepKind, View
 from relight.values.usage import Usage
 
@@ -231,13 +230,8 @@ class Observer:
         asked: bool = False,
         view: View | None = None,
     ) -> Checkpoint:
-        def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
-            named = with_snapshots(changes, snapshots, failure)
-            return self.recorder.commit(kind, named, view=view, snapshots=snapshots)
-
-        if self._files is None:
-            return write((), None)
-        return self._files.commit(kind, is_reply=is_reply, asked=asked, write=write)
+        how: dict[str, Any] = {"is_reply": is_reply, "asked": asked, "view": view}
+        return commit_with_files(self._files, self.recorder, kind, changes, **how)
 
     # -- usage and cost ---------------------------------------------------------------------------------------
 

@@ -12,12 +12,11 @@ from typing import Any
 
 from relight.errors import RelightError
 from relight.files import restore
-from relight.files.capture import Files, with_snapshots
+from relight.files.capture import Files, commit_with_files, with_snapshots
 from relight.history.loading import resolve
 from relight.sessions.context import Context
 from relight.sessions.recorder import Recorder
 from relight.values.checkpoint import Checkpoint
-from relight.values.snapshot import Snapshot
 from relight.values.status import StatusChange
 from relight.values.step import Changes
 
@@ -57,11 +56,7 @@ class RunFiles:
             files = self._opened()
         except RelightError as error:
             return recorder.commit("status", with_snapshots(changes, (), str(error)), **how)
-
-        def write(snapshots: tuple[Snapshot, ...], failure: str | None) -> Checkpoint:
-            return recorder.commit("status", with_snapshots(changes, snapshots, failure), snapshots=snapshots, **how)
-
-        return files.commit("status", is_reply=False, asked=False, write=write)
+        return commit_with_files(files, recorder, "status", changes, **how)
 
     def _opened(self) -> Files:
         if self._files is None:

@@ -13,9 +13,13 @@ from relight.sessions.heartbeat import Heartbeat
 
 
 class Kept:
-    """A recorder that owns nothing: the thread finds it and leaves it alone."""
+    """A holder that has no lease at present."""
 
-    owns = False
+    def beat_seconds(self) -> float | None:
+        return None
+
+    def beat(self) -> None:
+        raise AssertionError("without a lease there is nothing to renew")
 
 
 def test_stopping_beside_a_first_session_never_joins_a_thread_that_has_not_started(

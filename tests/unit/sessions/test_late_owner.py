@@ -106,7 +106,7 @@ def test_an_operator_that_saw_less_is_told_and_writes_nothing(
         slow.complete("done")
         return found
 
-    monkeypatch.setattr("relight.operations.operator.refuse_if_held", looked)
+    monkeypatch.setattr("relight.sessions.opening.refuse_if_held", looked)
     with pytest.raises(Conflict, match="wrote meanwhile"):
         other.send("a", "go on")
     assert other.get("a").status == "completed"

@@ -22,14 +22,11 @@ from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
 from langchain_core.runnables.config import var_child_runnable_config
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT, TASKS
 
 from relight.event_loop import store_threads
-from relight.sessions.heartbeat import BEATS_A_LEASE
 from relight.sessions.recorder import Recorder
-from relight.values.session import Head
 from relight.values.status import Status, StatusChange, bounded_text
 
 _T = TypeVar("_T")
@@ -153,7 +150,7 @@ class Run:
 
 
 class Pulse:
-    """A recorder as the heartbeat sees it: renews the lease while a run is alive, and reports when the run is over."""
+    """A lease that is renewed while a run is alive (`LeaseHolder`); reports when the run is over."""
 
     def __init__(self, recorder: Recorder, run: Run, *, quiet_seconds: float, over: Callable[[Pulse], None]) -> None:
         self._recorder, self._run = recorder, run
@@ -161,32 +158,21 @@ class Pulse:
         self._over = over
         self._seq, self._doubted_at = recorder.head.seq, time.monotonic()
         self._renewed_at = self._doubted_at
-        self.store, self.identity = self, recorder.identity
-        self.owner, self.epoch = recorder.owner, recorder.epoch
+        self._epoch = recorder.epoch
 
-    @property
-    def head(self) -> Head:
-        """The head with a shortened lease, so that the heartbeat calls every half second."""
-        head = self._recorder.head
-        if head.lease is None:
-            return head
-        seconds = min(head.lease.seconds, _LOOK_SECONDS * BEATS_A_LEASE)
-        return msgspec.structs.replace(head, lease=msgspec.structs.replace(head.lease, seconds=seconds))
+    def beat_seconds(self) -> float | None:
+        """Often, to notice the end of a run early."""
+        seconds = self._recorder.beat_seconds() if self._recorder.epoch == self._epoch else None
+        return min(seconds, _LOOK_SECONDS) if seconds is not None else None
 
-    @property
-    def owns(self) -> bool:
-        """Whether there is a lease to renew or to release."""
-        return self._recorder.owns and self._recorder.epoch == self.epoch
-
-    def renew(self, session: str, *, owner: str, epoch: int) -> None:
-        """Renew the lease, or release it if the run is over. LeaseLost, NotFound."""
+    def beat(self) -> None:
+        """Renew the lease as rarely as it allows; release it if the run is over."""
         if not self._is_needed():
             self._over(self)
             return
-        now, lease = time.monotonic(), self._recorder.head.lease
-        # Called every half second to notice the end of a run early; the store is written as rarely as a lease allows.
-        if lease is None or now - self._renewed_at >= lease.seconds / BEATS_A_LEASE - _LOOK_SECONDS:
-            self._recorder.store.renew(session, owner=owner, epoch=epoch)
+        now, pause = time.monotonic(), self._recorder.beat_seconds()
+        if pause is None or now - self._renewed_at >= pause - _LOOK_SECONDS:
+            self._recorder.beat()
             self._renewed_at = now
 
     def _is_needed(self) -> bool:
@@ -201,15 +187,6 @@ class Pulse:
             self._doubted_at = now + _LOOKS_APART
             return self._run.is_surely_alive()
         return True
-
-    @property
-    def lost(self) -> Any:
-        """The error that took the lease away."""
-        return self._recorder.lost
-
-    @lost.setter
-    def lost(self, error: Any) -> None:
-        self._recorder.lost = error
 
 
 def token_of(config: Mapping[str, Any]) -> object | None:

@@ -212,7 +212,7 @@ class Thread:
             self.run = Run(token, Caller.current())
         if self.run is not None and self._pulse is None:
             self._pulse = Pulse(self._ledger.recorder, self.run, quiet_seconds=self._seconds, over=self._over)
-            self._context.heartbeat.add(self._pulse)  # type: ignore[arg-type]
+            self._context.heartbeat.add(self._pulse)
 
     def _refuse_barred(self, token: object | None) -> None:
         self._barred = [(run, deleted) for run, deleted in self._barred if run.is_alive][-_RUNS_KEPT:]
@@ -360,7 +360,7 @@ class Thread:
 
     def _stop_beating(self) -> None:
         if self._pulse is not None:
-            self._context.heartbeat.remove(self._pulse)  # type: ignore[arg-type]
+            self._context.heartbeat.remove(self._pulse)
             self._pulse = None
 
     def _over(self, pulse: Pulse) -> None:
