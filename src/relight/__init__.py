@@ -68,11 +68,15 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("aio", "errors"):
-        return import_module(f"relight.{name}")
-    if name not in _MODULES:
+    module = f"relight.{name}" if name in ("aio", "errors") else _MODULES.get(name)
+    if module is None:
         raise AttributeError(f"module 'relight' has no attribute {name!r}")
-    value = globals()[name] = getattr(import_module(_MODULES[name]), name)
+    if not module.startswith(("relight.values.", "relight.errors")):
+        from relight.system.platform import check_supported, this_platform
+
+        check_supported(this_platform())  # before an import fails for want of something that only POSIX has
+    found = import_module(module)
+    value = globals()[name] = getattr(found, name) if name in _MODULES else found
     return value
 
 

@@ -6,6 +6,10 @@ import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from relight.system.platform import Platform
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -17,10 +21,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
         if answered(os.environ):
             return 0
+    words = sys.argv[1:] if arguments is None else arguments
+    from relight.system.platform import Platform
+
+    if list(words) != ["--version"] and (code := refused_on(Platform(sys.platform))):
+        return code
     from relight.cli.app.group import run
 
-    words = sys.argv[1:] if arguments is None else arguments
     return run(words)
+
+
+def refused_on(platform: Platform) -> int:
+    """The exit code on a platform that relight does not run on, once that is said; else 0."""
+    from relight.errors import UsageError
+    from relight.system.platform import check_supported
+
+    try:
+        check_supported(platform)
+    except UsageError as error:  # printed here: the module that prints errors needs what such a platform lacks
+        print(f"error: {error.message} ({error.code})\n\nhint: {error.hints[0]}", file=sys.stderr)
+        return error.exit_code
+    return 0
 
 
 def _import_msgspec_fast() -> None:

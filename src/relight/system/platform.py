@@ -26,6 +26,15 @@ class Platform(NamedTuple):
         return self.system == "darwin"
 
 
+def check_supported(platform: Platform) -> None:
+    """UsageError on Windows, which lacks the calls of POSIX that sessions and processes need."""
+    if platform.system == "win32":
+        from relight.errors import UsageError
+
+        hints = ["in PowerShell: wsl --install, then install and run relight inside of it"]
+        raise UsageError("relight does not run on Windows itself, but does in WSL, the Linux in Windows", hints=hints)
+
+
 @cache
 def this_platform() -> Platform:
     """The platform that this process runs on."""
