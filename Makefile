@@ -89,6 +89,7 @@ clean: ## remove what was built; the environment stays (rm -rf .venv to start ov
 	@rm -rf build dist .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	@find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(READY): pyproject.toml requirements/dev.txt requirements/uv.txt tools/environment.py
+$(READY): pyproject.toml requirements/dev.txt requirements/uv.txt tools/environment.py \
+          tools/build_hook.py tools/build_scan.py src/relight/workspaces/changes/_scan.c
 	@$(PYTHON) tools/environment.py
 	@touch $@

@@ -124,7 +124,7 @@ def _goals(found: list[tuple[str, float, str, bool]]) -> list[dict[str, Any]]:
 
 def _print_table(found: dict[str, Any]) -> None:
     """What was measured, a line a task and a column a contender."""
-    walker = "compiled walker" if found["native"] else "walker in Python"
+    walker = "compiled scanner" if found["native"] else "scanner in Python"
     print(f"\nworkspace of {found['files']:,} files of 1-20 kB ({walker})")
     print(f"      {'':<44} {'watched':>10} {'walked':>10} {'git':>10}")
     for key, what in _TABLE:

@@ -263,7 +263,7 @@ def goals(found: dict[str, Any]) -> list[tuple[str, float, str, bool]]:
 
 
 def show(found: dict[str, Any]) -> None:
-    print(f"\n{found['files']:,} files of 1-20 KB (compiled walker: {'yes' if found['native'] else 'no'})")
+    print(f"\n{found['files']:,} files of 1-20 KB (compiled scanner: {'yes' if found['native'] else 'no'})")
     for key in ("first", "changed", "nothing", "restore_3", "restore_100", "store_mb", "disk_100", "reopened"):
         print(f"  {key:<12}" + "   ".join(f"{name} {value:,.2f}" for name, value in found[key].items()))
     for what, value, bound, met in goals(found):

@@ -179,13 +179,8 @@ SETTINGS: Final = (
     ),
     Setting(
         name="RELIGHT_NATIVE",
-        default="a small walker is compiled once, where there is a C compiler",
-        meaning="`0`: directories are walked in Python only.",
-    ),
-    Setting(
-        name="XDG_CACHE_HOME",
-        default="`~/.cache`",
-        meaning="Where the compiled walker is cached.",
+        default="the compiled scanner, where the install built one (Linux with a C compiler)",
+        meaning="`0`: directories are scanned in Python only. During the build of a wheel: the wheel is pure.",
     ),
     Setting(
         name="RELIGHT_TOKEN",

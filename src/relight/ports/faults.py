@@ -41,7 +41,7 @@ POINTS: Final[dict[str, str]] = {
     "restore.swapped": "new and former content have exchanged names, the former still exists",
     "restore.placed": "one path is restored",
     "restore.writes_done": "all is written, nothing deleted",
-    "restore.set_aside": "a file to be deleted has a temporary name",
+    "restore.set_aside": "a file to be replaced or deleted has a temporary name",
     "restore.deleted": "one path is deleted",
     "restore.acted": "all files are restored, the undo log does not say so yet",
     "restore.noted": "the undo log says that the restore is done",

@@ -30,7 +30,7 @@ from relight.workspaces.readonly import ReadOnlyWorkspace, TreeContent
 from relight.workspaces.remote.cache import PartCache
 from relight.workspaces.remote.prefix import NO_POOL, RemotePrefix, check_location
 from relight.workspaces.restore.new_directory import NewDirectory, is_unfinished
-from relight.workspaces.restore.swap import exists
+from relight.workspaces.restore.openat import exists
 from relight.workspaces.workspace import TreeWorkspace, workspace_key
 
 

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from relight.workspaces.changes import native, scan, watch
+from relight.workspaces.restore import openat
 from tests.support.figures import Figure
 from tests.support.trees import Gardener, open_tree
+from tools.build_scan import build
 
 
 @pytest.mark.guarantee("G17")
@@ -86,27 +88,52 @@ def test_the_audit_notices_a_watcher_that_lies(tmp_path: Path, monkeypatch: pyte
         assert workspace.watcher == "off: it missed 1 directories"
 
 
-def test_the_compiled_walker_and_python_say_the_same(
-    tmp_path: Path, program: Callable[[str], str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_compiled_scanner_and_python_say_the_same(tmp_path: Path, program: Callable[[str], str]) -> None:
     program("gcc")
-    monkeypatch.delenv("RELIGHT_NATIVE", raising=False)
-    library = native.load.__wrapped__()  # what an earlier test was told is not asked
-    assert library is not None, "there is a C compiler, and yet the walker was not compiled"
-    gardener = Gardener(tmp_path, seed=9)
+    assert build(tmp_path / "scan.so") == ""
+    library = native._load.__wrapped__(tmp_path / "scan.so")
+    assert library is not None
+    root = tmp_path / "tree"
+    root.mkdir()
+    gardener = Gardener(root, seed=9)
     gardener.grow(300)
     paths = [b""]
-    for at, directories, _ in os.walk(os.fsencode(tmp_path)):
-        paths += [os.path.relpath(os.path.join(at, name), os.fsencode(tmp_path)) for name in directories]
+    for at, directories, _ in os.walk(os.fsencode(root)):
+        paths += [os.path.relpath(os.path.join(at, name), os.fsencode(root)) for name in directories]
     paths.append(b"not/there")
-    fd = os.open(tmp_path, os.O_RDONLY)
+    fd = os.open(root, os.O_RDONLY)
     try:
         nothing = [b""] * len(paths)
         compiled = scan._scan_native(library, fd, paths, nothing)
         assert compiled == scan._scan_python(fd, paths, nothing)
         blocks = [one.block for one in compiled]
-        assert [one.path for one in scan.scan(fd, paths, blocks)] == [one.path for one in compiled if one.error]
+        failing = [one.path for one in compiled if one.error]
+        assert [one.path for one in scan._scan_native(library, fd, paths, blocks)] == failing
+        assert [one.path for one in scan._scan_python(fd, paths, blocks)] == failing
         for one in compiled:
             assert not one.block or scan.build(scan.parse(one.block)) == one.block
     finally:
         os.close(fd)
+
+
+def test_without_its_library_or_openat2_directories_are_scanned_in_python(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "torn.so").write_bytes(b"no library")
+    assert native._load.__wrapped__(tmp_path / "none.so") is native._load.__wrapped__(tmp_path / "torn.so") is None
+    monkeypatch.setattr(native, "_load", lambda _: pytest.fail("a library was loaded"))
+    monkeypatch.setattr(openat, "calls", openat.Calls(None, "POSIX"))
+    assert native.load() is None
+    monkeypatch.undo()
+    monkeypatch.setenv("RELIGHT_NATIVE", "0")
+    assert native.load() is None
+
+
+@pytest.mark.parametrize(("platform", "path"), [("darwin", os.environ["PATH"]), ("linux", "")])
+def test_without_a_compiler_or_linux_a_wheel_is_pure_and_holds_no_former_library(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, platform: str, path: str
+) -> None:
+    former = tmp_path / "scan.so"
+    former.write_bytes(b"of another machine")
+    monkeypatch.setenv("PATH", path)
+    assert build(former, platform=platform) != "" and not former.exists()

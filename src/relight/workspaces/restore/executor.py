@@ -18,8 +18,8 @@ from relight.values.snapshot import Action, Entry
 from relight.workspaces.manifest import Manifests
 from relight.workspaces.pool.sync import sync_all
 from relight.workspaces.restore.leftovers import PARTIAL
-from relight.workspaces.restore.openat import open_directory
-from relight.workspaces.restore.swap import Seen, Swapper, exists
+from relight.workspaces.restore.openat import exists, open_directory
+from relight.workspaces.restore.swap import Seen, Swapper
 
 BATCH_FILES: Final = 64
 BATCH_BYTES: Final = 64 * 1024 * 1024

@@ -18,6 +18,8 @@ SAVED_SUFFIX: Final = b".relight-saved-"
 MAX_SAVED_NAMES: Final = 1000
 PARTIAL: Final = b"p"
 """suffix of a temporary file that is not complete yet: ours, whatever it contains"""
+ASIDE: Final = b"o"
+"""suffix of former content that was set aside where names cannot be exchanged"""
 
 IsKnown = Callable[[bytes, int, bytes], bool]
 """(path, directory descriptor, temporary name): does a snapshot have this content for the path?"""
@@ -49,22 +51,32 @@ def _remove_or_save(
     if number.endswith(PARTIAL):
         os.unlink(name, dir_fd=fd)
         return []
+    number = number.removesuffix(ASIDE)
     if not number.isdigit() or int(number) >= len(order):
         return []
     path = order[int(number)]
-    if is_known(path, fd, name):
+    if is_known(path, fd, name) or _is_same_file(fd, name, path.rpartition(b"/")[2]):
         os.unlink(name, dir_fd=fd)
         return []
-    return [_save(fd, parent, name, path.rpartition(b"/")[2])]
+    return [join(parent, give_back(fd, name, path.rpartition(b"/")[2]))]
 
 
-def _save(fd: int, parent: bytes, temporary: bytes, name: bytes) -> bytes:
-    """Rename it to its own name if that is free, else to a name beside it."""
+def give_back(fd: int, temporary: bytes, name: bytes) -> bytes:
+    """Rename a temporary file to its own name if that is free, else to a name beside it; returns that name."""
     for number in range(MAX_SAVED_NAMES):
         wanted = name if number == 0 else name[:200] + SAVED_SUFFIX + str(number).encode()
         try:
             rename_noreplace(fd, temporary, wanted)
-            return join(parent, wanted)
+            return wanted
         except FileExistsError:
             continue
-    return join(parent, temporary)
+    return temporary
+
+
+def _is_same_file(fd: int, temporary: bytes, name: bytes) -> bool:
+    """Whether both names lead to one file: killed between link and unlink, where a rename takes the two."""
+    try:
+        found = [os.stat(one, dir_fd=fd, follow_symlinks=False) for one in (temporary, name)]
+    except FileNotFoundError:
+        return False
+    return found[0].st_ino == found[1].st_ino

@@ -1,7 +1,8 @@
 """Replaces or removes a path only while it is what the safety snapshot saw.
 
-Names are swapped first and the former content is checked afterwards: a concurrent change is swapped back and reported,
-never lost. Everything goes through directory descriptors that cannot leave the root.
+Names are swapped first, by one call of the kernel or by three renames, and the former content is checked afterwards: a
+concurrent change is put back and reported, never lost. Everything goes through directory descriptors that cannot leave
+the root.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from contextlib import contextmanager
 from relight.ports.faults import point
 from relight.workspaces.changes.classify import TEMPORARY
 from relight.workspaces.changes.scan import Stat
-from relight.workspaces.restore.leftovers import PARTIAL
-from relight.workspaces.restore.openat import open_directory, rename_exchange, rename_noreplace
+from relight.workspaces.restore.leftovers import ASIDE, PARTIAL, give_back
+from relight.workspaces.restore.openat import exists, open_directory, rename_exchange, rename_noreplace
 
 Seen = Callable[[bytes], Stat | None]
 """the stat of a path in the safety snapshot"""
@@ -69,19 +70,12 @@ class Swapper:
     def _take_name(self, fd: int, temporary: bytes, name: bytes, path: bytes, replaces: bool) -> bool:
         """Whether the new content has its name; if not, it is still under the temporary one."""
         if not replaces or not exists(fd, name):
-            try:
-                rename_noreplace(fd, temporary, name)
-            except OSError as error:
-                if error.errno not in (errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY):
-                    raise
-                return False
-            return True
+            return _take_free_name(fd, temporary, name)
         try:
-            rename_exchange(fd, temporary, name)
-        except OSError as error:
-            if error.errno not in (errno.EINVAL, errno.ENOSYS, errno.ENOENT):
-                raise
-            return self._check_and_rename(fd, temporary, name, path)
+            if not rename_exchange(fd, temporary, name):
+                return self._replace_in_three(fd, temporary, name, path)
+        except FileNotFoundError:  # deleted since we looked
+            return _take_free_name(fd, temporary, name)
         # Checked after the swap: between a check and a swap the file could change, and that change would be deleted
         # below.
         point("restore.swapped")
@@ -91,12 +85,22 @@ class Swapper:
         rename_exchange(fd, temporary, name)
         return False
 
-    def _check_and_rename(self, fd: int, temporary: bytes, name: bytes, path: bytes) -> bool:
-        """For file systems that cannot swap names: check, then rename. A change in between would be lost."""
-        if exists(fd, name) and not self._is_unchanged(fd, name, path):
+    def _replace_in_three(self, fd: int, temporary: bytes, name: bytes, path: bytes) -> bool:
+        """Where names cannot be exchanged: set the former content aside, take the name, delete what was set aside.
+
+        No rename replaces anything, so a concurrent change is never lost. A kill in between leaves the path without its
+        name; both contents have theirs from the undo log's record, by which the next restore or undo finds them.
+        """
+        aside = temporary + ASIDE
+        rename_noreplace(fd, name, aside)
+        point("restore.set_aside")
+        if not self._is_unchanged(fd, aside, path):
+            give_back(fd, aside, name)
             return False
-        os.rename(temporary, name, src_dir_fd=fd, dst_dir_fd=fd)
-        return True
+        is_placed = _take_free_name(fd, temporary, name)  # if not, another process created the file: its content stays
+        point("restore.swapped")
+        os.unlink(aside, dir_fd=fd)
+        return is_placed
 
     def remove(self, fd: int, name: bytes, path: bytes) -> bool:
         """Rename to a temporary name, check, and only then delete; a changed file gets its name back. Whether it is
@@ -110,7 +114,7 @@ class Swapper:
         if self._is_unchanged(fd, temporary, path):
             os.unlink(temporary, dir_fd=fd)
             return True
-        rename_noreplace(fd, temporary, name)
+        give_back(fd, temporary, name)
         self.changed.append(path)
         return False
 
@@ -127,10 +131,12 @@ class Swapper:
         return (mode, size, mtime, inode) == (now.st_mode, now.st_size, now.st_mtime_ns, now.st_ino)
 
 
-def exists(fd: int, name: bytes) -> bool:
-    """Whether a directory has an entry of this name."""
+def _take_free_name(fd: int, temporary: bytes, name: bytes) -> bool:
+    """Whether the new content has its name, which must be free."""
     try:
-        os.stat(name, dir_fd=fd, follow_symlinks=False)
-    except FileNotFoundError:
+        rename_noreplace(fd, temporary, name)
+    except OSError as error:
+        if error.errno not in (errno.EEXIST, errno.EISDIR, errno.ENOTEMPTY):
+            raise
         return False
     return True
