@@ -19,66 +19,18 @@ from relight.values.outcome import StartOutcome
 from relight.values.policy import Policy
 from relight.values.snapshot import RestorePlan
 
-SESSION_KEYS: Final = [
-    "id",
-    "name",
-    "key",
-    "agent",
-    "provider",
-    "model",
-    "task",
-    "labels",
-    "metadata",
-    "status",
-    "reason",
-    "failure",
-    "resumed_from",
-    "head",
-    "seq",
-    "attempt",
-    "parent",
-    "workspace",
-    "runtime",
-    "handle",
-    "created_at",
-    "updated_at",
-    "usage",
-    "attention",
-    "doing",
-    "last_step_at",
-    "saved_at",
-    "wake_at",
-    "cost",
-    "cost_rate",
-    "cost_tree",
-    "evidence",
-    "worked_seconds",
-    "limits",
-    "spawned_by",
-    "attach",
-    "env",
-    "secrets",
-]
-CALL_KEYS: Final = [
-    "id",
-    "name",
-    "arguments",
-    "result",
-    "success",
-    "effect",
-    "in_doubt",
-    "intent_seq",
-    "result_seq",
-    "started_at",
-    "ended_at",
-]
+NOT_IN_SESSION: Final = frozenset({"message_count", "turns", "in_doubt", "question", "asking", "said"}) | frozenset(
+    {"directory", "command", "size_bytes", "queue", "priority", "wants"}
+)
+"""fields of a session that its document leaves out; the rest are its keys, in their order"""
+NOT_IN_CALL: Final = frozenset({"key", "carried_from", "asked_seq"})
 _USAGE_KEYS: Final = ["input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "cost"]
 
 
 def session_document(info: SessionInfo) -> dict[str, Any]:
     """A session; empty members are included."""
     built = msgspec.to_builtins(info)
-    document = {key: built[key] for key in SESSION_KEYS}
+    document = {key: value for key, value in built.items() if key not in NOT_IN_SESSION}
     document["usage"] = {key: getattr(info.usage, key) for key in _USAGE_KEYS}
     if info.failure is not None:
         document["failure"] = {"class": info.failure.kind, "text": info.failure.text, "fields": info.failure.fields}
@@ -92,7 +44,7 @@ def checkpoint_document(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def call_document(call: Call) -> dict[str, Any]:
     built = msgspec.to_builtins(call)
-    return {key: built[key] for key in CALL_KEYS}
+    return {key: value for key, value in built.items() if key not in NOT_IN_CALL}
 
 
 def plan_document(plan: ResumePlan) -> dict[str, Any]:

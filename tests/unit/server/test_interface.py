@@ -12,17 +12,26 @@ import pytest
 from starlette.testclient import TestClient
 
 import relight
-from relight.history.documents import SESSION_KEYS, session_document
+from relight.history.documents import session_document
 from tests.support.calls import call, send_mail
 from tests.support.server_harness import Answer, ServerHarness
 
 pytestmark = pytest.mark.usefixtures("some")
 
+SESSION_KEYS = (
+    "id name key agent provider model task labels metadata status reason failure resumed_from head seq attempt parent"
+    " workspace runtime handle created_at updated_at usage attention doing last_step_at saved_at wake_at cost cost_rate"
+    " cost_tree evidence worked_seconds limits spawned_by attach env secrets"
+)
+"""as docs/reference has them; clients rely on each"""
+
 
 def test_the_list_is_that_of_the_command_line(harness: ServerHarness, client: TestClient) -> None:
     listed = client.get("/api/sessions").json()
     assert [one["name"] for one in listed["items"]] == ["port-to-uv", "nightly-docs", "changelog", "fix-login"]
-    assert list(listed["items"][0]) == SESSION_KEYS
+    assert " ".join(listed["items"][0]) == SESSION_KEYS
+    described = harness.app.openapi()["components"]["schemas"]["SessionDocument"]
+    assert " ".join(described["properties"]) == " ".join(described["required"]) == SESSION_KEYS
     shown = json.loads(json.dumps(session_document(harness.rl.get("fix-login")), default=str))
     assert client.get("/api/sessions/fix-login").json() == shown
     assert sum(listed["counts"].values()) == 4

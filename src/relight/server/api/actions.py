@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from relight.server.api.sessions import Limit
 from relight.server.http.routes import Cursor, answer, from_cursor, get, page_document, to_cursor
-from relight.server.http.schemas import ActionDocument, Page
+from relight.server.http.schemas import ActionDocument, page_of
 from relight.server.service import Served
 from relight.values.checkpoint import at
 
@@ -18,7 +18,7 @@ router = APIRouter()
 _COLUMNS = "id, at_us, who, scope, verb, session, name, why, asked, before, after, outcome, undo"
 
 
-@get(router, "/api/actions", model=Page[ActionDocument], tag="operations")
+@get(router, "/api/actions", model=page_of(ActionDocument), tag="operations")
 def list_actions(
     request: Request,
     served: Served,

@@ -22,9 +22,9 @@ from relight.server.http.schemas import (
     CheckpointDocument,
     FileDocument,
     ForgottenDocument,
-    Page,
     PlanDocument,
     StartedDocument,
+    page_of,
 )
 from relight.server.service import Served
 
@@ -38,7 +38,7 @@ class LabelBody(Body):
     label: Annotated[str, Field(max_length=100, examples=["tests-green"])]
 
 
-@get(router, "/api/checkpoints", model=Page[CheckpointDocument], tag=_TAG, errors=(404, 409))
+@get(router, "/api/checkpoints", model=page_of(CheckpointDocument), tag=_TAG, errors=(404, 409))
 def all_checkpoints(
     request: Request,
     served: Served,
@@ -72,7 +72,7 @@ def can_resume_checkpoint(request: Request, served: Served, ref: Ref, options: P
     return answer(request, whole_plan(served.rl, ref, options, disk=disk))
 
 
-@get(router, "/api/checkpoints/{ref}/diff", model=Page[FileDocument], tag=_TAG, errors=(404, 409))
+@get(router, "/api/checkpoints/{ref}/diff", model=page_of(FileDocument), tag=_TAG, errors=(404, 409))
 def checkpoint_diff(
     request: Request, served: Served, ref: Ref, to: Annotated[str | None, Query(max_length=250)] = None
 ) -> Response:

@@ -18,7 +18,7 @@ from relight.server.api.session_writing import Why
 from relight.server.api.sessions import Limit
 from relight.server.http.guard import principal_of
 from relight.server.http.routes import answer, get, page_document, post
-from relight.server.http.schemas import LeaseDocument, Page, RemovedDocument, RetentionDocument
+from relight.server.http.schemas import LeaseDocument, RemovedDocument, RetentionDocument, page_of
 from relight.server.service import Served
 from relight.values.policy import Retention
 
@@ -46,20 +46,20 @@ class RetentionBody(Why):
     )
 
 
-@get(router, "/api/leases", model=Page[LeaseDocument], tag=_TAG)
+@get(router, "/api/leases", model=page_of(LeaseDocument), tag=_TAG)
 def list_leases(request: Request, served: Served, limit: Limit = 100) -> Response:
     """List the leases: which process owns which session, and whether it is alive."""
     held = served.rl.leases(most=limit)
     return answer(request, page_document([msgspec.to_builtins(one) for one in held], None))
 
 
-@get(router, "/api/workers", model=Page[dict[str, Any]], tag=_TAG)
+@get(router, "/api/workers", model=page_of(dict[str, Any]), tag=_TAG)
 def list_workers(request: Request, served: Served) -> Response:
     """List the workers that are registered."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.workers()], None))
 
 
-@get(router, "/api/queues", model=Page[dict[str, Any]], tag=_TAG)
+@get(router, "/api/queues", model=page_of(dict[str, Any]), tag=_TAG)
 def list_queues(request: Request, served: Served) -> Response:
     """List the queues with their limits, and the sessions that wait and run in each."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.queues()], None))

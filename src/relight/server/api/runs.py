@@ -12,7 +12,7 @@ from relight.library.facade import Relight
 from relight.server.actions import ActionResult
 from relight.server.api.sessions import check_prompt, started_document
 from relight.server.http.routes import Body, post
-from relight.server.http.schemas import StartedDocument
+from relight.server.http.schemas import StartedDocument, document
 from relight.server.service import Served
 from relight.values.options import ResumeOptions
 
@@ -26,20 +26,19 @@ class RunResume(Body):
     prompt: Annotated[str, Field(min_length=1, max_length=100_000, examples=["try argon2 instead"])]
 
 
-class RunStarted(StartedDocument):
-    """Like any other start; `resumed_from` is the checkpoint."""
+_STARTED = document(
+    "RunStarted", "Like any other start; `resumed_from` is the checkpoint.", StartedDocument, checkpointId=str
+)
 
-    checkpointId: str
 
-
-@post(router, "/api/agent/runs/resume", model=RunStarted, status=201, tag="runs")
+@post(router, "/api/agent/runs/resume", model=_STARTED, status=201, tag="runs")
 def resume_run(request: Request, served: Served, body: RunResume) -> Response:
     """Resume from a checkpoint with a prompt. A failed resume leaves no session behind."""
 
     def do(rl: Relight) -> ActionResult:
         check_prompt(served, body.prompt)
         started = served.starter.resume(rl, body.checkpointId, ResumeOptions(prompt=body.prompt))
-        document: dict[str, Any] = {**started_document(started), "checkpointId": body.checkpointId}
-        return ActionResult(document=document, status=201, session=started.session.id)
+        made: dict[str, Any] = {**started_document(started), "checkpointId": body.checkpointId}
+        return ActionResult(document=made, status=201, session=started.session.id)
 
     return served.actions.answer(request, "resume", body.checkpointId, do, asked=body.model_dump())

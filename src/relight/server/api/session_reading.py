@@ -21,8 +21,8 @@ from relight.server.http.schemas import (
     EventDocument,
     FileDocument,
     HitsPage,
-    Page,
     PlanDocument,
+    page_of,
 )
 from relight.server.live.streams import event_document
 from relight.server.service import Served
@@ -86,7 +86,7 @@ def _planned(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[di
         return None
 
 
-@get(router, "/api/sessions/{ref}/checkpoints", model=Page[CheckpointDocument], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/checkpoints", model=page_of(CheckpointDocument), errors=_ERRORS)
 def list_checkpoints(request: Request, served: Served, ref: Ref, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List the checkpoints of a session, oldest first, including those a fork shares with its ancestors."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
@@ -96,7 +96,7 @@ def list_checkpoints(request: Request, served: Served, ref: Ref, limit: Limit = 
     return answer(request, page_document([checkpoint_document(row) for row in rows], following))
 
 
-@get(router, "/api/sessions/{ref}/steps", model=Page[EventDocument], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/steps", model=page_of(EventDocument), errors=_ERRORS)
 def list_steps(
     request: Request,
     served: Served,
@@ -112,7 +112,7 @@ def list_steps(
     return answer(request, page_document([event_document(event) for event in events[:limit]], following))
 
 
-@get(router, "/api/sessions/{ref}/messages", model=Page[dict[str, Any]], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/messages", model=page_of(dict[str, Any]), errors=_ERRORS)
 def list_messages(request: Request, served: Served, ref: Ref, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List the messages as the model sees them, in the provider's format. `ref@seq`: as of that step."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
@@ -121,7 +121,7 @@ def list_messages(request: Request, served: Served, ref: Ref, limit: Limit = 100
     return answer(request, page_document(loaded.messages[max(after, 0) : after + limit], following))
 
 
-@get(router, "/api/sessions/{ref}/calls", model=Page[CallDocument], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/calls", model=page_of(CallDocument), errors=_ERRORS)
 def list_calls(request: Request, served: Served, ref: Ref, limit: Limit = 100, cursor: Cursor = None) -> Response:
     """List the tool calls of a session with effect and result, oldest first."""
     after = from_cursor(cursor, int)[0] if cursor is not None else 0
@@ -149,7 +149,7 @@ def search(
     return answer(request, page_document(hits, following, count=found.count))
 
 
-@get(router, "/api/sessions/{ref}/operations", model=Page[dict[str, Any]], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/operations", model=page_of(dict[str, Any]), errors=_ERRORS)
 def list_operations(request: Request, served: Served, ref: Ref) -> Response:
     """List the undo log: rewinds and restores, oldest first."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.operations(ref)], None))
@@ -162,7 +162,7 @@ def files(request: Request, served: Served, ref: Ref, disk: bool = False, start:
     return answer(request, {"files": msgspec.to_builtins(state) if state is not None else None})
 
 
-@get(router, "/api/sessions/{ref}/diff", model=Page[FileDocument], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/diff", model=page_of(FileDocument), errors=_ERRORS)
 def session_diff(
     request: Request, served: Served, ref: Ref, to: Annotated[str | None, Query(max_length=250)] = None
 ) -> Response:
@@ -170,7 +170,7 @@ def session_diff(
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.rl.diff(ref, to)], None))
 
 
-@get(router, "/api/sessions/{ref}/tree", model=Page[BranchDocument], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/tree", model=page_of(BranchDocument), errors=_ERRORS)
 def tree(request: Request, served: Served, ref: Ref) -> Response:
     """List the sessions that this one was forked from, and its forks."""
     branches = [
@@ -180,7 +180,7 @@ def tree(request: Request, served: Served, ref: Ref) -> Response:
     return answer(request, page_document(branches, None))
 
 
-@get(router, "/api/sessions/{ref}/callbacks", model=Page[dict[str, Any]], errors=_ERRORS)
+@get(router, "/api/sessions/{ref}/callbacks", model=page_of(dict[str, Any]), errors=_ERRORS)
 def callbacks(request: Request, served: Served, ref: Ref) -> Response:
     """List this server's callback deliveries for a session, newest first."""
     session = served.rl.get(ref).id

@@ -23,7 +23,7 @@ from relight.server.api.sessions import Short
 from relight.server.http.guard import principal_of
 from relight.server.http.problems import detail_of
 from relight.server.http.routes import answer, get, page_document, post
-from relight.server.http.schemas import AlikeDocument, FinishedPage, Page, SeveralDocument
+from relight.server.http.schemas import AlikeDocument, FinishedPage, SeveralDocument, page_of
 from relight.server.service import Served, Service
 from relight.values.info import SessionInfo
 from relight.values.status import Status
@@ -73,7 +73,7 @@ def archive_several(request: Request, served: Served, body: SeveralBody) -> Resp
     return _each(request, served, "archive", body, do)
 
 
-@get(router, "/api/resume", model=Page[AlikeDocument])
+@get(router, "/api/resume", model=page_of(AlikeDocument))
 def resume_preview(request: Request, served: Served) -> Response:
     """Preview: sessions that stopped for the same reason and could be resumed, by group. Nothing is changed."""
     groups = [

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from relight.library.facade import Relight
 from relight.server.actions import ActionResult
 from relight.server.http.routes import Body, answer, delete, get, page_document, post
-from relight.server.http.schemas import NewTokenDocument, Page, TokenDocument
+from relight.server.http.schemas import NewTokenDocument, TokenDocument, page_of
 from relight.server.service import Served
 from relight.server.tokens import Scope
 
@@ -28,7 +28,7 @@ class NewToken(Body):
     scope: Scope = "read"
 
 
-@get(router, "/api/tokens", model=Page[TokenDocument], scope="admin", tag=_TAG)
+@get(router, "/api/tokens", model=page_of(TokenDocument), scope="admin", tag=_TAG)
 def list_tokens(request: Request, served: Served) -> Response:
     """List all tokens, including revoked ones, without their values."""
     return answer(request, page_document([msgspec.to_builtins(one) for one in served.guard.tokens.listed()], None))

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from relight.server.http.examples import add_examples
 from relight.server.http.routes import answer, get
-from relight.server.http.schemas import ProblemDocument
+from relight.server.http.schemas import ProblemDocument, describe
 
 _ABOUT = """Every route requires a token: `Authorization: Bearer TOKEN`. Its scope is read, operate or admin; `x-scope`
 names the one that a route requires. Errors are problem documents (RFC 9457) with a stable code and hints."""
@@ -50,6 +50,7 @@ def _generate(app: FastAPI) -> dict[str, Any]:
     problem = ProblemDocument.model_json_schema(ref_template="#/components/schemas/{model}")
     schemas.update(problem.pop("$defs", {}))
     schemas["Problem"] = problem
+    describe(schemas)
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     components["securitySchemes"] = {

@@ -1,20 +1,35 @@
-"""Schemas of the responses, for the OpenAPI document only.
+"""Schemas of the responses, for the OpenAPI document only: generated from the structs that are sent.
 
-Responses are built from the library's structs (history/documents.py) and not validated against these classes at run
-time; a test compares the two for every route.
+A schema has the struct's fields, all of them present in a response, and the docstrings of struct and fields as
+descriptions (`describe`). Only what is put together by a route is written down here. Responses are not validated
+against these classes at run time; a test compares the two for every route.
 """
 
 from __future__ import annotations
 
+import ast
+import inspect
+import textwrap
 from datetime import datetime
-from typing import Any, Generic, Literal, TypeVar
+from types import UnionType
+from typing import Any, Final, Generic, Literal, TypeVar, Union, get_args, get_origin
 
-from pydantic import BaseModel, Field
+import msgspec
+from pydantic import BaseModel, Field, create_model
 
-from relight.values.call import Action, Effect
-from relight.values.info import AttentionKind
+from relight.files.diff import FileDiff
+from relight.history.documents import NOT_IN_CALL, NOT_IN_SESSION
+from relight.history.events import Event
+from relight.history.queries import Branch, Hit, LeaseInfo
+from relight.operations.remove import Forgotten, Removed
+from relight.server.jobs.upkeep import Drill, Growth, Verified
+from relight.supervision.adopt import Adoptable
+from relight.supervision.stop import Stopped
+from relight.values.call import Call, PlannedCall
+from relight.values.checkpoint import Checkpoint
+from relight.values.info import ResumePlan, SessionInfo
+from relight.values.outcome import StartOutcome
 from relight.values.status import Status
-from relight.values.step import StepKind
 
 T = TypeVar("T")
 
@@ -24,6 +39,132 @@ class Page(BaseModel, Generic[T]):
 
     items: list[T]
     next: str | None = Field(examples=[None])
+
+
+_STRUCTS: Final[dict[str, type]] = {}
+"""the struct of each generated schema, by name"""
+_MADE: Final[dict[type, Any]] = {}
+
+
+def document(name: str, about: str | None, base: Any = None, /, **members: Any) -> Any:
+    """A schema with these members, all present in a response; structs among their types become schemas.
+
+    A member is its type, or a pair of type and description.
+    """
+    fields: dict[str, Any] = {}
+    for key, member in members.items():
+        kind, text = member if isinstance(member, tuple) else (member, None)
+        fields[key] = (_kind(kind), Field(description=text))
+    if base is not None and base.__name__ in _STRUCTS:
+        _STRUCTS[name] = _STRUCTS[base.__name__]
+    return create_model(name, __doc__=about, __base__=base, **fields)
+
+
+def schema_of(struct: type, *, name: str = "", without: frozenset[str] = frozenset(), **changed: Any) -> Any:
+    """The schema of a struct's document. `changed`: members that a route adds or replaces, with their types."""
+    fields = {one.encode_name: one.type for one in msgspec.structs.fields(struct) if one.name not in without}
+    name = name or f"{struct.__name__}Document"
+    _STRUCTS[name] = struct
+    return _MADE.setdefault(struct, document(name, struct.__doc__, **(fields | changed)))
+
+
+def _kind(kind: Any) -> Any:
+    """The type of a member: structs become schemas, also within lists, maps and unions."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return _MADE.get(kind) or schema_of(kind)
+    origin, inner = get_origin(kind), get_args(kind)
+    if origin is None or origin is Literal:
+        return kind
+    if origin in (Union, UnionType):
+        return Union[tuple(map(_kind, inner))]  # noqa: UP007  # of types that are only known here
+    return origin[tuple(map(_kind, inner))]
+
+
+def describe(schemas: dict[str, Any]) -> None:
+    """Add the docstrings of the structs' fields to generated schemas, where a member has no description."""
+    for name, struct in _STRUCTS.items():
+        members = schemas.get(name, {}).get("properties", {})
+        for field, text in _field_docs(struct).items():
+            if field in members:
+                members[field].setdefault("description", text)
+
+
+def _field_docs(struct: type) -> dict[str, str]:
+    """The text below each field of a class, from its source: Python keeps it nowhere else."""
+    (made,) = ast.parse(textwrap.dedent(inspect.getsource(struct))).body
+    assert isinstance(made, ast.ClassDef)
+    found = {}
+    for field, below in zip(made.body, made.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(below, ast.Expr):
+            found[field.target.id] = inspect.cleandoc(str(ast.literal_eval(below.value))).replace("None", "null")
+    return found
+
+
+def page_of(item: Any, name: str = "", about: str = "", **more: Any) -> Any:
+    """A page of a list of documents. `more`: what it has beside its items, with types."""
+    page: Any = Page.__class_getitem__(item)
+    return document(name, about, page, **more) if name else page
+
+
+SessionDocument = schema_of(SessionInfo, name="SessionDocument", without=NOT_IN_SESSION)
+CheckpointDocument = schema_of(Checkpoint)
+CallDocument = schema_of(Call, without=NOT_IN_CALL)
+PlanDocument = schema_of(
+    ResumePlan,
+    name="PlanDocument",
+    effects_since=(list[Call] | None, "`once` calls that ran after the checkpoint: no rewind undoes them"),
+    rewind_calls=(
+        list[PlannedCall] | None,
+        "the same after a rewind to the checkpoint; null if a newer step is damaged",
+    ),
+    fork_calls=(list[PlannedCall] | None, "the same in a fork of the checkpoint; null if a newer step is damaged"),
+)
+StartedDocument = schema_of(
+    StartOutcome,
+    name="StartedDocument",
+    session=SessionDocument,
+    program=(int | None, "pid of the program"),
+    pid=(int | None, "pid of the supervisor; null while queued"),
+)
+EventDocument = schema_of(Event)
+FileDocument = schema_of(FileDiff, name="FileDocument")
+BranchDocument = schema_of(Branch)
+StoppedDocument = schema_of(Stopped)
+RemovedDocument = schema_of(Removed)
+ForgottenDocument = schema_of(Forgotten)
+AdoptableDocument = schema_of(Adoptable)
+LeaseDocument = schema_of(LeaseInfo, name="LeaseDocument")
+SessionsPage = page_of(
+    SessionDocument,
+    "SessionsPage",
+    "A page of sessions, newest created first; `counts` has all of them by stored status, regardless of the filters.",
+    counts=dict[str, int],
+)
+HitsPage = page_of(
+    schema_of(Hit), "HitsPage", "Hits of a search; `count` is the number of all hits, not of this page.", count=int
+)
+AttentionPage = document(
+    "AttentionPage",
+    "Number of sessions that need a person, by kind, and the most urgent of them.",
+    total=int,
+    counts=dict[str, int],
+    items=list[SessionInfo],
+)
+SentDocument = document(
+    "SentDocument",
+    "`checkpoint` holds the message; null if it was typed to a running agent.",
+    session=str,
+    delivered=bool,
+    checkpoint=Checkpoint | None,
+)
+_AT: Final = frozenset({"at_us"})
+UpkeepDocument = document(
+    "UpkeepDocument",
+    "Results of the daily upkeep; null: there was none yet.",
+    verified=schema_of(Verified, without=_AT, at=datetime) | None,
+    drilled=schema_of(Drill, without=_AT, at=datetime) | None,
+    growth=Growth | None,
+)
 
 
 class ProblemDocument(BaseModel):
@@ -49,289 +190,6 @@ class ProblemDocument(BaseModel):
     errors: list[dict[str, str]] | None = Field(default=None, description="each missing or invalid field")
 
 
-class AttentionDocument(BaseModel):
-    """Why a session needs a person, and what to do about it."""
-
-    kind: AttentionKind
-    since: datetime
-    text: str
-    cure: str
-
-
-class DoingDocument(BaseModel):
-    """The tool that is running now."""
-
-    tool: str
-    since: datetime
-
-
-class UsageDocument(BaseModel):
-    """Tokens and cost; the cost is null if it is not known."""
-
-    input_tokens: int
-    output_tokens: int
-    cache_read_tokens: int
-    cache_write_tokens: int
-    cost: float | None
-
-
-class SessionDocument(BaseModel):
-    """A session, the same as `relight list --json` writes."""
-
-    id: str = Field(examples=["7f3a91c2d4e5f60718293a4b5c6d7e8f"])
-    name: str | None = Field(examples=["fix-login"])
-    key: str | None
-    agent: str | None = Field(examples=["claude"])
-    provider: str | None
-    model: str | None
-    task: str | None
-    labels: dict[str, str]
-    metadata: dict[str, Any]
-    status: Status
-    reason: str | None
-    failure: dict[str, Any] | None
-    resumed_from: int | None
-    head: int
-    seq: int
-    attempt: int
-    parent: str | None
-    workspace: dict[str, str]
-    runtime: str | None
-    handle: str | None
-    created_at: datetime
-    updated_at: datetime
-    usage: UsageDocument
-    attention: AttentionDocument | None
-    doing: DoingDocument | None
-    last_step_at: datetime | None
-    saved_at: datetime | None
-    wake_at: datetime | None
-    cost: float | None
-    cost_rate: float | None
-    cost_tree: float | None
-    evidence: list[str]
-    worked_seconds: float = Field(description="of all attempts, up to the newest step")
-    limits: dict[str, float | None] = Field(description="budget, budget_tokens, time_limit; null: no limit")
-    spawned_by: str | None = Field(description="the session whose program started this one")
-    attach: list[str] | None = Field(
-        description="the command that attaches to its terminal, on its machine; null: no terminal, or not running"
-    )
-    env: dict[str, str] = Field(description="environment variables of every start")
-    secrets: list[str] = Field(description="names of the variables with credentials that every start requires")
-
-
-class SessionsPage(Page[SessionDocument]):
-    """A page of sessions, newest created first."""
-
-    counts: dict[str, int]
-    """all sessions by stored status, regardless of the filters"""
-
-
-class CheckpointDocument(BaseModel):
-    """A committed position to return to."""
-
-    id: str = Field(examples=["7f3a91c2d4e5f60718293a4b5c6d7e8f@206"])
-    session: str
-    seq: int
-    kind: StepKind
-    label: str | None
-    created_at: datetime
-    turns: int
-    message_count: int
-    model: str | None
-    snapshot: str | None
-    size_bytes: int
-    version: int
-
-
-class CallDocument(BaseModel):
-    """A tool call with its intent and its outcome."""
-
-    id: str
-    name: str
-    arguments: Any
-    result: Any
-    success: bool | None
-    effect: str | None
-    in_doubt: bool
-    intent_seq: int | None
-    result_seq: int | None
-    started_at: datetime | None
-    ended_at: datetime | None
-
-
-class ReasonDocument(BaseModel):
-    """A reason why a resume is not possible, or a warning; with a cure if there is one."""
-
-    code: str
-    text: str
-    cure: str | None
-    blocks: bool
-
-
-class PlannedCallDocument(BaseModel):
-    """An open tool call, or a once key, and what will be done about it."""
-
-    id: str
-    name: str
-    effect: Effect | None
-    key: str
-    action: Action
-    text: str
-    carried_from: str | None
-
-
-class FilesPlanDocument(BaseModel):
-    """What a start does about the files of its session."""
-
-    action: Literal["stay", "put_back", "made_anew", "in_place", "own_directory"]
-    at: int | None = Field(description="the step whose capture they are taken from")
-    places: dict[str, str] = Field(
-        description="root name to directory; empty where a new directory is named after an id that is not drawn yet"
-    )
-    files: int | None = Field(description="how many are put back, where it is not all of them or none")
-
-
-class PlanDocument(BaseModel):
-    """What a resume would do. `plan` is the hash for `If-Match`."""
-
-    ok: bool
-    session: str
-    name: str | None
-    checkpoint: str
-    status: Status
-    stopped_at: datetime | None
-    why_stopped: str | None
-    forks: bool
-    message_count: int
-    in_doubt: list[CallDocument]
-    told: str | None
-    command: list[str] | None
-    reasons: list[ReasonDocument]
-    plan: str
-    files: dict[str, Any] | None
-    files_plan: FilesPlanDocument | None = Field(description="what the start does about them")
-    agent: dict[str, Any] | None
-    environment: dict[str, bool] = Field(
-        description="variables with credentials that its first start had, and whether they are set here",
-        examples=[{"ANTHROPIC_API_KEY": True}],
-    )
-    first_reply: dict[str, Any] | None = Field(
-        description="estimate for the first reply: input tokens, whether the cache is cold, cost"
-    )
-    effects_since: list[CallDocument] | None = Field(
-        description="`once` calls that ran after the checkpoint: no rewind undoes them"
-    )
-    directory: str | None = Field(description="working directory of the command")
-    orphans: list[int] = Field(description="processes of a dead attempt, which the next start ends")
-    wait_until: datetime | None = Field(
-        description="a usage limit was reached: it would be queued until then, unless `now` is set"
-    )
-    calls: list[PlannedCallDocument] = Field(
-        description="calls that are open at the checkpoint, and what a resume (below the head: a fork) does about each"
-    )
-    rewind_calls: list[PlannedCallDocument] | None = Field(
-        description="the same after a rewind to the checkpoint; null if a newer step is damaged"
-    )
-    fork_calls: list[PlannedCallDocument] | None = Field(
-        description="the same in a fork of the checkpoint; null if a newer step is damaged"
-    )
-
-
-class DoubtDocument(BaseModel):
-    """A call in doubt, and what the start did about it."""
-
-    id: str
-    name: str
-    effect: str
-    done: str = Field(examples=["told_unknown"])
-    text: str
-
-
-class StartedDocument(BaseModel):
-    """A session that was started or queued, and its supervisor."""
-
-    session: SessionDocument
-    name: str | None
-    status: Status
-    reason: str | None
-    attempt: int
-    resumed_from: int | None = Field(description="seq of the requested checkpoint; null for a first run")
-    checkpoint: str | None = Field(description="the same with its session: that of the parent if this is a fork")
-    rung: str | None = Field(description="how a coding agent resumes: native, bootstrap or fresh", examples=["native"])
-    command: list[str] | None = Field(description="as launched; null while queued")
-    directory: str | None
-    workspace: dict[str, str]
-    put_back: int | None = Field(description="the step whose snapshot was restored; null: files were left as they are")
-    prompt_sent: bool
-    in_doubt: list[DoubtDocument]
-    handle: str | None
-    orphans: list[int] = Field(description="processes of a dead attempt that were ended first")
-    wake_at: datetime | None = Field(description="queued until then")
-    program: int | None = Field(description="pid of the program")
-    pid: int | None = Field(description="pid of the supervisor; null while queued")
-
-
-class EventDocument(BaseModel):
-    """A step with its content."""
-
-    session: str
-    seq: int
-    kind: StepKind
-    at: datetime
-    attempt: int
-    label: str | None
-    messages: list[Any]
-    intents: list[dict[str, Any]]
-    outcomes: list[dict[str, Any]]
-    state: dict[str, Any]
-    usage: dict[str, Any] | None
-    status: dict[str, Any] | None
-    started: dict[str, Any] | None
-    partial: Any
-    answer: list[Any]
-    note: dict[str, Any]
-    base: int
-
-
-class HitDocument(BaseModel):
-    """A step that contains the text, and the passage."""
-
-    seq: int
-    kind: str
-    at: datetime
-    text: str
-
-
-class HitsPage(Page[HitDocument]):
-    """Hits of a search; `count` is the number of all hits, not of this page."""
-
-    count: int
-
-
-class FileDocument(BaseModel):
-    """A file that differs, or was left out of the snapshot."""
-
-    root: str
-    path: str
-    what: str
-    kind: str
-    size_before: int
-    size_after: int
-    lines_added: int | None
-    lines_removed: int | None
-    text: str | None
-    may_run_later: bool
-
-
-class BranchDocument(BaseModel):
-    """A session in the tree of its forks."""
-
-    session: SessionDocument
-    forked_at: int | None
-    depth: int
-
-
 class FilesReportDocument(BaseModel):
     """What a restore did or would do, by root; `step` is null if nothing was committed."""
 
@@ -340,34 +198,6 @@ class FilesReportDocument(BaseModel):
     step: str | None
     head: int
     plans: dict[str, Any]
-
-
-class StoppedDocument(BaseModel):
-    """The process that was stopped."""
-
-    session: str
-    pid: int
-    supervised: bool
-    killed: bool
-
-
-class SentDocument(BaseModel):
-    """`checkpoint` holds the message; null if it was typed to a running agent."""
-
-    session: str
-    delivered: bool
-    checkpoint: CheckpointDocument | None
-
-
-class RemovedDocument(BaseModel):
-    """What was removed, or with `dry_run` would be."""
-
-    sessions: list[str]
-    names: list[str]
-    steps: int
-    size_bytes: int
-    file_bytes: int
-    dry_run: bool
 
 
 class RetentionDocument(BaseModel):
@@ -379,53 +209,6 @@ class RetentionDocument(BaseModel):
     set_by: str | None
     set_at: datetime | None
     last_sweep_at: datetime | None
-
-
-class VerifiedDocument(BaseModel):
-    """Result of verifying every digest."""
-
-    at: datetime
-    sessions: int
-    steps: int
-    broken: int
-    names: list[str] = Field(description="the first broken sessions")
-    files: bool = Field(description="captured files were verified too; false: too large, or in a remote blob store")
-    seconds: float
-
-
-class DrillDocument(BaseModel):
-    """Result of restoring sessions into an empty directory and comparing them with their snapshots."""
-
-    at: datetime
-    restored: int
-    tried: int
-    files: int
-    trouble: str = Field(description="why the first of them could not be restored", examples=[""])
-    seconds: float
-
-
-class GrowthDocument(BaseModel):
-    """How fast the store grows."""
-
-    bytes_a_day: float
-    full_in_days: float | None = Field(description="at this speed; null if it does not grow or is not known")
-
-
-class UpkeepDocument(BaseModel):
-    """Results of the daily upkeep; null: there was none yet."""
-
-    verified: VerifiedDocument | None
-    drilled: DrillDocument | None
-    growth: GrowthDocument | None
-
-
-class AdoptableDocument(BaseModel):
-    """A native session of a coding agent; `relight adopt NATIVE` in its directory takes it over."""
-
-    agent: str
-    native: str = Field(examples=["5f0c1f2e-0000-4000-8000-000000000000"])
-    directory: str
-    touched_at: datetime
 
 
 class OneOfSeveral(BaseModel):
@@ -470,31 +253,6 @@ class SeveralDocument(BaseModel):
     refused: int
 
 
-class ForgottenDocument(BaseModel):
-    """What was removed from a checkpoint; its step stays."""
-
-    checkpoint: str
-    labels: int
-    snapshots: int
-    kept: int
-
-
-class LeaseDocument(BaseModel):
-    """A lease, and what can be seen of its owner."""
-
-    session: str
-    name: str | None
-    status: str
-    owner: str
-    epoch: int
-    attempt: int
-    expires_at: datetime | None
-    remaining_seconds: float
-    owner_gone: bool | None
-    last_step_at: datetime
-    evidence: list[str]
-
-
 class ActionDocument(BaseModel):
     """One entry of the audit log."""
 
@@ -511,14 +269,6 @@ class ActionDocument(BaseModel):
     after: dict[str, Any] | None
     outcome: str = Field(examples=["done"], description="begun, done, refused or unknown with its code")
     undo: str | None
-
-
-class AttentionPage(BaseModel):
-    """Number of sessions that need a person, by kind, and the most urgent of them."""
-
-    total: int
-    counts: dict[str, int]
-    items: list[SessionDocument]
 
 
 class TokenDocument(BaseModel):

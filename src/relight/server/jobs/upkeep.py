@@ -71,6 +71,7 @@ class Drill(msgspec.Struct, frozen=True, kw_only=True):
     tried: int
     files: int
     trouble: str = ""
+    """why the first of them could not be restored"""
     seconds: float
 
 
