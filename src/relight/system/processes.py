@@ -199,7 +199,7 @@ def foreground_of(pid: int) -> int:
 
 def members_of(group: int) -> list[int]:
     """The living processes of a group."""
-    return [pid for pid, facts in _living() if facts.group == group]
+    return [pid for pid, facts in living().items() if facts.group == group]
 
 
 def children_of_ours() -> list[int]:
@@ -209,7 +209,7 @@ def children_of_ours() -> list[int]:
 
 def children_of(pid: int) -> list[int]:
     """The living children of a process."""
-    return [child for child, facts in _living() if facts.parent == pid]
+    return [child for child, facts in living().items() if facts.parent == pid]
 
 
 def ancestors(pid: int) -> Iterator[int]:
@@ -220,9 +220,8 @@ def ancestors(pid: int) -> Iterator[int]:
         pid = facts.parent if facts is not None else 0
 
 
-def _living() -> Iterator[tuple[int, Facts]]:
+def living() -> dict[int, Facts]:
+    """All processes that have not ended."""
     table = process_table()
-    for pid in table.pids():
-        facts = table.facts(pid)
-        if facts is not None and not facts.is_zombie:
-            yield pid, facts
+    found = ((pid, table.facts(pid)) for pid in table.pids())
+    return {pid: facts for pid, facts in found if facts is not None and not facts.is_zombie}

@@ -15,12 +15,14 @@ import pytest
 
 from relight.errors import AgentFailed, Refused, UsageError
 from relight.ports.runtime import SESSION_VARIABLE, Exit
-from relight.runtimes.process import ProcessRuntime, guard, output
+from relight.runtimes.process import ProcessRuntime, guard, output, subreaper
 from relight.runtimes.process.child import ProcessChild
 from relight.runtimes.process.output import Lines, Log
-from relight.runtimes.process.subreaper import SUBREAPER
+from relight.runtimes.process.subreaper import SUBREAPER, descendants
+from relight.system import processes
 from relight.system.linux_calls import become_subreaper, end_with_parent
 from relight.system.platform import Platform
+from relight.system.process_table import Facts
 from relight.system.processes import ancestors, children_of, children_of_ours, is_zombie, start_of, words_of
 from relight.testing.runtime_kit import until
 
@@ -132,6 +134,33 @@ def test_without_help_of_the_kernel_an_agent_ends_with_its_supervisor_too(tmp_pa
     until(lambda: start_of(agent) != before[0], "the agent has ended")
     until(lambda: start_of(guarding) != before[1], "the guard has, too")
     assert supervisor.returncode == (-signal.SIGKILL if is_killed else 0)
+
+
+@pytest.mark.guarantee("G12")
+def test_an_orphan_whose_environment_is_hidden_is_ended_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subreaper, "become_subreaper", lambda: False)
+    for module in (subreaper, processes):  # as macOS does for its own programs
+        monkeypatch.setattr(module, "environment_of", lambda pid: [])
+    child, session = spawn(tmp_path, sys.executable, "-I", "-S", "-c", LEAVES_A_SHELL)
+    until((tmp_path / "left").exists, "the agent has started a command in a session of its own")
+    left = int((tmp_path / "left").read_text())
+    SUBREAPER.reap(now=True)
+    child.signal(signal.SIGKILL)
+    ended(child)
+    assert ProcessRuntime().orphans(session) == [left]
+    assert ProcessRuntime().orphans("another") == []
+    ProcessRuntime().end([left], seconds=2)
+    assert not start_of(left) and ProcessRuntime().orphans(session) == []
+
+
+def test_descendants_are_remembered_and_a_reused_pid_is_not_one() -> None:
+    def facts(start: str, parent: int) -> Facts:
+        return Facts(start, is_zombie=False, parent=parent, group=0, session=0)
+
+    first = descendants({7: facts("1", 2), 8: facts("2", 7), 9: facts("3", 8), 5: facts("1", 1)}, {7: "s"}, {})
+    assert first == {8: ("2", "s"), 9: ("3", "s")}
+    later = descendants({9: facts("3", 1), 8: facts("5", 1), 10: facts("4", 9)}, {}, first)
+    assert later == {9: ("3", "s"), 10: ("4", "s")}
 
 
 def test_other_kernels_are_not_asked_for_what_only_linux_does() -> None:

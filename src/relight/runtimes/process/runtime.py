@@ -99,6 +99,9 @@ class ProcessRuntime(LocalProcesses):
     def reattach(self, handle: str) -> ProcessChild | None:
         return None
 
+    def orphans(self, session: str) -> list[int]:
+        return list(dict.fromkeys([*super().orphans(session), *SUBREAPER.left_by(session)]))
+
     def end(self, pids: Sequence[int], *, seconds: float) -> None:
         super().end(pids, seconds=seconds)
         SUBREAPER.reap(now=True)
