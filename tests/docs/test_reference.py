@@ -13,7 +13,7 @@ from tests.house.files import modules, nodes
 
 READERS = {"os.environ.get", "environ.get", "environment.get", "os.getenv", "getenv"}
 ENVIRONMENTS = {"os.environ", "environ", "environment"}
-OUTSIDE = {"PATH", "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "COMP_WORDS", "COMP_CWORD"}
+OUTSIDE = {"PATH", "TMPDIR", "PYTHONPATH", "LANG", "LC_ALL", "LC_CTYPE", "USER", "SHELL", "COMP_WORDS", "COMP_CWORD"}
 """variables of the system, which are not settings of relight"""
 
 

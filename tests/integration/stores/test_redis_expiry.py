@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 from starlette.testclient import TestClient
@@ -145,3 +147,38 @@ def test_tombstones_of_expired_sessions_are_bounded(rl: Relight, monkeypatch: py
     for number in range(8):
         rl.session(f"other{number}").complete()
     assert len(rl.removals()) <= 5
+
+
+class Interrupted:
+    """A connection whose first transaction comes right after somebody else acted."""
+
+    def __init__(self, server: Any, somebody: Callable[[], None]) -> None:
+        self._server, self._somebody = server, [somebody]
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._server, name)
+
+    def transact(self, *given: Any) -> Any:
+        while self._somebody:
+            self._somebody.pop()()
+        return self._server.transact(*given)
+
+
+def test_two_that_tidy_one_session_at_once_subtract_its_size_once(server: RedisServer, rl: Relight) -> None:
+    rl.session("kept").append({"role": "user", "content": "unfinished"})
+    kept = size_of(server)
+    rl.set_retention(SOON)
+    session = finished(rl, "job")
+    assert size_of(server) > kept
+    eventually(lambda: times(server, session) == {-2}, what="its keys to expire")
+    with closing(RedisStore(server.url, SystemClock())) as one, closing(RedisStore(server.url, SystemClock())) as other:
+        keys, theirs = one._journal.expiry._keys, other._journal.expiry
+        between = Interrupted(one._server, lambda: theirs.tidy([session]))
+        expiry.Expiry(cast(Any, between), keys).tidy([session])
+    assert size_of(server) == kept
+    assert len(rl.removals()) == 1
+
+
+def size_of(server: RedisServer) -> int:
+    with server.client() as client:
+        return int(client.get("relight:bytes") or 0)

@@ -450,6 +450,10 @@ def test_removing_asks_first_and_removes_every_byte(shell: Shell, some: relight.
     refused = shell.run("rm", "fix-login", "--yes")
     assert refused.returncode == 4
     assert "fork  child" in refused.stderr
+    with some.session("held", labels={"team": "web"}) as held:
+        some_refuse = shell.run("rm", "--label", "team=web", "--yes")
+        held.complete()
+    assert some_refuse.returncode == 4 and "2 of 3 sessions could not be removed" in some_refuse.stderr
     assert shell.run("rm", "--label", "team=web", "--with-forks", "--yes").returncode == 0
     assert [one["name"] for one in shell.json("list")] == ["port-to-uv", "nightly-docs"]
 

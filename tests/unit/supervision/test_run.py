@@ -438,6 +438,21 @@ def test_after_a_reboot_all_comes_back_that_was_running_and_nothing_that_was_sto
     assert shell.run("stop", "far").returncode == 0
 
 
+def test_all_are_resumed_but_those_that_refuse_and_each_refusal_is_told(shell: Shell) -> None:
+    dies_once = "test -e $0.lived || { touch $0.lived; kill -9 $PPID; }"
+    for name in ("first", "second", "third"):
+        (shell.directory / name).mkdir()
+        shell.run("run", "--name", name, "--workspace", name, "--", "sh", "-c", dies_once, name)
+    (shell.directory / "second").rename(shell.directory / "elsewhere")
+    done = shell.run("resume", "--all", "--yes")
+    assert done.returncode == 4, done.stderr
+    assert "✗ second" in done.stderr and "workspace missing" in done.stderr
+    assert "1 of 3 sessions could not be resumed" in done.stderr
+    for name in ("first", "third"):
+        eventually(lambda name=name: session(shell, name)["status"] == "completed", what=f"the end of {name}")
+    assert session(shell, "second")["status"] == "terminated"
+
+
 # -- the terminal ---------------------------------------------------------------------------------------------
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Collection
 
 import click
 
+from relight.cli.app.attempts import Attempts
 from relight.cli.app.confirm import confirm
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.verb import json_flag, ref_argument, verb
@@ -14,9 +15,6 @@ from relight.cli.render.removal import bytes_text, print_removed
 from relight.errors import UsageError
 from relight.operations.remove import Removed
 from relight.text.format import count
-
-if TYPE_CHECKING:
-    from relight.library.facade import Relight
 
 
 @verb(
@@ -44,25 +42,28 @@ def rm(
     if (ref is None) == (not labels):
         raise UsageError("name one session, or use --label KEY=VALUE")
     with cli.opened() as rl:
-        refs = [ref] if ref is not None else [info.id for info in rl.sessions(labels=label_pairs(labels))]
+        labelled = [] if ref is not None else rl.sessions(labels=label_pairs(labels))
+        titles = {ref: ref} if ref is not None else {info.id: info.title for info in labelled}
         # A dry run first, so that the question names everything that goes, forks included.
-        planned = _merged([rl.drop(one, with_forks=with_forks, dry_run=True) for one in refs], dry_run=True)
+        attempts = Attempts(cli, single=ref is not None)
+        plans: dict[str, Removed] = {}
+        for one, title in titles.items():
+            with attempts.of(title):
+                plans[one] = rl.drop(one, with_forks=with_forks, dry_run=True)
+        planned = _merged(plans.values(), dry_run=True)
         if dry_run or not planned.sessions:
-            return print_removed(cli, planned, as_json=as_json)
+            return print_removed(cli, planned, as_json=as_json) or attempts.exit_code("removed")
         if not confirm(cli, _question(planned), yes=yes):
             return 0
-        removed = _merged([_drop(rl, one, with_forks) for one in refs], dry_run=False)
-    return print_removed(cli, removed, as_json=as_json)
+        removed: list[Removed] = []
+        for one in plans:
+            with attempts.of(titles[one]):
+                if len(plans) == 1 or rl.find(one) is not None:  # else it went with its parent
+                    removed.append(rl.drop(one, with_forks=with_forks))
+    return print_removed(cli, _merged(removed, dry_run=False), as_json=as_json) or attempts.exit_code("removed")
 
 
-def _drop(rl: Relight, ref: str, with_forks: bool) -> Removed:
-    """Remove one session; it may already be gone with its parent."""
-    if rl.find(ref) is None:
-        return Removed(sessions=[], names=[], steps=0, size_bytes=0)
-    return rl.drop(ref, with_forks=with_forks)
-
-
-def _merged(parts: list[Removed], *, dry_run: bool) -> Removed:
+def _merged(parts: Collection[Removed], *, dry_run: bool) -> Removed:
     by_id = {session: name for part in parts for session, name in zip(part.sessions, part.names, strict=True)}
     return Removed(
         sessions=list(by_id),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import click
 
+from relight.cli.app.attempts import Attempts
 from relight.cli.app.confirm import confirm
 from relight.cli.app.context import CliContext, pass_context
 from relight.cli.app.detach import start_detached
@@ -225,6 +226,8 @@ def _resume_all(cli: CliContext, rl: Relight, *, dry_run: bool, yes: bool) -> in
     if not confirm(cli, f"resume {count(len(stopped), 'session')} in the background?", yes=yes):
         return 0
     # Each gets a supervisor process of its own, which outlives this command (a oneshot unit after a reboot).
+    attempts = Attempts(cli)
     for info in stopped:
-        start_detached(cli, rl, info.id)
-    return 0
+        with attempts.of(info.title):
+            start_detached(cli, rl, info.id)
+    return attempts.exit_code("resumed")

@@ -162,8 +162,11 @@ class Expiry:
         if made is not None:
             tombstone_name = made.name(self._server.time_us())
             tombstones.append(("HSET", self._keys.records("tombstone"), tombstone_name, pack_record(made)))
+        # Another process may tidy the same session between our reading and this transaction, which subtracts its size:
+        # the size must still be there, so that it is subtracted once. Read again, there is nothing left to subtract.
+        checks: list[Command] = [("gone", keys.identity), ("field", keys.facts, "z", size or b""), *more_checks]
         # What needs memory comes first: a full server refuses it before anything was written.
-        return [("gone", keys.identity), *more_checks], [("INCR", self._keys.changes), *tombstones, *more, *commands]
+        return checks, [("INCR", self._keys.changes), *tombstones, *more, *commands]
 
     def _parent_commands(self, indexes: Sequence[bytes], member: bytes) -> tuple[list[Command], list[Command]]:
         """If it was the last fork of a finished session, that session gets its TTL now."""
