@@ -114,10 +114,21 @@ def _against(info: SessionInfo) -> list[Reason]:
     return reasons
 
 
-def plan_unreadable(info: SessionInfo) -> ResumePlan:
-    """The plan for a session whose journal cannot be loaded: nothing would happen."""
+def damage_reason(info: SessionInfo, text: str, offered: str | None, options: ResumeOptions) -> Reason:
+    """Damage of the newest steps. It blocks, unless the start was told to continue from the checkpoint that is
+    `offered`, and there is one."""
+    if offered is None:
+        return Reason(code="corrupt", text=text)
+    if options.from_last_good:
+        seq = offered.rpartition("@")[2]
+        return Reason(code="corrupt", text=f"{text}; it continues from @{seq}, the last intact step", blocks=False)
+    return Reason(code="corrupt", text=text, cure=f"relight resume {info.title} --from-last-good")
+
+
+def plan_unreadable(info: SessionInfo, damage: Reason | None, *, message_count: int) -> ResumePlan:
+    """The plan for a session whose head is damaged: without a repair, nothing would happen."""
     return ResumePlan(
-        ok=False,
+        ok=damage is not None and not damage.blocks,
         session=info.id,
         name=info.name,
         checkpoint=info.id,
@@ -125,10 +136,10 @@ def plan_unreadable(info: SessionInfo) -> ResumePlan:
         stopped_at=None,
         why_stopped=info.reason,
         forks=False,
-        message_count=0,
+        message_count=message_count,
         in_doubt=[],
         told=None,
         command=info.command,
-        reasons=[],
+        reasons=[damage] if damage is not None else [],
         plan="",
     )

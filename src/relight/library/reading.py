@@ -15,7 +15,15 @@ from relight.errors import Corrupt, NotFound, Unresolved
 from relight.history import listing
 from relight.history.loading import Found, chain_of, load, load_forked, load_returned, resolve
 from relight.journal.lineage import stretches
-from relight.journal.resume_plan import as_it_lives, codes_waived, plan_hash, plan_resume, plan_unreadable, waived
+from relight.journal.resume_plan import (
+    as_it_lives,
+    codes_waived,
+    damage_reason,
+    plan_hash,
+    plan_resume,
+    plan_unreadable,
+    waived,
+)
 from relight.journal.status import derived_status
 from relight.library.lazy_module import LazyModule
 from relight.ports.store import Query, Store
@@ -268,10 +276,12 @@ class Reading:
                 fold = load_forked(self._context.store, found, found.seq)
                 calls = fold.calls(doubtful=True)
         except Corrupt as error:
-            cure = f"relight resume {info.title} --from-last-good" if error.offered else None
-            damage = Reason(code="corrupt", text=str(error), cure=cure)
+            damage = damage_reason(info, str(error), error.offered, options)
+            if not damage.blocks:  # the start rewinds to it first, so the plan is that of a resume from there
+                loaded, fold = self._loaded(resolve(self._context.store, error.offered or ref))
+                calls, count = fold.calls(doubtful=True), len(loaded.messages)
         if found.head is None:
-            return msgspec.structs.replace(plan_unreadable(info), reasons=[damage] if damage else [])
+            return plan_unreadable(info, damage, message_count=count)
         held = files_statuses.files_status(self._context, found, disk=disk) if found.identity.workspace else None
         if held is not None and held.missing and workspace_check.is_unstarted_fork(self._context, found):
             held = msgspec.structs.replace(held, missing=[])  # its start makes them
@@ -289,6 +299,8 @@ class Reading:
             files=held,
         )
         files_plan, directory, refused = None, found.identity.directory, list[Reason]()
+        if damage is not None and fold is not None:
+            plan = msgspec.structs.replace(plan, checkpoint=f"{info.id}@{loaded.seq}")
         if damage is None:
             files_plan, directory, refused = start_plan.files_plan(self._context, found, options, held)
             plan = msgspec.structs.replace(plan, reasons=plan.reasons + refused)

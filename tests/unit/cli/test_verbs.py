@@ -509,6 +509,10 @@ def test_a_broken_step_is_named_and_the_one_before_offered(shell: Shell, some: r
     assert done.returncode == 5, done.stdout
     assert f"fix-login@{newest}" in shell.screen("verify").text
     assert shell.json("can-resume", "fix-login")["ok"] is False
+    assert shell.run("resume", "fix-login", "--dry-run").returncode == 4
+    planned = shell.json("resume", "fix-login", "--from-last-good", "--dry-run")
+    assert planned["ok"] and planned["checkpoint"].endswith(f"@{newest - 1}") and planned["message_count"]
+    assert any(f"continues from @{newest - 1}" in one["text"] for one in planned["reasons"] if one["code"] == "corrupt")
     assert "✗" in shell.screen("show", "fix-login").text
     offered = shell.run("show", f"fix-login@{newest - 1}")
     assert (offered.returncode, "can resume" in offered.stdout) == (0, True)
