@@ -16,13 +16,16 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from relight.errors import RelightError, RestoreUnfinished, SnapshotSwept, UsageError, WorkspaceUnusable
+from relight.history.listing import every_session
 from relight.history.loading import Found
 from relight.journal.files.capture_moments import check_moments, is_due
+from relight.ports.store import Query
 from relight.ports.workspace import Workspace, Workspaces
 from relight.sessions.context import Context
 from relight.values.checkpoint import Checkpoint
 from relight.values.session import Identity
 from relight.values.snapshot import Snapshot
+from relight.values.status import STATUSES
 from relight.values.step import Changes, StepKind
 
 if TYPE_CHECKING:
@@ -30,6 +33,8 @@ if TYPE_CHECKING:
 
 DEFAULT_ROOT: Final = "main"
 MAX_SWEPT_TRIES: Final = 4
+_RESUMABLE: Final = frozenset(STATUSES) - {"archived", "completed"}
+"""statuses of sessions that can be resumed without a new prompt"""
 
 
 def named_roots(workspace: str | os.PathLike[str] | Mapping[str, str]) -> dict[str, str]:
@@ -125,14 +130,24 @@ def fitted(
     try:
         close_all(open_roots(context.workspaces(), wanted, watch=False, read_only=True))
     except WorkspaceUnusable as error:
-        raise never_captured(error) from None
+        raise never_captured(context, identity, error) from None
     return wanted
 
 
-def never_captured(error: WorkspaceUnusable) -> WorkspaceUnusable:
-    """The error with a hint that fits a directory of which nothing was ever captured, so nothing can be restored."""
+def never_captured(context: Context, identity: Identity, error: WorkspaceUnusable) -> WorkspaceUnusable:
+    """The error with hints that fit a session of which nothing was ever captured: nothing of it can be restored, and
+    one that is only being begun will not exist."""
     if not os.path.lexists(error.path):
         error.hints = (f"create it first: mkdir -p {shlex.quote(error.path)}",)
+    elif any(" resume " in hint for hint in error.hints):  # it replaced a directory that others have recorded
+        there = (
+            one.identity for one in every_session(context.store, Query(statuses=_RESUMABLE)) if one.identity.command
+        )
+        other = next((one for one in there if one.id != identity.id and error.path in one.workspace.values()), None)
+        whose = (
+            f"restore the files of that one here: relight resume {other.name or other.id} --restore" if other else ""
+        )
+        error.hints = (*filter(None, [whose]), "work in another directory: relight run --workspace DIR")
     return error
 
 

@@ -242,7 +242,7 @@ class Relight(Queueing):
         try:
             return files.Files(self._context, found.identity, last)
         except WorkspaceUnusable as error:
-            raise error if last else files.never_captured(error) from None
+            raise error if last else files.never_captured(self._context, found.identity, error) from None
 
     def _existing(self, name: str) -> tuple[Found | None, Context]:
         """By id or name; `name@seq` before the head is a fork, which is created with its first attempt."""

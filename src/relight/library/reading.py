@@ -268,18 +268,7 @@ class Reading:
         directory. `options`: the options it would be given."""
         found = resolve(self._context.store, ref)
         info = listing.info_of(self._context, found)
-        damage, calls, count, fold = None, [], 0, None
-        try:
-            loaded, fold = self._loaded(found)
-            calls, count = loaded.calls, len(loaded.messages)
-            if found.seq is not None and found.seq != found.whole_head().head:
-                fold = load_forked(self._context.store, found, found.seq)
-                calls = fold.calls(doubtful=True)
-        except Corrupt as error:
-            damage = damage_reason(info, str(error), error.offered, options)
-            if not damage.blocks:  # the start rewinds to it first, so the plan is that of a resume from there
-                loaded, fold = self._loaded(resolve(self._context.store, error.offered or ref))
-                calls, count = fold.calls(doubtful=True), len(loaded.messages)
+        damage, calls, count, fold, good = self._read_to_plan(found, info, options)
         if found.head is None:
             return plan_unreadable(info, damage, message_count=count)
         held = files_statuses.files_status(self._context, found, disk=disk) if found.identity.workspace else None
@@ -299,8 +288,8 @@ class Reading:
             files=held,
         )
         files_plan, directory, refused = None, found.identity.directory, list[Reason]()
-        if damage is not None and fold is not None:
-            plan = msgspec.structs.replace(plan, checkpoint=f"{info.id}@{loaded.seq}")
+        if good is not None:
+            plan = msgspec.structs.replace(plan, checkpoint=f"{info.id}@{good}")
         if damage is None:
             files_plan, directory, refused = start_plan.files_plan(self._context, found, options, held)
             plan = msgspec.structs.replace(plan, reasons=plan.reasons + refused)
@@ -334,6 +323,24 @@ class Reading:
         variables, against = launch.foresee_start(self._context, found)
         against += repositories.against(self._context, found)
         return waived(msgspec.structs.replace(plan, environment=variables, reasons=plan.reasons + against), codes)
+
+    def _read_to_plan(
+        self, found: Found, info: SessionInfo, options: ResumeOptions
+    ) -> tuple[Reason | None, list[Call], int, Fold | None, int | None]:
+        """What a plan needs of a journal: its damage, calls, number of messages and fold; and, if the start would
+        first rewind to it, the last good checkpoint: these are then of there."""
+        try:
+            loaded, fold = self._loaded(found)
+            if found.seq is None or found.seq == found.whole_head().head:
+                return None, loaded.calls, len(loaded.messages), fold, None
+            fold = load_forked(self._context.store, found, found.seq)
+            return None, fold.calls(doubtful=True), len(loaded.messages), fold, None
+        except Corrupt as error:
+            damage = damage_reason(info, str(error), error.offered, options)
+            if damage.blocks or error.offered is None:
+                return damage, [], 0, None, None
+            good, fold = self._loaded(resolve(self._context.store, error.offered))
+            return damage, fold.calls(doubtful=True), len(good.messages), fold, good.seq
 
     def planned_calls(self, ref: str, *, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
         """What would be done about the calls that are open at a checkpoint after a rewind to it, or in a fork of it.

@@ -91,7 +91,7 @@ def planned(
         try:
             close_all(open_roots(context.workspaces(), identity, watch=False))  # raises if it cannot be captured
         except WorkspaceUnusable as error:
-            raise never_captured(error) from None
+            raise never_captured(context, identity, error) from None
     elif adapter.capabilities.transcript:
         identity = _housed_where_it_runs(context, identity, directory)
     if recorded.words != list(command):

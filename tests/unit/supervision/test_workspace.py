@@ -249,3 +249,19 @@ def test_a_command_that_only_looks_like_a_library_program_is_captured_at_its_end
     (shell.directory / "plain.py").write_text("import relight\n" + PLAIN)
     shell.run("run", "--name", "job", "--workspace", "place", "--", PYTHON, "plain.py", "0")
     assert [bool(one["snapshot"]) for one in shell.json("checkpoints", "job")][-1]
+
+
+def test_a_new_session_in_a_replaced_directory_is_told_which_session_recorded_it(shell: Shell) -> None:
+    place = shell.directory / "place"
+    place.mkdir()
+    (place / "f").write_text("then")
+    words = ["--workspace", "place", "--", "sh", "-c", "test -e again || { touch again; exit 1; }"]
+    assert shell.run("run", "--name", "former", *words).returncode == 1
+    place.rename(shell.directory / "moved")
+    place.mkdir()
+    refused = shell.run("run", "--name", "latter", *words)
+    assert refused.returncode == 4 and "not the directory that was recorded" in refused.stderr
+    assert "latter" not in refused.stderr, "there is no such session"
+    [hint] = [line.partition(": relight ")[2] for line in refused.stderr.splitlines() if " resume " in line]
+    assert shell.run(*hint.split(), "--yes").returncode == 0, hint
+    assert (place / "f").read_text() == "then"
