@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -265,3 +266,13 @@ def test_a_closed_pipe_and_ctrl_c_are_quiet(shell: Shell, some: relight.Relight)
         _, complaint = follower.communicate(timeout=30)
     assert follower.returncode == 130
     assert complaint == ""
+
+
+def test_an_error_that_a_program_does_not_catch_ends_with_its_hints_as_arguments() -> None:
+    error = errors.RestoreConflict("/w", [(b"a.py", "changed")])
+    error.add_note("a note of the program")
+    error.hints = (*error.hints, "look first: relight diff job")
+    shown = "".join(traceback.format_exception(error))
+    assert 'hint: keep them: choice="theirs"\n' in shown, "a flag is an argument of the library"
+    assert shown.endswith("hint: look first: relight diff job\na note of the program\n")
+    assert str(error) in shown and "hint" not in str(error)

@@ -273,7 +273,9 @@ def test_what_passes_after_a_kill_is_no_work_and_a_resume_has_the_rest_of_its_ti
     took = time.monotonic() - began
     assert done.returncode == HALTED, done.stderr
     assert (shown(shell)["status"], shown(shell)["attempt"]) == ("halted", 2)
-    assert took < 3 + 4, "a machine under load included"
+    began = time.monotonic()
+    assert shell.run("run", "--name", "calm", "--", "true").returncode == 0
+    assert took < max(3.0, 4 * (time.monotonic() - began)), "its second, a start, and what this machine's load adds"
 
 
 def relight_began(shell: Shell) -> bool:
