@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypedDict
@@ -14,11 +15,14 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
 import relight
+from relight.errors import UsageError
 from relight.frameworks.claude_agent_sdk import RelightSessionStore
+from relight.frameworks.cursor import RelightAgentStore
 from relight.frameworks.langgraph import RelightSaver
 from relight.frameworks.openai_agents import RelightSession
 from relight.journal.codec import decode_changes
 from tests.integration.frameworks.claude_agent_sdk.test_store import KEY, append, turn
+from tests.integration.frameworks.cursor.test_store import a_run, agent, calls, every_event
 from tests.integration.frameworks.langgraph.graphs import config
 
 TOKEN = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
@@ -129,3 +133,26 @@ def test_lines_of_the_claude_agent_sdk_are_redacted(everything: None, tmp_path: 
         assert found is not None and len(found) == 2, "a line that comes again is known, though it was redacted"
         assert TOKEN not in repr(found) and HIDDEN in repr(found)
         assert TOKEN.encode() not in b"".join(written(rl, tmp_path))
+
+
+def test_records_of_the_cursor_sdk_are_redacted(everything: None, tmp_path: Path) -> None:
+    blob = base64.b64encode(f"\x0a\x20key {TOKEN} end".encode()).decode()
+    with relight.open(tmp_path / "r.db") as rl:
+        store = RelightAgentStore(rl)
+        call = calls(store)
+        call("agents.create", agent=agent("a1", title=f"use {TOKEN}", env={"password": PASSWORD}))
+        call("runs.create", run=a_run("r1", "a1", prompt=f"use {TOKEN}"))
+        event = {"runId": "r1", "eventType": "delta", "payload": {"text": f"use {TOKEN}", TOKEN: [TOKEN]}}
+        for _ in range(2):
+            call("runEvents.append", **event, idempotencyKey="k1")
+        with pytest.raises(UsageError, match="idempotencyKey"):
+            call("runEvents.append", **event, idempotencyKey=f"k-{TOKEN}")
+        call("runs.update", run=a_run("r1", "a1", status="error", error=f"refused {TOKEN}"))
+        call("checkpoints.create", agentId="a1", blobId="b1", data=blob)
+        seen = b"".join(written(rl, tmp_path))
+        hidden_forms = (TOKEN.encode(), PASSWORD.encode(), blob.encode(), base64.b64encode(TOKEN.encode()))
+        assert [one for one in hidden_forms if one in seen] == []
+        assert call("agents.get", agentId="a1")["title"] == f"use {HIDDEN}"
+        [kept] = every_event(call, "r1")
+        assert kept["payload"] == {"text": f"use {HIDDEN}", HIDDEN: [HIDDEN]}, "known again, though it was redacted"
+        assert call("checkpoints.get", agentId="a1", blobId="b1") == {"found": False}, "not a text that is no base64"

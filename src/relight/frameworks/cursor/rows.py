@@ -158,8 +158,10 @@ def remove_blobs(fold: Fold, blobs: Iterable[str]) -> Write | None:
 
 
 def blob_of(state: Mapping[str, Any], blob: str) -> str | None:
-    """The bytes of a blob as base64; None if it does not exist."""
-    return state.get(f"{_BLOB}{blob}")
+    """The bytes of a blob as base64; None if it does not exist, or was redacted because it held a secret."""
+    data: str | None = state.get(f"{_BLOB}{blob}")
+    # base64 has no bracket: this is a placeholder of the redactor, which the SDK would fail to decode.
+    return None if data is None or data.startswith("[redacted:") else data
 
 
 def blobs_of(state: Mapping[str, Any]) -> list[str]:

@@ -21,7 +21,9 @@ from relight.frameworks.cursor import rows
 from relight.frameworks.cursor.rows import AGENT_ROW, Keys, Row
 from relight.journal.codec import isolated
 from relight.journal.fold import Fold
+from relight.journal.redaction.recorded_fields import refuse_secret
 from relight.library.facade import Relight
+from relight.sessions.redacting_store import ALL, REDACT_VARIABLE
 from relight.sessions.shared import SharedSession, Write
 
 AGENT: Final = "cursor"
@@ -87,6 +89,12 @@ class Sessions:
     def all(self, kind: Kind) -> list[SharedSession]:
         found = self._rl.sessions(agent=AGENT, labels={KIND_LABEL: kind})
         return [self.of(kind, one.key) for one in found if one.key is not None and one.name == name_of(kind, one.key)]
+
+    def check_key(self, key: str) -> None:
+        """UsageError for an idempotency key that holds a secret, where all data is redacted: it would not be found
+        again, and its event would be stored twice."""
+        if self._rl._context.environment.get(REDACT_VARIABLE) == ALL:
+            refuse_secret(key, "the idempotencyKey", self._rl._context.redactor)
 
     def close(self) -> None:
         with self._lock:
@@ -215,6 +223,8 @@ class RunEvents:
         key = payload.get("idempotencyKey") or None
         if key is not None and not isinstance(key, str):
             raise UsageError(f"idempotencyKey must be text, not {key!a:.100}")
+        if key is not None:
+            self._sessions.check_key(key)
         given: Row = isolated(
             {
                 "runId": run,
