@@ -13,7 +13,6 @@ import gc
 import importlib
 import json
 import os
-import pkgutil
 import selectors
 import socket
 import subprocess
@@ -161,10 +160,11 @@ def serve(channel: socket.socket) -> dict[str, Any] | None:
 def main() -> int:
     """The server; and in each fork, the command."""
     for package in PRELOADED:
-        within = importlib.import_module(f"relight.{package}")
-        for module in pkgutil.walk_packages(within.__path__, f"relight.{package}."):
-            if not module.name.endswith("__main__"):
-                importlib.import_module(module.name)
+        directory = Path(*importlib.import_module(f"relight.{package}").__path__)
+        for path in directory.rglob("*.py"):
+            words = path.relative_to(directory).with_suffix("").parts
+            if not words[-1].startswith("__"):
+                importlib.import_module(".".join(("relight", package, *words)))
     importlib.import_module("relight.stores.sqlite.store")
     gc.freeze()
     request = serve(socket.socket(fileno=int(sys.argv[1])))

@@ -448,8 +448,8 @@ def test_all_are_resumed_but_those_that_refuse_and_each_refusal_is_told(shell: S
     assert done.returncode == 4, done.stderr
     assert "✗ second" in done.stderr and "workspace missing" in done.stderr
     assert "1 of 3 sessions could not be resumed" in done.stderr
-    for name in ("first", "third"):
-        eventually(lambda name=name: session(shell, name)["status"] == "completed", what=f"the end of {name}")
+    both = ("first", "third")
+    eventually(lambda: {session(shell, name)["status"] for name in both} == {"completed"}, what="the end of both")
     assert session(shell, "second")["status"] == "terminated"
 
 
