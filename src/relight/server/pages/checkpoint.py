@@ -1,4 +1,4 @@
-"""View of `/checkpoints/{id}`: what a resume or rewind to the checkpoint would do, and what it cannot undo."""
+"""`/checkpoints/{ref}`: a checkpoint, what a resume from it would do, its files; and the routes of it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,16 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Final, Literal
 
 import msgspec
+from fastapi import APIRouter, Request
+from starlette.exceptions import HTTPException
+from starlette.responses import HTMLResponse, Response
 
 from relight.errors import RelightError
-from relight.server.pages.files import Files, files_of
+from relight.server.pages.files import Files, body_of, files_of
+from relight.server.pages.history import position
+from relight.server.pages.rendering import answer
 from relight.server.pages.session import Action
-from relight.server.pages.window import position
+from relight.server.pages.site import Site
 from relight.text import format as words
 from relight.text.facts import plan_facts
 from relight.values.checkpoint import Checkpoint
@@ -20,6 +25,7 @@ from relight.values.status import LIVE
 if TYPE_CHECKING:
     from relight.files.diff import FileDiff
     from relight.library.facade import Relight
+
 
 Compare = Literal["disk", "previous", "head", "other"]
 COMPARES: Final[tuple[Compare, ...]] = ("disk", "previous", "head", "other")
@@ -161,3 +167,48 @@ def differences(rl: Relight, sheet: CheckpointView, compare: Compare, other: int
     if from_seq is None:
         return []
     return rl.diff(f"{sheet.session}@{from_seq}", sheet.id)
+
+
+_COMPARES: Final = (("disk", "disk now"), ("previous", "previous checkpoint"), ("head", "head"), ("other", "other"))
+
+
+def add(router: APIRouter, site: Site) -> None:
+    """Add the routes to the router."""
+
+    @router.get("/checkpoints/{ref}", response_class=HTMLResponse)
+    def checkpoint(request: Request, ref: str) -> Response:
+        sheet, info, plan = checkpoint_view(site.rl, ref, site.now())
+        asked = request.query_params
+        unreachable = plan.files is not None and bool(plan.files.missing)
+        otherwise: Compare = "previous" if unreachable else "disk"
+        compare: Compare = next((one for one in COMPARES if one == asked.get("compare")), otherwise)
+        other = position(asked.get("other"))
+        files = Files(lines=[], left_out=[], total=0, added=0, removed=0, trouble=_none(info.workspace))
+        if sheet.has_files:
+            files = compared(site.rl, sheet, plan, compare, other)
+        return site.page(
+            request,
+            "checkpoint.html",
+            nav="sessions",
+            sheet=sheet,
+            actions=actions_of(sheet, plan),
+            compare=compare,
+            compares=_COMPARES,
+            other=other,
+            files=files,
+        )
+
+    @router.get("/checkpoints/{ref}/difference", response_class=HTMLResponse)
+    def difference(ref: str, root: str, path: str, compare: str = "disk", other: str = "") -> Response:
+        sheet, _, _ = checkpoint_view(site.rl, ref, site.now())
+        which: Compare = next((one for one in COMPARES if one == compare), "disk")
+        text = body_of(differences(site.rl, sheet, which, position(other)), root, path)
+        if text is None:
+            raise HTTPException(404)
+        return answer("difference.html", text=text)
+
+
+def _none(workspace: dict[str, str]) -> str:
+    if not workspace:
+        return "The session has no workspace, so no files are captured; the conversation can still be rewound."
+    return "No files were captured up to this checkpoint; the conversation can still be rewound."

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from relight.errors import Corrupt
 from relight.text import format as words
+from relight.values.call import PlannedCall
 from relight.values.info import SessionInfo
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
 
 
 class Option(msgspec.Struct, frozen=True, kw_only=True):
@@ -103,3 +108,27 @@ class DialogContext(msgspec.Struct, frozen=True, kw_only=True):
         at = f"@{self.seq}" if self.seq is not None else ""
         hashed: str = self.rl.plan_hash(f"{self.info.id}{at}")
         return hashed
+
+
+def open_calls(rl: Relight, ref: str, after: Literal["rewind", "fork"]) -> list[PlannedCall]:
+    """The planned calls; empty if a newer step is damaged, which the page reports elsewhere."""
+    try:
+        return rl.planned_calls(ref, after=after)
+    except Corrupt:
+        return []
+
+
+def call_rows(calls: list[PlannedCall]) -> list[tuple[str, str, str]]:
+    """Planned calls as lines of a dialog: (name, text, role)."""
+    return [("calls" if number == 0 else "", one, "warn") for number, one in enumerate(words.planned_calls(calls))]
+
+
+def again_fields(calls: list[PlannedCall]) -> list[Field]:
+    """Checkboxes to let calls run again that otherwise would not; no field if there are none."""
+    options = [
+        Option(value=one.key, label=f"{one.name} ({one.id})", note=one.text)
+        for one in calls
+        if one.action not in ("run", "run_again")
+    ]
+    label, when = "Let run again, under a new key", ("conversation", "both")
+    return [Field(kind="boxes", name="again", label=label, options=options, when=when)] if options else []

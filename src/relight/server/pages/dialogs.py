@@ -17,8 +17,7 @@ from relight.errors import NotFound, RelightError
 from relight.journal.files.undo_log import next_undo
 from relight.journal.retention import days_text
 from relight.server.pages.checkpoint import effects_line
-from relight.server.pages.dialog_values import Dialog, DialogContext, Field, Option
-from relight.server.pages.open_calls import again_fields, call_rows, open_calls
+from relight.server.pages.dialog_values import Dialog, DialogContext, Field, Option, again_fields, call_rows, open_calls
 from relight.text import format as words
 from relight.text.facts import plan_facts
 from relight.text.safe import shortened

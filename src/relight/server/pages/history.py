@@ -6,12 +6,25 @@ a window begin some steps before it, so that an outcome in it finds its call; th
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Final, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Literal
 
+import msgspec
+
+from relight.errors import Corrupt, NotFound
 from relight.history.events import Event
+from relight.history.loading import chain_of
 from relight.history.narration import Narrator, Row
+from relight.journal.lineage import stretches, visible
+from relight.ports.store import CheckpointRow
 from relight.text.safe import one_line
+from relight.values.info import SessionInfo
+
+if TYPE_CHECKING:
+    from relight.library.facade import Relight
+
 
 Density = Literal["turns", "steps", "events"]
 DENSITIES: Final[tuple[Density, ...]] = ("turns", "steps", "events")
@@ -116,3 +129,137 @@ def filtered(rows: Sequence[Row], kind: Filter) -> list[Row]:
         "marks": lambda row: row.word not in ("model", "user", "tool"),
     }
     return [row for row in rows if row.rule or tests[kind](row)]
+
+
+STEPS: Final = 200
+ALL: Final = 5000
+_SEED: Final = 40
+"""steps before the window that are read too, so that an outcome in it finds its call"""
+_POSITION: Final = re.compile(r"@?(\d{1,12})")
+
+
+class Window(msgspec.Struct, frozen=True, kw_only=True):
+    """The steps with after < seq <= upto."""
+
+    after: int
+    upto: int
+    newest: int
+    at: int | None = None
+    """the step to show first"""
+    whole: bool = False
+
+    @property
+    def earlier(self) -> int | None:
+        """`upto` of the window before it; None at the beginning."""
+        return self.after if self.after > 0 else None
+
+    @property
+    def later(self) -> int | None:
+        """`after` of the window after it; None at the end."""
+        return self.upto if self.upto < self.newest else None
+
+
+class WindowRows(msgspec.Struct, kw_only=True):
+    """The history rows of a window."""
+
+    window: Window
+    rows: list[Row]
+    problems: int
+    damage: str | None = None
+    damaged_at: int | None = None
+    hidden: int = 0
+    """number of rows that the filter leaves out"""
+
+
+def position(text: str | None) -> int | None:
+    """The seq in a query value, `@198` or `198`; None if it is not one."""
+    found = _POSITION.fullmatch(text or "")
+    return int(found[1]) if found else None
+
+
+def window_of(newest: int, *, at: int | None, upto: int | None, after: int | None, whole: bool = False) -> Window:
+    """The window that a query string asks for, else the newest steps."""
+    if whole and newest <= ALL:
+        return Window(after=0, upto=newest, newest=newest, at=at, whole=True)
+    if after is not None:
+        low = min(max(0, after), newest)
+        return Window(after=low, upto=min(newest, low + STEPS), newest=newest, at=at)
+    if upto is not None:
+        high = min(max(0, upto), newest)
+        return Window(after=max(0, high - STEPS), upto=high, newest=newest, at=at)
+    if at is not None and at < newest - STEPS // 2:
+        low = max(0, at - STEPS // 2)
+        return Window(after=low, upto=min(newest, low + STEPS), newest=newest, at=at)
+    return Window(after=max(0, newest - STEPS), upto=newest, newest=newest, at=at)
+
+
+def events_of(rl: Relight, session: str, after: int, upto: int) -> list[Event]:
+    """The events with after < seq <= upto. Corrupt if one of them is damaged."""
+    return list(rl.steps(session, after=after, upto=upto))
+
+
+def window_rows(
+    rl: Relight, info: SessionInfo, window: Window, *, density: Density, kind: Filter, seed: int = _SEED
+) -> WindowRows:
+    """The rows of a window, up to the first damaged step, which is reported in the result."""
+    events: list[Event] = []
+    damage: Corrupt | None = None
+    try:
+        for event in rl.steps(info.id, after=max(0, window.after - seed), upto=window.upto):
+            events.append(event)
+    except Corrupt as error:
+        damage = error
+    rows = history_rows(events, info.provider, partial(rl.load, info.id), density=density)
+    rows = [row for row in rows if row.seq > window.after]
+    path, labels = view_of(rl, info)
+    marked(rows, view=path, doubtful=info.in_doubt > 0, labels=labels)
+    kept = filtered(rows, kind)
+    return WindowRows(
+        window=window,
+        rows=kept,
+        problems=sum(1 for row in kept if is_problem(row)),
+        damage=damage.what if damage is not None else None,
+        damaged_at=damage.seq if damage is not None else None,
+        hidden=len(rows) - len(kept),
+    )
+
+
+def view_of(rl: Relight, info: SessionInfo) -> tuple[frozenset[int] | None, dict[int, str]]:
+    """The seqs in the model's view (None: all), and the labels of steps."""
+    try:
+        rows = checkpoint_rows(rl, info)
+    except (Corrupt, NotFound):
+        return None, {}
+    labels = {row.seq: row.label for row in rows if row.label}
+    if info.head == info.seq and not any(row.kind in ("rewind", "reset") for row in rows):
+        return None, labels
+    since = max((row.seq for row in rows if row.kind == "reset" and row.seq <= info.head), default=0)
+    bases = {row.seq: row.base for row in rows}
+    return frozenset(visible(bases, head=info.head, since=since)), labels
+
+
+def checkpoint_rows(rl: Relight, info: SessionInfo) -> list[CheckpointRow]:
+    """The steps of a session and of its ancestors, without bodies."""
+    record = rl.store.find(info.id)
+    if record is None:
+        raise NotFound(info.id)
+    return [
+        row
+        for stretch in stretches(chain_of(rl.store, record.identity), after=0, upto=info.seq)
+        for row in rl.store.checkpoints(stretch.session, after=stretch.after, upto=stretch.upto)
+    ]
+
+
+def opens_at(rl: Relight, info: SessionInfo) -> int | None:
+    """The step to open a failed session at: the first problem of its last attempt; None: the end."""
+    if info.status not in ("failed", "terminated") or info.seq == 0:
+        return None
+    begins = max((row.seq for row in checkpoint_rows(rl, info) if row.kind == "attempt"), default=0)
+    after = max(begins - 1, info.seq - STEPS)
+    try:
+        events = events_of(rl, info.id, after, info.seq)
+        rows = history_rows(events, info.provider, partial(rl.load, info.id), density="steps")
+    except Corrupt:
+        return None
+    failing = [row.seq for row in rows if row.problem]
+    return failing[0] if failing else None

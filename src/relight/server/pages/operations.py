@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime
+from datetime import datetime, timedelta
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
+from fastapi import APIRouter, Request
+from starlette.responses import HTMLResponse, Response
 
-from relight.server.pages.frame import Need, need_of, promise
+from relight.errors import Corrupt, StoreError
+from relight.journal.retention import days_text
+from relight.server.api.actions import action_document
+from relight.server.api.statistics import statistics
+from relight.server.pages.history import position
+from relight.server.pages.rendering import answer
+from relight.server.pages.site import Need, Site, need_of, promise
 from relight.text import format as words
 from relight.text.safe import one_line, shortened
 from relight.values.checkpoint import at
 from relight.values.info import AttentionKind
+from relight.values.policy import Retention
 
 if TYPE_CHECKING:
     from relight.fleet.queues import QueueInfo, WorkerInfo
@@ -21,6 +31,7 @@ if TYPE_CHECKING:
     from relight.library.facade import Relight
     from relight.server.jobs.upkeep import Upkeep
     from relight.server.resume_stats import Resumed
+
 
 LEASES: Final = 1000
 QUARANTINE: Final = "Quarantine"
@@ -351,3 +362,101 @@ def outcomes_of(resumes: list[Resumed], *, tokens: int, minutes: float) -> Outco
         saved = f"; saved {words.tokens(tokens)} tokens and {words.duration(minutes * 60)}" if tokens or minutes else ""
         caption = f"{good} of {words.count(whole, 'resume')} progressed{saved}."
     return Outcomes(bars=bars, rows=rows, caption=caption)
+
+
+_MAX_ACTIONS: Final = 20
+_DAYS: Final = 30.0
+_MAX_RESUMED: Final = 200
+_COLUMNS: Final = "id, at_us, who, scope, verb, session, name, why, asked, before, after, outcome, undo"
+
+
+def add(router: APIRouter, site: Site) -> None:
+    """Add the routes to the router."""
+
+    @router.get("/operations", response_class=HTMLResponse)
+    def page(request: Request) -> Response:
+        actions, older = _actions(site, position(request.query_params.get("before")))
+        values: dict[str, Any] = {"actions": actions, "older": older, "outcomes": None, "stats": None}
+        values |= _now(site)
+        if request.query_params.get("resumes"):
+            values |= _resumes(site)
+        return site.page(request, "operations.html", nav="operations", **values)
+
+    @router.get("/operations/sweep", response_class=HTMLResponse)
+    def sweep() -> Response:
+        text, due = _sweep(site)
+        return answer("sweep.html", text=text, due=due)
+
+    @router.get("/operations/resumes", response_class=HTMLResponse)
+    def resumes() -> Response:
+        return answer("resumes.html", **_resumes(site))
+
+
+def _now(site: Site) -> dict[str, Any]:
+    rl, now = site.rl, site.now()
+    found = rl.needing(most=MAX_NEEDS, every_halted=True)  # which are in quarantine is in their heads
+    needing, needs = found.sessions, needs_by_kind(found, now)
+    leases = lease_rows(rl.leases(most=LEASES), now)
+    shown, rest = shown_leases(leases)
+    workers = worker_rows(rl.workers())
+    queued = list(islice(rl.sessions(status="queued"), 1000))
+    oldest = max((words.seconds_between(info.updated_at, now) or 0.0 for info in queued), default=None)
+    sentence, well = summary(rl.counts(), needs, len(workers), oldest)
+    facts = store_facts(rl)
+    saves = save_fact(site.service.metrics.saves)
+    return {
+        "sentence": sentence,
+        "well": well,
+        "needs": needs,
+        "leases": shown,
+        "lease_count": len(leases),
+        "lease_rest": rest,
+        "workers": workers,
+        "queues": queue_rows(rl.queues(), now),
+        "facts": facts + upkeep_facts(site.service.upkeep, now) + ([saves] if saves is not None else []),
+        "clock": _clock(needing, now),
+        "retention": words.policy_text(rl.retention),
+    }
+
+
+def _clock(needing: list[Any], now: Any) -> str:
+    """A warning if a step lies in the future: the clock of a machine is wrong."""
+    ahead = max(((info.updated_at - now).total_seconds() for info in needing), default=0.0)
+    return f"a step was saved {words.duration(ahead)} in the future: set the clock of the machine" if ahead > 60 else ""
+
+
+def _sweep(site: Site) -> tuple[str, bool]:
+    try:
+        going = site.rl.sweep(dry_run=True)
+    except StoreError as error:
+        return error.message, False
+    freed = words.size(going.size_bytes + going.file_bytes)
+    if not len(going):
+        return "nothing is due", False
+    days = site.rl.retention.finished_days
+    ago = days_text(Retention().finished_days if days is None else days)
+    return f"would free {freed}: {words.count(len(going), 'session')} that finished over {ago} ago", True
+
+
+def _actions(site: Site, before: int | None) -> tuple[list[ActionRow], int | None]:
+    rows = site.service.state.rows(
+        f"SELECT {_COLUMNS} FROM actions WHERE id < ? ORDER BY id DESC LIMIT ?",
+        (before if before is not None else 2**62, _MAX_ACTIONS + 1),
+    )
+    made = action_rows([action_document(row) for row in rows[:_MAX_ACTIONS]])
+    return made, made[-1].id if len(rows) > _MAX_ACTIONS else None
+
+
+def _resumes(site: Site) -> dict[str, Any]:
+    """Verdicts of resumes and failures of the last 30 days."""
+    stats = statistics(site.service, _DAYS)
+    since = site.now() - timedelta(days=_DAYS)
+    resumes = []
+    resumed = (info for info in site.rl.sessions(since_us=round(since.timestamp() * 1e6)) if info.attempt > 1)
+    for info in islice(resumed, _MAX_RESUMED):
+        try:
+            resumes += site.service.resume_stats.of(info)
+        except Corrupt:
+            continue  # the page of the damaged session reports it
+    drawn = outcomes_of(resumes, tokens=stats["tokens_saved"], minutes=stats["minutes_saved"])
+    return {"outcomes": drawn, "stats": stats}

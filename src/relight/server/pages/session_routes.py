@@ -17,11 +17,9 @@ from relight.history.documents import session_document
 from relight.history.events import Event
 from relight.server.pages import conversation, plots
 from relight.server.pages.files import Files, body_of, files_of
-from relight.server.pages.history import DENSITIES, FILTERS
-from relight.server.pages.rendering import answer, render
-from relight.server.pages.session import TABS, actions_of, call_rows, count_forks, forks_of, header_of
-from relight.server.pages.site import Site, address
-from relight.server.pages.window import (
+from relight.server.pages.history import (
+    DENSITIES,
+    FILTERS,
     STEPS,
     Window,
     checkpoint_rows,
@@ -32,6 +30,9 @@ from relight.server.pages.window import (
     window_of,
     window_rows,
 )
+from relight.server.pages.rendering import answer, render
+from relight.server.pages.session import TABS, actions_of, call_rows, count_forks, forks_of, header_of
+from relight.server.pages.site import Site, address
 from relight.text import format as words
 from relight.values.info import SessionInfo
 from relight.values.ref import parse_ref

@@ -9,7 +9,7 @@ import pytest
 
 from relight.files.diff import FileDiff
 from relight.history.events import Event
-from relight.server.pages import files, history, plots, window
+from relight.server.pages import files, history, plots
 from relight.server.pages.conversation import conversation, whole_part
 from relight.server.pages.digest import Tally, parts_of
 from relight.server.pages.sessions import filters_of
@@ -116,7 +116,7 @@ def test_an_answer_is_shown_not_its_key_or_reason() -> None:
     ],
 )
 def test_a_window_is_two_hundred_steps_around_what_was_asked_for(given: Any, after: int, upto: int) -> None:
-    found = window.window_of(1000, **given)
+    found = history.window_of(1000, **given)
     assert (found.after, found.upto) == (after, upto)
     assert found.earlier == (after or None) and found.later == (upto if upto < 1000 else None)
 
@@ -125,14 +125,14 @@ def test_windows_before_and_after_one_another_leave_no_gap() -> None:
     seen: list[int] = []
     at: int | None = 1234
     while at:
-        one = window.window_of(1234, at=None, upto=at, after=None)
+        one = history.window_of(1234, at=None, upto=at, after=None)
         seen = [*range(one.after + 1, one.upto + 1), *seen]
         at = one.earlier
     assert seen == list(range(1, 1235))
 
 
 def test_positions_are_read_leniently_and_nothing_else_is() -> None:
-    assert [window.position(one) for one in ("@12", "12", "x", "-1", "1e9", None, "9" * 20)] == [12, 12] + [None] * 5
+    assert [history.position(one) for one in ("@12", "12", "x", "-1", "1e9", None, "9" * 20)] == [12, 12] + [None] * 5
 
 
 # -- conversation ---------------------------------------------------------------------------------
@@ -267,8 +267,8 @@ def test_an_address_that_means_nothing_shows_everything() -> None:
 
 def test_the_view_of_a_fork_holds_its_ancestors_steps(scene: ServerHarness) -> None:
     info = scene.rl.get("fix-login-argon2")
-    whole = window.window_of(info.seq, at=None, upto=None, after=None)
-    rows = window.window_rows(scene.rl, info, whole, density="steps", kind="all").rows
+    whole = history.window_of(info.seq, at=None, upto=None, after=None)
+    rows = history.window_rows(scene.rl, info, whole, density="steps", kind="all").rows
     assert rows[0].seq == 1 and not any(row.left for row in rows)
 
 
