@@ -65,7 +65,7 @@ def die_in_tool(world: Simulation, bench: Bench, tool: Any, *, name: str = "t") 
 
 
 @pytest.mark.parametrize(
-    ("effect", "seen", "runs", "told"),
+    ("effect", "seen", "runs", "reported"),
     [
         ("once", None, 1, OUTCOME_UNKNOWN),
         ("pure", None, 2, "t done"),

@@ -96,7 +96,7 @@ def test_json_comes_back_exactly(value: Any) -> None:
     assert math.copysign(1, value) == math.copysign(1, loaded.result) if isinstance(value, float) else True
 
 
-@pytest.mark.parametrize(("message", "place"), REFUSED)
+@pytest.mark.parametrize(("message", "location"), REFUSED)
 def test_what_is_not_json_is_refused_with_its_place_and_nothing_is_written(message: Any, location: str) -> None:
     world = Simulation()
     rl = world.start()

@@ -100,7 +100,7 @@ def test_of_two_servers_one_looks_and_who_died_on_the_way_is_followed(tmp_path: 
 
 
 @pytest.mark.parametrize(
-    ("sizes", "free", "told"),
+    ("sizes", "free", "reported"),
     [
         ([], 10, None),
         ([(0, 5), (DAY - 1, 50)], 10, None),
