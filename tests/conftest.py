@@ -17,6 +17,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+import relight.wiring  # noqa: F401  installs what agents and frameworks teach the journal, for pure tests too
+
 pytest_plugins = ["tests.support.figures"]
 
 ROOT = Path(__file__).resolve().parent.parent

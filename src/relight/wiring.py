@@ -19,10 +19,8 @@ from urllib.parse import unquote
 from relight import configuration
 from relight.errors import MissingExtra, StoreUnavailable, UnknownStore, UsageError
 from relight.library.facade import Relight
-from relight.ports.agent import AgentAdapter
 from relight.ports.blobs import Blobs
 from relight.ports.clock import Clock, Entropy, Host
-from relight.ports.hooks import Answer, HookListener
 from relight.ports.runtime import COMMAND_VARIABLE, SECRETS_VARIABLE, Runtime
 from relight.ports.schema import SchemaStatus
 from relight.ports.store import Store
@@ -33,6 +31,7 @@ from relight.sessions.heartbeat import Heartbeat
 from relight.sessions.redacting_store import recorded_store
 from relight.system import private_directories, program_files
 from relight.system.machine import SystemClock, SystemEntropy, SystemHost, redactor, write_private
+from relight.wiring_agents import Agents, Hooks
 
 if TYPE_CHECKING:
     from relight.fleet.worker import Log, WorkerOptions, WorkLoop
@@ -112,8 +111,8 @@ def _context(
         host=host or SystemHost(),
         heartbeat=Heartbeat(),
         runtimes=lambda name, session, network: _runtime(store, name, session, network),
-        agents=_Agents(),
-        hooks=_Hooks(),
+        agents=Agents(),
+        hooks=Hooks(),
         redactor=redactor,
         declare_secrets=_declare_secrets,
         run_directory=lambda session: _run_directory(store, session),
@@ -462,44 +461,6 @@ def own_prices() -> Mapping[str, Price]:
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read the price file RELIGHT_PRICES={named[:200]}: {error}") from None
     return read_prices(text)
-
-
-class _Agents:
-    """The agent adapters; imported on first use."""
-
-    names = frozenset({"claude", "codex"})
-
-    def named(self, name: str) -> AgentAdapter:
-        return next((one for one in self.known() if one.name == name), self._any())
-
-    def of(self, command: Sequence[str]) -> AgentAdapter:
-        return next((one for one in self.known() if one.recognises(command)), self._any())
-
-    def known(self) -> tuple[AgentAdapter, ...]:
-        from relight.agents.claude_code.adapter import ClaudeCode
-        from relight.agents.codex.adapter import Codex
-
-        return ClaudeCode(), Codex()
-
-    def _any(self) -> AgentAdapter:
-        from relight.agents.command import Command
-
-        return Command()
-
-
-class _Hooks:
-    """The hook channel; imported only by supervisors."""
-
-    @property
-    def command(self) -> tuple[str, ...]:
-        from relight.hooks.channel import SocketHooks
-
-        return SocketHooks.command
-
-    def listen(self, directory: Path, answer: Answer) -> HookListener:
-        from relight.hooks.channel import SocketHooks
-
-        return SocketHooks().listen(directory, answer)
 
 
 def _sweep_in_background(store: Store) -> None:

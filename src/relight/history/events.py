@@ -14,8 +14,8 @@ import msgspec
 
 from relight.errors import Corrupt, NotFound
 from relight.history.loading import Found, chain_of
+from relight.journal import extensions
 from relight.journal.codec import Undecodable, decode_changes
-from relight.journal.formats.langgraph import AGENT, conversation, spoken
 from relight.journal.lineage import stretches, visible
 from relight.journal.status import derived_status
 from relight.sessions.context import Context
@@ -63,7 +63,7 @@ def event_of(step: Step, changes: Changes) -> Event:
         at=at(step.at_us),
         attempt=step.attempt,
         label=step.label,
-        messages=list(changes.messages) or spoken(changes.record),
+        messages=list(changes.messages) or _spoken(changes.record),
         intents=built(changes.intents),
         outcomes=[_outcome(one) for one in changes.outcomes],
         state=changes.state or {},
@@ -112,13 +112,22 @@ def history(context: Context, found: Found, *, after: int = 0) -> Iterator[Event
             yield event_from(step, found)
 
 
+def _spoken(record: Any) -> list[dict[str, Any]]:
+    """The messages that a framework's record adds to its conversation."""
+    if record is None:
+        return []
+    return next((said for reader in extensions.installed().record_readers() if (said := reader.spoken(record))), [])
+
+
 def thread(context: Context, found: Found, seq: int) -> list[dict[str, Any]]:
-    """The conversation of a LangGraph thread at a checkpoint, from its records; empty for any other session."""
-    if found.identity.agent != AGENT:
+    """The conversation of a framework's thread at a checkpoint, from its records; empty for any other session."""
+    readers = extensions.installed().record_readers()
+    reader = next((one for one in readers if found.identity.agent == one.AGENT), None)
+    if reader is None:
         return []
     events = {event.seq: event for event in history(context, found) if event.seq <= seq}
     path = visible({event.seq: event.base for event in events.values()}, head=seq, since=0)
-    return conversation({one: events[one].record for one in path if events[one].record is not None})
+    return reader.conversation({one: events[one].record for one in path if events[one].record is not None})
 
 
 def follow(context: Context, found: Found, *, after: int = 0, poll_seconds: float = POLL_SECONDS) -> Iterator[Event]:

@@ -15,7 +15,7 @@ import msgspec
 
 from relight.journal.conversation.dialogue import Dialogue
 from relight.journal.formats.format import CallSite, Format
-from relight.journal.formats.registry import FORMATS, detect
+from relight.journal.formats.registry import detect, formats
 from relight.values.call import Asked, Call, Intent, OpenEffect, Outcome, Prior
 from relight.values.checkpoint import at
 from relight.values.step import Carried, Changes, Step
@@ -588,7 +588,7 @@ def _begun(slot: Slot) -> tuple[Intent | None, int | None, int | None]:
 
 
 def _recognised(message: dict[str, Any]) -> Format | None:
-    return next((format for format in FORMATS if format.recognises(message)), None)
+    return next((format for format in formats() if format.recognises(message)), None)
 
 
 def _is_turn(format: Format, previous: dict[str, Any] | None, message: dict[str, Any]) -> bool:

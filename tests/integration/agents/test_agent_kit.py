@@ -8,8 +8,8 @@ from typing import Any, ClassVar
 
 import pytest
 
-from relight.agents.claude_code import ClaudeCode
-from relight.agents.codex import Codex
+from relight.agents.claude_code.adapter import ClaudeCode
+from relight.agents.codex.adapter import Codex
 from relight.agents.command import Command
 from relight.ports.agent import AgentAdapter, Line, Transcript
 from relight.testing.agent_kit import AgentChecks

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relight.agents.claude_code import ClaudeCode
+from relight.agents.claude_code.adapter import ClaudeCode
 from relight.agents.claude_code.directories import project_key
 from relight.errors import Conflict
 from relight.ports.agent import NativeCall, NativeResult, Surroundings, Transcript

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from relight.agents.codex import Codex
+from relight.agents.codex.adapter import Codex
 from relight.ports.agent import NativeCall, NativeResult, Surroundings, Transcript
 from tests.support.transcripts import (
     AT,

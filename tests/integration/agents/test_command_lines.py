@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from relight.agents.claude_code import ClaudeCode
-from relight.agents.codex import Codex
+from relight.agents.claude_code.adapter import ClaudeCode
+from relight.agents.codex.adapter import Codex
 from relight.agents.command import Command
 from relight.errors import UsageError
 from relight.ports.agent import Ask, Hooks, Launch, Rung, Surroundings

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from relight.journal.formats.claude_code import CLAUDE_CODE
-from relight.journal.formats.codex import CODEX
+from relight.agents.claude_code.format import CLAUDE_CODE
+from relight.agents.codex.format import CODEX
 from relight.journal.formats.format import Format
-from relight.journal.formats.registry import FORMATS, by_name, detect
+from relight.journal.formats.registry import by_name, detect, formats
 from relight.values.view import Call, Result, Text
 from tests.support.transcripts import claude_conversation, codex_conversation, rollout_line, said
 
@@ -29,10 +29,10 @@ ODD: list[dict[str, Any]] = [
 @pytest.mark.parametrize(("format", "lines"), NATIVE)
 def test_every_line_is_recognised_by_its_own_format_alone(format: Format, lines: list[dict[str, Any]]) -> None:
     for line in lines:
-        assert [one.name for one in FORMATS if one.recognises(line)] == [format.name]
+        assert [one.name for one in formats() if one.recognises(line)] == [format.name]
     assert detect(lines) is format
     assert by_name(format.name) is format
-    assert [one.name for one in FORMATS if one.native] == ["claude_code", "codex"]
+    assert [one.name for one in formats() if one.native] == ["claude_code", "codex"]
 
 
 @pytest.mark.parametrize(("format", "lines"), NATIVE)

@@ -20,8 +20,8 @@ from typing import Any
 
 import pytest
 
-from relight.agents.claude_code import ClaudeCode
-from relight.agents.codex import Codex
+from relight.agents.claude_code.adapter import ClaudeCode
+from relight.agents.codex.adapter import Codex
 from relight.ports.agent import (
     AgentAdapter,
     Ask,

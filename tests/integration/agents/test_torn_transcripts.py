@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from relight.agents.claude_code import ClaudeCode
-from relight.agents.codex import Codex
+from relight.agents.claude_code.adapter import ClaudeCode
+from relight.agents.codex.adapter import Codex
 from relight.agents.native import jsonl
 from relight.ports.agent import AgentAdapter
 from tests.support.figures import Figure

@@ -14,11 +14,12 @@ EXTRAS = {
     "relight.frameworks.cursor": ("cursor_sdk", "cursor"),
 }
 _MISSING = """
-import sys
+import importlib, sys
 sys.modules[sys.argv[2]] = None
 import relight
 try:
-    __import__(sys.argv[1])
+    module = importlib.import_module(sys.argv[1])
+    getattr(module, module.__all__[0])
 except relight.errors.MissingExtra as error:
     print(error.hints[0])
 """
@@ -40,6 +41,19 @@ def python(script: str, *words: str) -> str:
 def test_a_missing_package_is_named_with_the_command_that_installs_it(module: str) -> None:
     package, extra = EXTRAS[module]
     assert python(_MISSING, module, package) == f"pip install 'relight[{extra}]'"
+
+
+def test_a_thread_is_read_where_its_framework_is_not_installed() -> None:
+    script = """
+import sys
+sys.modules["langgraph"] = sys.modules["langchain_core"] = None
+import relight.wiring
+from relight.journal import extensions
+record = {"kind": "put", "id": "1", "lists": {"messages": {"add": [{"role": "user", "content": "hi"}], "size": 1}}}
+[reader] = extensions.installed().record_readers()
+print(reader.spoken(record), reader.conversation({1: record}) == reader.spoken(record))
+"""
+    assert python(script) == "[{'role': 'user', 'content': 'hi'}] True"
 
 
 def test_relight_imports_none_of_them() -> None:

@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 from zstandard import ZstdDecompressor
 
+import relight.wiring  # noqa: F401  installs the native formats
 from relight.journal.chain import unseal_head, unseal_identity
 from relight.journal.codec import VERSION, Undecodable, decode_changes, decode_open, encode_changes
 from relight.journal.fold import Fold
-from relight.journal.formats.registry import FORMATS
+from relight.journal.formats.registry import formats
 from relight.values.call import Intent, Outcome
 from relight.values.status import StatusChange
 from relight.values.step import Carried, Changes, Step
@@ -95,7 +96,7 @@ def digest_fully(body: bytes) -> str:
     fold = Fold()
     messages = [message for message in changes.messages if isinstance(message, dict)]
     fold.apply(step, msgspec.structs.replace(changes, messages=messages))
-    for format in FORMATS:
+    for format in formats():
         format.read(messages)
         lint(normalise(messages, format=format), format)
     return "decoded"

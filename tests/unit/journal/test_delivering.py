@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
+from relight.agents.claude_code.format import CLAUDE_CODE
+from relight.agents.codex.format import CODEX
 from relight.journal.conversation.dialogue import NEXT_PROMPT
 from relight.journal.conversation.prompt_delivery import delivers, holds
 from relight.journal.fold import Fold
-from relight.journal.formats.claude_code import CLAUDE_CODE
-from relight.journal.formats.codex import CODEX
 from relight.journal.formats.format import Format
 from relight.values.step import AttemptStart, Changes, Step
 

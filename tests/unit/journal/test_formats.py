@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from relight.journal.formats.format import CallSite, ToolResult
-from relight.journal.formats.registry import FORMATS, by_name, detect
+from relight.journal.formats.registry import by_name, detect, formats
 from relight.values.call import NOT_RUN, OUTCOME_UNKNOWN
 from relight.values.view import Block, Call, Image, Message, Reason, Result, ResultStatus, Text, op_of
 from tests.support.normalise import lint, normalise, open_calls
@@ -42,7 +42,7 @@ def test_a_conversation_with_calls_is_recognised(name: str, data: st.DataObject)
 @given(data=st.data())
 def test_no_format_claims_a_message_of_another(name: str, data: st.DataObject):
     for message in data.draw(conversations(name)):
-        assert {format.name for format in FORMATS if format.recognises(message)} <= {name}
+        assert {format.name for format in formats() if format.recognises(message)} <= {name}
 
 
 @pytest.mark.parametrize(
@@ -80,7 +80,7 @@ def test_the_provider_decides_only_where_no_message_tells(provider: str | None, 
     ],
 )
 def test_one_telling_message_is_enough(message: dict[str, Any], name: str):
-    assert [format.name for format in FORMATS if format.recognises(message)] == [name]
+    assert [format.name for format in formats() if format.recognises(message)] == [name]
 
 
 def test_a_format_is_found_by_its_name_and_an_unknown_name_is_refused():

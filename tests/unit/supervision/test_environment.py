@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import relight
-from relight.agents.codex import Codex
+from relight.agents.codex.adapter import Codex
 from relight.errors import NotResumable, UsageError
 from relight.ports.agent import Surroundings
 from tests.support.shell import Shell

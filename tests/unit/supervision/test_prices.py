@@ -13,8 +13,8 @@ import pytest
 
 import relight
 from relight import aio
-from relight.agents.claude_code import ClaudeCode
-from relight.agents.codex import Codex
+from relight.agents.claude_code.adapter import ClaudeCode
+from relight.agents.codex.adapter import Codex
 from relight.errors import NotResumable, UsageError
 from relight.ports.agent import Surroundings
 from relight.values.options import ResumeOptions, RunOptions

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from relight.agents.codex.format import CODEX
 from relight.agents.codex.rollout import ITEM, payload_of
 from relight.agents.native.names import derived_id, micros
-from relight.journal.formats.codex import CODEX
 from relight.ports.agent import Line
 from relight.values.view import Text
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, MutableMapping, Sequenc
 from typing import Any, Final
 
 from relight.journal.fold import Fold
-from relight.journal.formats.claude_code import CLAUDE_CODE
+from relight.journal.formats.registry import by_name
 from relight.sessions.shared import Write
 from relight.values.status import StatusChange
 from relight.values.step import Changes
@@ -126,7 +126,8 @@ def _fresh(entries: Sequence[Entry], known: Set[str]) -> list[Entry]:
 
 def calls_of(entries: Iterable[Entry]) -> list[str]:
     """The ids of the tool calls in these lines."""
-    return [site.id for entry in entries for site in CLAUDE_CODE.calls(entry)]
+    lines = by_name("claude_code")
+    return [site.id for entry in entries for site in lines.calls(entry)]
 
 
 def begins(entries: Sequence[Entry]) -> bool:

@@ -1,13 +1,25 @@
-"""LangGraph adapter: `RelightSaver(rl)` is a checkpointer whose threads are relight sessions."""
+"""LangGraph adapter: `RelightSaver(rl)` is a checkpointer whose threads are relight sessions.
 
-from relight.errors import MissingExtra
+What needs LangGraph is imported on first use: `conversation` reads its sessions where it is not installed.
+"""
 
-try:
-    import langgraph.checkpoint.base  # noqa: F401
-except ModuleNotFoundError as error:
-    raise MissingExtra("langgraph", needed_for="a checkpointer for LangGraph") from error
+from typing import TYPE_CHECKING, Any
 
-from relight.errors import ThreadBusy, ThreadGone, UnknownType
-from relight.frameworks.langgraph.saver import RelightSaver
+from relight.errors import MissingExtra, ThreadBusy, ThreadGone, UnknownType
+
+if TYPE_CHECKING:
+    from relight.frameworks.langgraph.saver import RelightSaver
 
 __all__ = ["RelightSaver", "ThreadBusy", "ThreadGone", "UnknownType"]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "RelightSaver":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    try:
+        import langgraph.checkpoint.base  # noqa: F401
+    except ModuleNotFoundError as error:
+        raise MissingExtra("langgraph", needed_for="a checkpointer for LangGraph") from error
+    from relight.frameworks.langgraph.saver import RelightSaver
+
+    return RelightSaver

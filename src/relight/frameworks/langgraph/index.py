@@ -13,9 +13,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from relight.frameworks.langgraph.conversation import put_together
 from relight.frameworks.langgraph.records import ListPart, MapPart, Named, Page, Put, Writes, page_of, unpack
 from relight.journal.codec import Undecodable
-from relight.journal.formats.langgraph import put_together
 from relight.sessions.record_log import Entry
 from relight.values.session import GENESIS
 

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
+from relight.frameworks.langgraph.conversation import NEW
 from relight.frameworks.langgraph.records import ListPart
-from relight.journal.formats.langgraph import NEW
 
 _LOOKED_AT: Final = 8
 """elements at the end, and as many others in rotation, that are checked for changes in place"""

@@ -13,7 +13,7 @@ from hashlib import sha256
 from typing import Any, Final
 
 from relight.errors import Conflict, InvalidName
-from relight.journal.formats.langgraph import AGENT
+from relight.frameworks.langgraph.conversation import AGENT
 from relight.ports.store import Record
 from relight.sessions import record_log
 from relight.sessions.context import Context

@@ -33,12 +33,12 @@ from relight.errors import RelightError, ThreadBusy, ThreadGone, UnknownType, Us
 from relight.frameworks.langgraph import naming, runs
 from relight.frameworks.langgraph.builder import rebuilt
 from relight.frameworks.langgraph.checkpoints import Checkpoints, config_of, new_put, new_writes
+from relight.frameworks.langgraph.conversation import AGENT
 from relight.frameworks.langgraph.index import Index, Stored
 from relight.frameworks.langgraph.parked import Given
 from relight.frameworks.langgraph.serde import DataSerializer
 from relight.frameworks.langgraph.thread import Thread, named_by
 from relight.frameworks.langgraph.values import Values
-from relight.journal.formats.langgraph import AGENT
 from relight.sessions import record_log
 from relight.sessions.redacting_store import ALL, REDACT_VARIABLE
 from relight.values.status import Status, StatusChange

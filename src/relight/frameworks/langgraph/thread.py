@@ -17,13 +17,13 @@ from typing import Any, Final
 
 from relight.errors import Conflict, Corrupt, LeaseHeld, LeaseLost, NotFound, ThreadBusy, ThreadGone
 from relight.frameworks.langgraph import naming
+from relight.frameworks.langgraph.conversation import AGENT
 from relight.frameworks.langgraph.index import PAGE_RECORDS, Index, Link
 from relight.frameworks.langgraph.lists import Live
 from relight.frameworks.langgraph.parked import Parked
 from relight.frameworks.langgraph.records import is_paged
 from relight.frameworks.langgraph.runs import Caller, Pulse, Run
 from relight.journal.codec import Undecodable
-from relight.journal.formats.langgraph import AGENT
 from relight.sessions import record_log as ledgers
 from relight.sessions.context import Context
 from relight.sessions.record_log import Entry, RecordLog

@@ -12,7 +12,9 @@ from typing import Final
 
 import msgspec
 
-from relight.journal.failures import claude, codex, others, reset, texts
+from relight.journal import extensions
+from relight.journal.extensions import EndReader
+from relight.journal.failures import others, reset, texts
 from relight.journal.failures.cures import verdict
 from relight.journal.failures.finding import Finding
 from relight.journal.failures.lenient import mapping, one_line, pick
@@ -21,25 +23,20 @@ from relight.values.ending import Ending, FailureClass, Verdict
 _SIGKILL: Final = 9
 _SIGNALS: Final[dict[int, FailureClass]] = {1: "terminated", 2: "interrupted", 3: "interrupted", 15: "terminated"}
 _MAX_SIGNAL: Final = 64
-_SPEAKERS: Final = frozenset({"claude", "codex"})
-"""agents whose structured output is complete: if it names no error, stderr does not name it better"""
-_AGENTS: Final = {
-    "claude_code": "claude",
-    "claude-code": "claude",
-    "claude_agent_sdk": "claude",
-    "gemini_cli": "gemini",
-}
+_AGENTS: Final = {"gemini_cli": "gemini"}
 
 
 def classify(ending: Ending) -> Verdict:
     """Decide the class, the cure and the time to retry."""
-    ending = msgspec.structs.replace(ending, agent=_AGENTS.get(ending.agent, ending.agent))
-    reported = _own(ending) or _structured(ending)
-    vague = reported is not None and reported.kind == "unknown" and ending.agent not in _SPEAKERS
-    finding = (None if vague else reported) or _by_words(ending) or reported or _by_exit(ending)
+    reader = extensions.installed().end_reader(ending.agent)
+    name = reader.NAME if reader is not None else _AGENTS.get(ending.agent, ending.agent)
+    ending = msgspec.structs.replace(ending, agent=name)
+    reported = _own(ending) or (reader or others).find(ending)
+    vague = reported is not None and reported.kind == "unknown" and reader is None
+    finding = (None if vague else reported) or _by_words(ending, reader) or reported or _by_exit(ending, reader)
     exit_fields = {"exit_code": ending.exit_code, "signal": _signal(ending)}
     known = {name: value for name, value in exit_fields.items() if value is not None}
-    return verdict(ending, msgspec.structs.replace(finding, fields={**finding.fields, **known}))
+    return verdict(ending, msgspec.structs.replace(finding, fields={**finding.fields, **known}), reader)
 
 
 def _own(ending: Ending) -> Finding | None:
@@ -48,20 +45,12 @@ def _own(ending: Ending) -> Finding | None:
     return Finding(kind="paused", source="own_signal", fields={"own_signal": ending.own_signal})
 
 
-def _structured(ending: Ending) -> Finding | None:
-    if ending.agent == "claude":
-        return claude.find(ending)
-    if ending.agent == "codex":
-        return codex.find(ending)
-    return others.find(ending)
-
-
-def _by_words(ending: Ending) -> Finding | None:
+def _by_words(ending: Ending, reader: EndReader | None) -> Finding | None:
     """What it printed last, if it ended by itself and with an error."""
     if ending.exit_code == 0 or _signal(ending) is not None or ending.exit_code is None:
         return None
     text = texts.tail(ending.stdout, ending.stderr)
-    kind = texts.class_of(text) if ending.agent in _SPEAKERS else others.find_in_words(text, ending)
+    kind = texts.class_of(text) if reader is not None else others.find_in_words(text, ending)
     return _worded(kind, text, ending) if kind is not None else _retried(ending)
 
 
@@ -94,25 +83,25 @@ def _retried(ending: Ending) -> Finding | None:
     return None
 
 
-def _by_exit(ending: Ending) -> Finding:
+def _by_exit(ending: Ending, reader: EndReader | None) -> Finding:
     signal = _signal(ending)
     if signal == _SIGKILL:
         return Finding(kind="oom" if ending.oom_kills > 0 else "killed", source="exit")
     if signal is not None:
         heap = texts.class_of(texts.tail("", ending.stderr)) == "oom"
         return Finding(kind="oom" if heap else _SIGNALS.get(signal, "crashed"), source="exit")
-    if ending.exit_code == 0 and not _unfinished(ending):
+    if ending.exit_code == 0 and not _unfinished(ending, reader):
         return Finding(kind="ok", source="exit")
     if ending.exit_code == 0 and ending.agent == "gemini":
         return Finding(kind="terminated", source="exit")
     return Finding(kind="unknown", source="none", text=one_line(texts.tail(ending.stdout, ending.stderr)[-300:]))
 
 
-def _unfinished(ending: Ending) -> bool:
+def _unfinished(ending: Ending, reader: EndReader | None) -> bool:
     """Exit 0 without the last line that such an agent always prints, or during a retry (gemini, on SIGTERM)."""
     if ending.agent == "gemini":
         return texts.is_retrying(ending.stderr)
-    return ending.agent == "claude" and any(pick(line, "type") == "system" for line in ending.lines)
+    return reader is not None and reader.is_unfinished(ending)
 
 
 def _signal(ending: Ending) -> int | None:

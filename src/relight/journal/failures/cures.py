@@ -10,11 +10,12 @@ from typing import Final
 
 import msgspec
 
+from relight.journal.extensions import EndReader
 from relight.journal.failures import reset
 from relight.journal.failures.finding import Finding
 from relight.values.ending import Backoff, Cure, Ending, FailureClass, Scope, Verdict
 
-_PROVIDERS: Final = {"claude": "anthropic", "codex": "openai", "gemini": "google"}
+_PROVIDERS: Final = {"gemini": "google"}
 _WITHOUT_RESET: Final = Backoff(first_seconds=1800, most_seconds=5 * 3600, tries=12)
 """wait for a usage limit without a known end: hours, because retries within minutes would hit it again"""
 
@@ -63,7 +64,7 @@ _POLICIES: Final[dict[FailureClass, Policy]] = {
 }
 
 
-def verdict(ending: Ending, finding: Finding) -> Verdict:
+def verdict(ending: Ending, finding: Finding, reader: EndReader | None) -> Verdict:
     """Apply the policy to a finding."""
     policy = _POLICIES[finding.kind]
     wake = None
@@ -73,7 +74,7 @@ def verdict(ending: Ending, finding: Finding) -> Verdict:
     return Verdict(
         kind=finding.kind,
         source=finding.source,
-        scope=Scope(provider=_provider(ending), account=ending.account, model=finding.model),
+        scope=Scope(provider=_provider(ending, reader), account=ending.account, model=finding.model),
         text=finding.text,
         reset_us=finding.reset_us,
         reset_source=finding.reset_source,
@@ -81,7 +82,7 @@ def verdict(ending: Ending, finding: Finding) -> Verdict:
         cure="backoff" if dateless else policy.cure,
         then=policy.then,
         backoff=_WITHOUT_RESET if dateless else policy.backoff,
-        prompt="/compact" if finding.kind == "context" and ending.agent == "claude" else policy.prompt,
+        prompt=reader.CONTEXT_PROMPT if reader is not None and finding.kind == "context" else policy.prompt,
         transient=policy.transient,
         counts=policy.counts,
         fields={**finding.fields, **_blind_retry(finding)},
@@ -99,5 +100,6 @@ def _blind_retry(finding: Finding) -> dict[str, int]:
     return {"blind_retries": 1} if expired else {}
 
 
-def _provider(ending: Ending) -> str:
-    return ending.provider or _PROVIDERS.get(ending.agent, ending.agent)
+def _provider(ending: Ending, reader: EndReader | None) -> str:
+    own = reader.PROVIDER if reader is not None else _PROVIDERS.get(ending.agent, ending.agent)
+    return ending.provider or own

@@ -7,17 +7,15 @@ Only if no message decides, the provider's name counts, and without one it is Ch
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 from typing import Final
 
+from relight.journal import extensions
 from relight.journal.formats.anthropic import ANTHROPIC
-from relight.journal.formats.claude_code import CLAUDE_CODE
-from relight.journal.formats.codex import CODEX
 from relight.journal.formats.format import Format, ProviderDict
 from relight.journal.formats.openai_chat import OPENAI_CHAT
 from relight.journal.formats.openai_responses import OPENAI_RESPONSES
 
-FORMATS: Final[tuple[Format, ...]] = (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, CLAUDE_CODE, CODEX)
-_BY_NAME: Final = {format.name: format for format in FORMATS}
 _HINTS: Final[tuple[tuple[str, Format], ...]] = (
     ("anthropic", ANTHROPIC),
     ("claude", ANTHROPIC),
@@ -26,18 +24,24 @@ _HINTS: Final[tuple[tuple[str, Format], ...]] = (
 )
 
 
+@cache
+def formats() -> tuple[Format, ...]:
+    """All formats: those of providers' APIs, and of native transcripts."""
+    return (ANTHROPIC, OPENAI_CHAT, OPENAI_RESPONSES, *extensions.installed().formats())
+
+
 def by_name(name: str) -> Format:
     """The format of this name; LookupError lists the known ones."""
-    try:
-        return _BY_NAME[name]
-    except KeyError:
-        raise LookupError(f"no format {name!r}; there are {', '.join(_BY_NAME)}") from None
+    found = next((format for format in formats() if format.name == name), None)
+    if found is None:
+        raise LookupError(f"no format {name!r}; there are {', '.join(format.name for format in formats())}")
+    return found
 
 
 def detect(messages: Iterable[ProviderDict], provider: str | None = None) -> Format:
     """The format of these messages. `provider` is used only if no message decides."""
     for message in messages:
-        for format in FORMATS:
+        for format in formats():
             if format.recognises(message):
                 return format
     hint = (provider or "").lower()

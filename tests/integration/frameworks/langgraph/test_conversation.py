@@ -13,7 +13,7 @@ from langgraph.graph.message import add_messages
 
 import relight
 from relight.frameworks.langgraph import RelightSaver
-from relight.journal.formats.langgraph import conversation, spoken
+from relight.frameworks.langgraph.conversation import conversation, spoken
 from relight.journal.formats.registry import detect
 from tests.integration.frameworks.conftest import Open
 from tests.integration.frameworks.langgraph.graphs import config, put

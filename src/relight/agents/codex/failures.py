@@ -19,6 +19,9 @@ from relight.journal.failures.finding import Finding, by_status
 from relight.journal.failures.lenient import mapping, number, one_line, pick, plain, sentence, status_code, word
 from relight.values.ending import Ending, FailureClass, ResetSource
 
+NAME: Final = "codex"
+PROVIDER: Final = "openai"
+CONTEXT_PROMPT: Final[str | None] = None
 _INFO: Final[Mapping[str, FailureClass]] = {
     "usage_limit_exceeded": "usage_limit",
     "rate_limit_exceeded": "rate_limit",
@@ -47,6 +50,11 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     message: str = ""
     info: Any = None
     said: int
+
+
+def is_unfinished(ending: Ending) -> bool:
+    """Codex's exit code 0 is always an end of its own."""
+    return False
 
 
 def find(ending: Ending) -> Finding | None:

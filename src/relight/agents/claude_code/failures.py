@@ -30,6 +30,9 @@ from relight.journal.failures.lenient import (
 )
 from relight.values.ending import Ending, FailureClass, ResetSource, Source
 
+NAME: Final = "claude"
+PROVIDER: Final = "anthropic"
+CONTEXT_PROMPT: Final[str | None] = "/compact"
 _TERMINAL: Final[Mapping[str, FailureClass]] = {
     "aborted_tools": "interrupted",
     "aborted_streaming": "interrupted",
@@ -97,6 +100,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 
     def field(self, *names: str) -> Any:
         return first((self.result, self.line), *names)
+
+
+def is_unfinished(ending: Ending) -> bool:
+    """Whether it exited with 0 without a result line, which it always prints last."""
+    return any(pick(line, "type") == "system" for line in ending.lines)
 
 
 def find(ending: Ending) -> Finding | None:
