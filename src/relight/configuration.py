@@ -38,17 +38,18 @@ def find_file(environment: Mapping[str, str]) -> Path | None:
     named = environment.get(FILE)
     if named:
         return Path(named).absolute()
-    base = environment.get("XDG_CONFIG_HOME")
-    home = environment.get("HOME")
-    if not base and not home:
-        return None
+    directory = user_directory(environment, "XDG_CONFIG_HOME", ".config")
+    path = directory / "config.toml" if directory is not None else None
+    return path if path is not None and os.path.exists(path) else None
+
+
+def user_directory(environment: Mapping[str, str], variable: str, usual: str) -> Path | None:
+    """`relight` in the directory that an XDG variable names, else where the system has it; None without a home."""
+    base, home = environment.get(variable), environment.get("HOME")
     if base:
-        path = Path(base, "relight", "config.toml")
-    elif sys.platform == "darwin":
-        path = Path(home or "", "Library", "Application Support", "relight", "config.toml")
-    else:
-        path = Path(home or "", ".config", "relight", "config.toml")
-    return path if os.path.exists(path) else None
+        return Path(base, "relight")
+    usual = "Library/Application Support" if sys.platform == "darwin" else usual
+    return Path(home, usual, "relight") if home else None
 
 
 @cache

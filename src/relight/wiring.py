@@ -280,18 +280,13 @@ def _blobs() -> Path | None:
 
 def default_path() -> str:
     """`relight/relight.db` in the user's data directory."""
-    base = os.environ.get("XDG_DATA_HOME")
-    home = os.environ.get("HOME")
-    if not base and not home:
+    directory = configuration.user_directory(os.environ, "XDG_DATA_HOME", ".local/share")
+    if directory is None:
         raise StoreUnavailable(
             "HOME is not set, so there is no data directory to store sessions in",
             hints=["set RELIGHT_STORE=sqlite:////path/to/relight.db"],
         )
-    if base:
-        return str(Path(base) / "relight" / "relight.db")
-    if sys.platform == "darwin":
-        return str(Path(home or "") / "Library" / "Application Support" / "relight" / "relight.db")
-    return str(Path(home or "") / ".local" / "share" / "relight" / "relight.db")
+    return str(directory / "relight.db")
 
 
 def sqlite_path(address: str) -> Path:
